@@ -115,13 +115,13 @@ def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Ge
     A file and a pipe get the bytes as they are, a terminal what is invisible in them as escapes.
     """
     from lore.recording.corpus import STDIN
-    from lore.recording.writing import written
+    from lore.recording.outputs import open_output
     from lore.report.plain import Escaping
 
     if output in (None, STDIN):
         yield cast("BinaryIO", Escaping(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
         return
-    with written(output, force=force, inputs=inputs) as file:
+    with open_output(output, force=force, inputs=inputs) as file:
         yield file
 
 

@@ -176,13 +176,13 @@ def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
 
 def _write(made: WrittenReport, output: str | None, files: list[Input], *, force: bool) -> int:
     """Write a form to standard output, or to a file, and say what to do with that; return the exit code."""
-    from lore.recording.writing import written
+    from lore.recording.outputs import open_output
 
     if output in (None, "-"):
         sys.stdout.buffer.write(made.data)
         sys.stdout.flush()
         return made.code
-    with written(output, force=force, inputs=[file.path for file in files]) as file:
+    with open_output(output, force=force, inputs=[file.path for file in files]) as file:
         file.write(made.data)
     common.tell(f"wrote {output}, {len(made.data):,} bytes: {made.then}")
     return made.code

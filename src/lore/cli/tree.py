@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from lore.cli.commands import EXAMPLES, CommandRow, Example, commands, missing_command, subcommands
+from lore.cli.commands import COMMANDS, EXAMPLES, CommandRow, Example, commands, missing_command, subcommands
 from lore.cli.removed import replacement
 from lore.errors import LoreError
 
@@ -52,7 +52,7 @@ class _Shared:
 def _processed(param: Any, converted: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
     kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     text: Any = str if kind is str else (list, tuple) if kind == list[str] else ()
-    if param.required or not (value is None or isinstance(value, text)):
+    if param.required if param.value_is_missing(value) else not isinstance(value, text):
         return converted(ctx, value)
     return value if param.callback is None else param.callback(ctx, param, value)
 
@@ -89,7 +89,7 @@ class Root(Branch):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, built once a process; None for a name that the table lacks."""
-        row = commands().get(cmd_name)
+        row = COMMANDS.get(cmd_name) or commands().get(cmd_name)
         if row is not None and cmd_name not in self.commands:
             self.commands[cmd_name] = _built(cmd_name, row)
         return self.commands.get(cmd_name)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from lore.model import codes
 from lore.model.cause import RuledOut
-from lore.model.codes import Code
+from lore.model.codes import CODES, Code
 from lore.model.differences import BelowMinimum, Difference
 from lore.model.evidence import Damage, NothingRead, ProviderSaid, WithinBlock
 from lore.model.fact import replace_texts
@@ -76,7 +75,7 @@ def _lead(finding: Finding) -> str:
     if isinstance(evidence, NothingRead):
         return ""  # no read fell
     is_doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"
-    facts = codes.CODES.get(finding.code)
+    facts = CODES.get(finding.code)
     if facts is not None and facts.lead and not is_doubtful and not isinstance(evidence, Damage):
         return facts.lead
     if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):

@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model import codes
-from lore.model.codes import CauseKind, Code, Reader
+from lore.model.codes import CODES, CauseKind, Code, Reader
 from lore.model.evidence import Evidence
 from lore.model.fact import Content, Number, Own, format_duration
 from lore.model.turn import Turn
@@ -83,7 +82,7 @@ class Cause(Struct, frozen=True):
     @property
     def kind(self) -> CauseKind:
         """The code's kind, or the kind that holds for this cause."""
-        return self.override or codes.CODES[self.code].kind
+        return self.override or CODES[self.code].kind
 
     @property
     def harmless(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from lore.model import codes
+from lore.model.codes import CODES
 from lore.model.differences import Difference, RequestFact
 from lore.model.fact import (
     Content,
@@ -56,7 +56,7 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
     detail: Content = ""
 
     def sentence(self) -> str:
-        return self.detail or codes.CODES[self.event].name
+        return self.detail or CODES[self.event].name
 
 
 class ModelChanged(EvidenceFact, frozen=True):

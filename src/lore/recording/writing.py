@@ -1,73 +1,35 @@
-"""Write files: whole or not at all, or events behind those of a lore log or a stored session.
+"""Append events to a lore log or a stored session.
 
-Rules: a new file is written to a temporary name beside it, synchronised, renamed. Events are appended only to a file
-that lore's own reader recognises, whole lines or nothing; an exclusive lock is held from before the log is read until
-after it was written, so that two writers neither mix nor tell the same thing twice; one write, synchronised before
-success is said; a write that fails is taken back. A log that changed while it was read is left as it is. A stored
-session is refused where another writer came between: its head is taken before it is read.
+Only a file that lore's own reader recognises is appended to, by whole lines or not at all. An exclusive lock is held
+from before the log is read until after it was written, so that two writers neither mix nor write the same event twice.
+Events are one write, synchronised before success is reported; a write that fails is taken back. A log that changed
+while it was read is left as it is. A stored session is refused if another writer came between: its head is taken
+before it is read.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable
-from contextlib import closing, contextmanager, suppress
-from typing import BinaryIO, TypeAlias
+from contextlib import closing, contextmanager
+from typing import TypeAlias
 
 from lore.errors import LoreError, Where, reason_of
-from lore.files import append, lock, replaced
+from lore.files import append, lock
 from lore.formats.lines import fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.model.limits import RECORD_BYTES
 from lore.recording import corpus, filesystem
-from lore.recording.opening import kind_of
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
 from lore.store.deltas import save_delta
-from lore.store.registry import address_of, is_file_of_store, load_notes, mask_url, open_existing, print_note_once
+from lore.store.registry import address_of, load_notes, mask_url, open_existing, print_note_once
 from lore.store.reserved import refuse_reserved
 from lore.store.sync import now
 
 PATIENCE = 10.0  # seconds to wait for another writer
 HINT_AGAIN = "nothing was written: run the command again"
 HINT_CONVERT = "only lore's own logs are written to: make one with `lore convert SESSION --to lore --output FILE`"
-
-
-@contextmanager
-def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[BinaryIO]:
-    """Open a file to be written; it takes its name when all has been written, and never when that fails.
-
-    Raises LoreError where it exists (unless `force`), is no regular file, is one of the inputs, or of the files
-    of a store that was read.
-    """
-    filesystem.refuse_output(path)
-    shown = corpus.show(path)
-    path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
-    if "\0" in path:
-        raise LoreError(f"cannot write {shown!r}: no file can have this name")
-    if any(corpus.is_same(path, source) or is_file_of_store(source, path) for source in inputs):
-        raise LoreError(f"{shown} is what is being read", hint="name another file")
-    if os.path.lexists(path) and not os.path.isfile(path):
-        kind = "is a folder" if os.path.isdir(path) else "is not a regular file"
-        raise LoreError(f"{shown} {kind}", hint="name a file, or leave it out and redirect standard output")
-    if os.path.lexists(path) and not force:
-        raise LoreError(f"{shown} exists", hint="name another file, or overwrite it with --force")
-    if os.path.lexists(path) and not os.access(path, os.W_OK):
-        raise LoreError(f"{shown} is read-only", hint="make it writable, or name another file")
-    try:
-        with suppress(FileNotFoundError):
-            os.lstat(path)  # a name that no file can have is refused now, and not when all has been written
-        with replaced(path) as file:
-            yield file
-    except OSError as error:
-        hint = "name a file in a folder that can be written"
-        raise LoreError(f"cannot write {shown}: {reason_of(error)}", hint=hint) from None
-
-
-def spare_recordings(path: str) -> None:
-    """Raise LoreError where a file that is to be written is a recording, which lore never changes."""
-    if os.path.isfile(path) and kind_of(corpus.open_head(path).head, None) is not None:
-        raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
 class LogAppender:

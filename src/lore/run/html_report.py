@@ -27,7 +27,7 @@ from lore.model.results.overview import Spending
 from lore.recording import corpus
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input
-from lore.recording.writing import spare_recordings, written
+from lore.recording.outputs import open_output, refuse_recording
 from lore.report.html.blocks import PageBlock
 from lore.report.html.intros import Intro, ListedSession, Weight, list_block, row_of
 from lore.report.html.page import STYLE, page, session_body, style_sheet
@@ -84,7 +84,7 @@ def refuse(path: str) -> None:
         message = f"cannot write {shown}: there is no folder {corpus.show(folder)}"
         raise LoreError(message, hint="make the folder first, or name a file in another")
     if not is_folder(path):
-        spare_recordings(path)
+        refuse_recording(path)
         if os.path.isdir(path):
             raise LoreError(f"{shown} is a folder", hint="name a page FILE.html, or a folder without that ending")
         return
@@ -228,5 +228,5 @@ def _write(path: str, text: str, recordings: Sequence[str]) -> int:
                 return file.write(data)
         except OSError as error:
             raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
-    with written(path, force=True, inputs=recordings) as file:
+    with open_output(path, force=True, inputs=recordings) as file:
         return file.write(data)

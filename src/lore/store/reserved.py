@@ -8,10 +8,13 @@ command that is given the id of one reads, moves or deletes it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from lore.errors import LoreError
-from lore.store.base import SessionSummary
-from lore.store.lines import SessionHeader
+
+if TYPE_CHECKING:
+    from lore.store.base import SessionSummary
+    from lore.store.lines import SessionHeader
 
 MEMORY_PREFIX, AUDIT_PREFIX = "lore.memory/", "lore.memory.audit/"
 DEFAULT_USER = "default"  # the user of sessions that name none

@@ -36,8 +36,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
 from lore.recording.inputs import Input, inputs, path_of, place_of
 from lore.recording.opening import Options, reader_named
-from lore.recording.recent import nothing, nothing_new
-from lore.recording.writing import spare_recordings, written
+from lore.recording.outputs import open_output, refuse_recording
 from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
 from lore.run.checking.exemptions import unused_exemptions
@@ -143,7 +142,7 @@ def check(
     baselined, unseen = None, 0
     if recorder is not None and before is not None and not stopped:
         entries, unseen = baseline.renewed(before, recorder.entries(), _Extent(totals, context).covers)
-        with written(context.path, force=True) as file:
+        with open_output(context.path, force=True) as file:
             file.write(baseline.encode(entries))
         baselined = sum(entry.count for entry in entries)
     return CheckOutcome(result, totals.failed, totals.incomplete, baselined, unseen)
@@ -173,6 +172,8 @@ def concluded(
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
+    from lore.recording.recent import nothing, nothing_new  # noqa: PLC0415 - slow to import, and rare
+
     if chosen:
         return nothing_new(path)
     if looked:
@@ -192,7 +193,7 @@ def _baseline(context: CheckContext) -> Baseline | None:
     if context.update:
         if not os.path.lexists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0):
             return Baseline()
-        spare_recordings(path)
+        refuse_recording(path)
     if not os.path.lexists(path):
         raise LoreError(f"there is no baseline {shown}", hint="write it with --update-baseline")
     if os.path.isdir(path):
@@ -320,8 +321,8 @@ def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
 
 def _write(path: str, data: bytes, recordings: list[str]) -> None:
     if not corpus.is_stream(path):
-        spare_recordings(path)
-        with written(path, force=True, inputs=recordings) as file:
+        refuse_recording(path)
+        with open_output(path, force=True, inputs=recordings) as file:
             file.write(data)
         return
     try:  # a pipe or a device keeps its name

@@ -39,8 +39,9 @@ from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
+from lore.recording.outputs import open_output
 from lore.recording.request_session import session_of
-from lore.recording.writing import HINT_CONVERT, appending, written
+from lore.recording.writing import HINT_CONVERT, appending
 from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
 from lore.store.base import Store, Tell
 from lore.store.locks import trylock
@@ -220,7 +221,7 @@ def _to_file(
         made = compacting.made()
         if isinstance(made, CompactionOutcome):
             inputs = () if address_of(path) is not None else (path,)
-            with written(output, force=request.force, inputs=inputs) as file:
+            with open_output(output, force=request.force, inputs=inputs) as file:
                 file.write(data if data.endswith(b"\n") or not data else data + b"\n")
                 file.writelines(encode(event) + b"\n" for event in made.events)
     return compacting.result(made, output)
