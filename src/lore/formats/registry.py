@@ -89,10 +89,10 @@ FORMATS: dict[str, Format] = {
         compaction="no"),
     "gemini-cli-stream": _log("agents.gemini_stream:GeminiStream", "what Gemini CLI prints as stream-json",
         bills="some", compaction="no", members=frozenset(("type", "timestamp", "session_id", "model"))),
+    "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList",
+        "events of Managed Agents as the API lists them", b'"processed_at"'),
     "managed-agents": _log("agents.managed_agents:ManagedAgents", "session events of Anthropic's Managed Agents",
         b'"processed_at"', system_prompt="some"),
-    "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList", "the list of such events, one JSON document",
-        b'"processed_at"'),
     "kimi-code": _log("kimi.code:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
         tools="some", members=frozenset(("type", "protocol_version"))),
     # before Claude Code, whose records have the same members around messages

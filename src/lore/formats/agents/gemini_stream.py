@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import split
+from lore.formats.builder import LogReader
 from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, TextBlock, ToolCall, UserMessage, is_absent
@@ -72,106 +72,97 @@ class StreamRecord(Struct, frozen=True, gc=False):
     stats: StreamStats | None = None
 
 
-class StreamMemory(Struct):
-    """All that the reader remembers."""
-
-    is_started: bool = False
-    model: str | None = None
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    response: str = ""  # name of the response whose parts arrive; empty: none does
-    text: list[bytes] = []  # pieces of its text, as they stand in JSON
-    at: str | None = None  # time of its latest record
-    spoken: int = 0  # messages that it has
-
-
 decode = lenient.decoding(StreamRecord)
 
 
-class GeminiStream(TranscriptLines[StreamMemory]):
+class GeminiStream(LogReader):
     """Reader of such a run."""
 
     name: ClassVar[str] = "gemini-cli-stream"
-    memory = StreamMemory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model: str | None = None
+        self._response = ""  # name of the response whose parts arrive; empty: none does
+        self._text: list[bytes] = []  # pieces of its text, as they are in JSON
+        self._answered_at: str | None = None  # time of its latest record
+        self._messages = 0  # of the response
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         first = raw_members(next(each(head), b"")) or {}
         return first.keys() >= FIRST_KEYS and first["type"] == b'"init"'
 
-    def _take(self, data: bytes) -> None:
-        record, memory = decode(data), self._memory
-        self._at = record.timestamp
+    def handle(self, data: bytes) -> None:
+        record, session = decode(data), self.session
+        session.at = record.timestamp
         match record.type:
             case "init":
-                memory.model = record.model
-                if not memory.is_started:
-                    memory.is_started = True
-                    self._emit(e.SessionStarted(session_id=record.session_id, at=self._at, dialect="gemini"))
+                self._model = record.model
+                session.start_session(record.session_id, at=session.at, dialect="gemini")
             case "message" if record.role == "user":
                 self._end_response(None)
-                memory.turns.asked_at = self._at
-                self._append(UserMessage(self._line_name(), blocks=(TextBlock(_text(record.content)),)))
+                session.append(UserMessage(session.line_id, blocks=(TextBlock(_text(record.content)),)))
             case "message" | "tool_use":
                 self._add_part(record)
             case "tool_result":
                 self._end_response(None)
-                memory.turns.asked_at = self._at
-                failed = record.status == "error"
                 error = NULL if record.error is None else record.error.message
                 output = error if is_absent(record.output) else record.output
-                self._patch(record.tool_id, Raw(b'""') if is_absent(output) else output, failed=failed, error=error)
+                output = Raw(b'""') if is_absent(output) else output
+                session.add_result(record.tool_id, output, failed=record.status == "error", error=error)
             case "error":
                 if record.severity == "error":
-                    self._observe(Sign("api-error"))
+                    session.signal(Sign("api-error"))
             case "result":
                 self._end_run(record.stats)
             case kind:
-                self._unknown("unknown record type", kind)
+                session.keep_unknown("unknown record type", kind)
 
-    def _last(self) -> None:
+    def finish(self) -> None:
         self._end_response(None)
 
-    def _line_name(self) -> str:
-        return f"line-{self._line.number}"
-
     def _add_part(self, record: StreamRecord) -> None:
-        """Add to the response; the first part begins the turn. Pieces of text are one message."""
-        memory = self._memory
-        if not memory.response:
-            self._start_turn(memory.turns, memory.model)
-            memory.response, memory.turns.asked_at, memory.spoken = self._line_name(), None, 0
-        memory.at = self._at
+        """Add to the response; the first part starts the turn. Pieces of text are one message."""
+        session = self.session
+        if not self._response:
+            session.start_turn(self._model)
+            self._response, self._messages = session.line_id, 0
+        self._answered_at = session.at
         if record.type == "message":
-            memory.text.append(bytes(_text(record.content))[1:-1])
+            self._text.append(bytes(_text(record.content))[1:-1])
             return
         self._end_text()
         given = Raw(b"{}") if is_absent(record.parameters) else record.parameters
-        call = record.tool_id or self._line_name()
-        self._append(ToolCall(self._line_name(), call, record.tool_name, given, response_id=memory.response))
+        call = record.tool_id or session.line_id
+        session.append(ToolCall(session.line_id, call, record.tool_name, given, response_id=self._response))
 
     def _end_text(self) -> None:
-        memory, text = self._memory, b"".join(self._memory.text)
-        memory.text = []
+        text, self._text = b"".join(self._text), []
         if text:
-            uuid, memory.spoken = f"{memory.response}/{memory.spoken}", memory.spoken + 1
+            uuid, self._messages = f"{self._response}/{self._messages}", self._messages + 1
             blocks = (TextBlock(Raw(b'"%b"' % text)),)
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=memory.response))
+            self.session.append(AssistantMessage(uuid, blocks=blocks, response_id=self._response))
 
     def _end_response(self, usage: e.Usage | None) -> None:
-        memory = self._memory
-        if memory.response:
+        """End the response, if there is one; the next request is asked for by the record that ends it."""
+        session = self.session
+        session.counter.asked_at = session.at
+        if self._response:
             self._end_text()
-            name, memory.response = memory.response, ""
-            self._emit(e.TurnCompleted(turn=memory.turns.turn, at=memory.at, usage=usage, response_id=name))
+            asked_at, session.at = session.at, self._answered_at
+            session.end_turn(usage, self._response)
+            session.at, self._response = asked_at, ""
 
     def _end_run(self, stats: StreamStats | None) -> None:
         """End the last response with the counts of the run."""
-        memory, sums = self._memory, list(_sums(stats or StreamStats()))
-        if not memory.response and sums:  # it ended with a call, or answered nothing
-            self._start_turn(memory.turns, memory.model)
-            memory.response, memory.at = self._line_name(), self._at
-        alone = memory.turns.turn == len(sums) == 1
-        self._end_response(sums[0] if alone else e.Usage(iterations=tuple(sums), client=CLIENT) if sums else None)
+        sums = list(_sums(stats or StreamStats()))
+        if not self._response and sums:  # the run ended with a call, or answered nothing
+            self.session.start_turn(self._model)
+            self._response, self._answered_at = self.session.line_id, self.session.at
+        is_single = self.session.counter.number == len(sums) == 1
+        usage = e.Usage(iterations=tuple(sums), client=CLIENT) if sums else None
+        self._end_response(sums[0] if is_single else usage)
 
 
 def _text(raw: Raw) -> Raw:

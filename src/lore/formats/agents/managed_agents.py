@@ -17,12 +17,12 @@ import re
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from lore.formats.beginning import SPACE, array_at
 from lore.formats.bills import billed_of
+from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
 from lore.formats.lines import each
-from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptTurns
 from lore.formats.values import blocks_in, result_of, said_in, text_in
 from lore.model import events as e
 from lore.model import lenient
@@ -74,43 +74,35 @@ class ManagedEvent(Struct, frozen=True, gc=False):
     data: tuple[Raw, ...] | None = None  # of a page
 
 
-class ManagedMemory(Struct):
-    """All that the reader remembers."""
-
-    is_started: bool = False
-    model: str | None = None
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    grader: TranscriptTurns = field(default_factory=TranscriptTurns)
-    open: dict[str, int] = {}  # turns without an end, by the id of their start
-    request: str = ""  # id of the latest start: what the model makes belongs to it
-    queued: dict[str, UserMessage] = {}  # messages that wait for the next request
-
-
 _EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]+"')
 decode = lenient.decoding(ManagedEvent)
 
 
-class _ManagedEvents(Emitting[ManagedMemory]):
-    """Events, one after another."""
+class _ManagedEvents:
+    """What both envelopes share: one event after another."""
 
-    memory = ManagedMemory
     unseen: ClassVar[str] = "the schemas of tools, and what the harness adds to the system prompt"
+    session: SessionBuilder
 
-    def _take(self, data: bytes) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._model: str | None = None
+        self._open: dict[str, int] = {}  # turns without an end, by the id of their start
+        self._request: str | None = None  # id of the latest start: what the model makes belongs to it
+        self._queued: dict[str, UserMessage] = {}  # messages that wait for the next request
+
+    def handle(self, data: bytes) -> None:
         event = decode(data)
         if event.data is not None and not event.type:
             for piece in event.data:
-                self._event(decode(bytes(piece)))
+                self._read_event(decode(bytes(piece)))
         else:
-            self._event(event)
+            self._read_event(event)
 
-    def _event(self, event: ManagedEvent) -> None:
-        memory, kind = self._memory, event.type
-        self._at, self._chain = event.processed_at or event.created_at, e.MAIN
-        if not memory.is_started:
-            memory.is_started = True
-            session = event.id if kind == "session" else ""
-            self._emit(e.SessionStarted(session_id=session, at=self._at, dialect="anthropic"))
+    def _read_event(self, event: ManagedEvent) -> None:
+        session, kind = self.session, event.type
+        session.at, session.chain = event.processed_at or event.created_at, e.MAIN
+        session.start_session(event.id if kind == "session" else "", at=session.at, dialect="anthropic")
         if event.agent is not None:
             self._read_agent(event.agent)
         if event.session_thread_id is not None or kind == "session":
@@ -119,33 +111,33 @@ class _ManagedEvents(Emitting[ManagedMemory]):
             self._add_message(event)
         elif kind == "agent.message":
             if blocks := blocks_in(event.content):
-                self._append(AssistantMessage(event.id, blocks=blocks, response_id=memory.request or None))
+                session.append(AssistantMessage(event.id, blocks=blocks, response_id=self._request))
         elif kind in CALLS:
             given = Raw(b"{}") if is_absent(event.input) else event.input
-            self._append(ToolCall(event.id, event.id, event.name, given, response_id=memory.request or None))
+            session.append(ToolCall(event.id, event.id, event.name, given, response_id=self._request))
         elif kind in RESULTS:
             call = event.tool_use_id or event.mcp_tool_use_id or event.custom_tool_use_id
-            self._patch(call, result_of(said_in(event.content).blocks), failed=bool(event.is_error))
+            session.add_result(call, result_of(said_in(event.content).blocks), failed=bool(event.is_error))
         elif kind == "span.model_request_start":
             self._start_request(event.id)
         elif kind in ("span.model_request_end", "model_request_end"):
             self._end_request(event)
         elif kind == "span.outcome_evaluation_end":
-            self._chain = GRADER
-            self._start_turn(memory.grader, None)
-            self._end_turn(memory.grader, billed_of(bytes(event.usage)), event.id)
+            session.chain = GRADER
+            session.start_turn(None)
+            session.end_turn(billed_of(bytes(event.usage)), event.id)
         elif kind == "agent.thread_context_compacted":
-            self._prune(event.id, None)
+            session.prune(event.id, None)
         elif kind in SIGNALS:
-            self._observe(Sign(SIGNALS[kind]))
+            session.signal(Sign(SIGNALS[kind]))
         elif not kind.startswith(IGNORED):
-            self._unknown("unknown event type", kind)
+            session.keep_unknown("unknown event type", kind)
 
     def _read_agent(self, agent: ManagedAgent) -> None:
         model = text_in((raw_members(bytes(agent.model)) or {}).get("id", bytes(agent.model)))
-        self._memory.model = model or self._memory.model
+        self._model = model or self._model
         if not is_absent(agent.system):
-            self._emit(e.SessionChanged(system=agent.system, at=self._at))
+            self.session.emit(e.SessionChanged(system=agent.system, at=self.session.at))
 
     def _add_message(self, event: ManagedEvent) -> None:
         """Append a message to the next request; one that is queued comes again when it is processed."""
@@ -154,33 +146,30 @@ class _ManagedEvents(Emitting[ManagedMemory]):
             return
         message = UserMessage(event.id, blocks=blocks, source=MESSAGES[event.type])
         if event.processed_at is None:
-            self._memory.queued[event.id] = message
+            self._queued[event.id] = message
         else:
-            self._memory.queued.pop(event.id, None)
-            self._append(message)
+            self._queued.pop(event.id, None)
+            self.session.append(message)
 
-    def _start_request(self, name: str) -> None:
-        memory = self._memory
-        for message in memory.queued.values():
-            self._append(message)
-        memory.queued.clear()
-        self._start_turn(memory.turns, memory.model)
-        memory.open[name], memory.request = memory.turns.turn, name
+    def _start_request(self, start_id: str) -> None:
+        for message in self._queued.values():
+            self.session.append(message)
+        self._queued.clear()
+        self._open[start_id], self._request = self.session.start_turn(self._model), start_id
 
     def _end_request(self, event: ManagedEvent) -> None:
-        """End a turn; the list may be filtered by type, and then has ends without their starts."""
-        memory, start = self._memory, event.model_request_start_id or event.id
-        if start not in memory.open:
-            self._start_request(start)
+        """End a turn; a list that was filtered by type has ends without their starts."""
+        start_id = event.model_request_start_id or event.id
+        if start_id not in self._open:
+            self._start_request(start_id)
         usage = billed_of(bytes(event.model_usage))
         if event.is_error:
-            self._observe(Sign("api-error"))
+            self.session.signal(Sign("api-error"))
             usage = None if usage is not None and not any(msgspec.structs.astuple(usage)[:4]) else usage
-        turn, at = memory.open.pop(start), self._at
-        self._emit(e.TurnCompleted(turn=turn, at=at, usage=usage, response_id=start))
+        self.session.end_turn(usage, start_id, number=self._open.pop(start_id))
 
 
-class ManagedAgents(_ManagedEvents, TranscriptLines[ManagedMemory]):
+class ManagedAgents(_ManagedEvents, LogReader):
     """Reader of session events, one a line; a line may also be a page of the list."""
 
     name: ClassVar[str] = "managed-agents"
@@ -196,8 +185,8 @@ class ManagedAgents(_ManagedEvents, TranscriptLines[ManagedMemory]):
         return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
 
 
-class ManagedAgentsList(_ManagedEvents, TranscriptDocument[ManagedMemory]):
-    """Reader of the list that the API returns, or of an array of events."""
+class ManagedAgentsList(_ManagedEvents, DocumentReader):
+    """Reader of the list that the API returns, or of an array of events, over several lines."""
 
     name: ClassVar[str] = "managed-agents-list"
     paths: ClassVar[tuple[str, ...]] = ("", ".data")
@@ -206,4 +195,5 @@ class ManagedAgentsList(_ManagedEvents, TranscriptDocument[ManagedMemory]):
     def recognises(cls, head: bytes) -> bool:
         text = head.lstrip(SPACE)
         begin = 1 if text[:1] == b"[" else array_at(head, (".data",))
-        return begin > 0 and b'"processed_at"' in head and _EVENT.search(head, begin) is not None
+        is_one_line = raw_members(next(each(head), b"")) is not None
+        return begin > 0 and not is_one_line and b'"processed_at"' in head and _EVENT.search(head, begin) is not None
