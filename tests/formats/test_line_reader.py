@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from helpers.each import each
-from lore.formats.agents.gemini import GeminiCli
-from lore.formats.agents.qwen import QwenCode
 from lore.formats.base import Reader
-from lore.formats.captures.bodies import Bodies
-from lore.formats.captures.litellm import LiteLLM
-from lore.formats.captures.lore_capture import LoreCapture
-from lore.formats.captures.recorders import ProxyLines
-from lore.formats.captures.telemetry import ClaudeEvents, GenAI
-from lore.formats.claude.reader import ClaudeCode
-from lore.formats.codex.reader import Codex
-from lore.formats.copilot.reader import Copilot
-from lore.formats.kimi.code import KimiCode
 from lore.formats.lines import LineCutter, LineReader
-from lore.formats.lore_log import AssembledLog, LoreLog
-from lore.formats.pi.reader import Pi
-from lore.formats.plain_chat.reader import Chat
-from lore.formats.registry import READERS
-from lore.formats.sidecode import Sidecode
+from lore.formats.lore_log import LoreLog
+from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
 from lore.model.events import CacheReset
 from lore.testing import everything
+from model.making import dumps
 
-BY_LINES = (
-    AssembledLog, Bodies, Chat, ClaudeCode, ClaudeEvents, Codex, Copilot, GeminiCli, GenAI, KimiCode, LiteLLM,
-    LoreCapture, LoreLog, Pi, ProxyLines, QwenCode, Sidecode,
-)  # fmt: skip
+BY_LINES = [
+    reader for reader in READERS.values() if reader.__module__.startswith("lore.") and issubclass(reader, LineReader)
+]
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),
@@ -39,11 +27,6 @@ LADDER = (
     (b"{}\n\xff\n", "LORE201", 2),
     (b"{}\n" + b"[" * 3000 + b"\n", "LORE201", 2),
 )
-
-
-def test_every_reader_of_lines_is_one():
-    own = [one for one in READERS.values() if one.__module__.startswith("lore.")]
-    assert {one for one in own if issubclass(one, LineReader)} == set(BY_LINES)
 
 
 @pytest.mark.parametrize(("data", "code", "line"), LADDER)
@@ -63,3 +46,59 @@ def test_records_that_stand_on_one_line_are_read_where_the_first_holds_nan():
     )
     found = [read.value for read in everything(READERS["lore"](), log)]
     assert any(isinstance(value, CacheReset) for value in found)
+
+
+LOG = ({"kind": "session_started", "session_id": "s"}, {"kind": "cache_reset", "reason": "first"})
+RECORD = {"kind": "cache_reset", "reason": "second"}
+STUB = b'{"kind":"append","item":{"type":"user_message","uuid":"u","te'
+
+
+def reasons(damaged: bytes) -> tuple[list[str], list[str]]:
+    """Return the reasons of resets in a log with a damaged line, and the codes of its problems."""
+    whole = b"".join(dumps(record) + b"\n" for record in LOG)
+    values = [
+        read.value for read in everything(LoreLog(), whole + damaged + b'\n{"kind":"cache_reset","reason":"last"}\n')
+    ]
+    resets = [value.reason for value in values if isinstance(value, CacheReset)]
+    return resets, [value.code for value in values if isinstance(value, Problem)]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        STUB + dumps(RECORD),
+        dumps(RECORD) + STUB,
+        b"\0" * 40 + dumps(RECORD),
+        dumps(RECORD) + b"\0" * 40,
+        STUB + b"\0\0" + dumps(RECORD) + STUB,
+        STUB + dumps(RECORD) + b"\0\0",
+    ],
+)
+def test_torn_record_hides_no_whole_record_on_its_line(damaged: bytes):
+    assert reasons(damaged) == (["first", "second", "last"], ["LORE201"])
+
+
+def test_nested_object_of_torn_record_is_no_record():
+    torn = b'{"kind":"mystery","data":[{"kind":"cache_reset","reason":"quoted"},{"ki'
+    assert reasons(torn) == (["first", "last"], ["LORE201"])
+
+
+def test_record_cut_by_raw_line_feeds_is_read_whole():
+    cut = b'{"kind":"cache_reset","reason":"one\nand\r\ntwo"}'
+    assert reasons(cut) == (["first", "one\nand\ntwo", "last"], ["LORE209"])
+
+
+def test_broken_lines_before_a_whole_record_are_each_reported():
+    assert reasons(STUB + b"\nnot json") == (["first", "last"], ["LORE201", "LORE201"])
+
+
+@pytest.mark.parametrize("indent", [1, 4])
+def test_records_printed_over_lines_are_recognised_and_read(indent: int):
+    records = [*LOG, RECORD]
+    printed = "\n".join(json.dumps(record, indent=indent) for record in records).encode()
+    assert recognise(printed) is LoreLog
+    plain = b"".join(dumps(record) + b"\n" for record in records)
+    expected = [read.value for read in everything(LoreLog(), plain)]
+    assert [read.value for read in everything(LoreLog(), printed)] == expected
+    lines = [read.line for read in everything(LoreLog(), printed)]
+    assert lines == [1, 5, 9]

@@ -24,7 +24,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.bounds import is_crowded, is_deep, too_deep, too_long, too_many, too_much
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import array, has_surrogate_escape, is_json, raw_members
+from lore.model.jsonslice import TRAILING, array, has_surrogate_escape, is_json, raw_members
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
@@ -251,22 +251,36 @@ def _may_hold_more(line: bytes) -> bool:
     return False
 
 
-def find_whole_record(line: bytes, keys: Iterable[str]) -> bytes | None:
-    """Return the whole record that ends a damaged line, after the stub of a torn one or NUL bytes.
+def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
+    """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
-    It must have two of the `keys` of the file's other records, so that a part of the torn one is not taken for it.
+    Each must have half of the `keys` of the file's other records and be followed by nothing or by another one, so that
+    a part of the torn record is not taken for a record.
     """
     known = set(keys)
-    at = line.find(b"{", 1)
+    records, at = list[bytes](), line.find(b'{"')
     for _ in range(_STUBS):
         if at < 0:
-            return None
-        rest = line[at:].strip(SPACE + b"\0")
-        members = raw_members(rest) if rest[1:].lstrip(SPACE)[:1] == b'"' else None
-        if members is not None and len(known & members.keys()) >= min(2, len(known) or 1):
-            return rest
-        at = line.find(b'{"', at + 1)
-    return None
+            break
+        end = _end_of_value(line, at)
+        is_followed_by_record = line[end:].lstrip(SPACE + b"\0")[:1] in (b"", b"{")
+        members = raw_members(line[at:end]) if end > 0 and is_followed_by_record else None
+        is_record = members is not None and 2 * len(known & members.keys()) >= max(2, len(known))
+        records += [line[at:end]] if is_record else []
+        at = line.find(b'{"', end if is_record else at + 1)
+    return records
+
+
+def _end_of_value(line: bytes, at: int) -> int:
+    """Return where the JSON value at a byte ends; -1 if it is not whole."""
+    try:
+        _VALUE.decode(line[at:])
+    except msgspec.DecodeError as error:
+        following = TRAILING.search(str(error))
+        return -1 if following is None else at + int(following[1]) - 1
+    except RecursionError:
+        return -1
+    return len(line)
 
 
 def fault(line: bytes) -> str:
@@ -362,10 +376,11 @@ class LineReader(TextReader):
         if _may_hold_more(line.data) and (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
             return [several, *(read for value in joined for read in self.read_line(_replaced(line, value)))]
-        if (whole := find_whole_record(line.data, raw_members(self._latest) or ())) is not None:
-            lost = len(line.data) - len(whole)
-            text = f"{lost:,} bytes that are not a record before a whole one: {reason}"
-            return [problem(Code.UNREADABLE_LINE, text, line), *self.read_line(_replaced(line, whole))]
+        if whole := find_whole_records(line.data, raw_members(self._latest) or ()):
+            lost = len(line.data) - sum(map(len, whole))
+            text = f"{lost:,} bytes beside a whole record are not a record: {reason}"
+            found = problem(Code.UNREADABLE_LINE, text, line)
+            return [found, *(read for record in whole for read in self.read_line(_replaced(line, record)))]
         if line.data[:2] == b'{"' and not line.is_torn:
             self._broken = [line]
             return ()
