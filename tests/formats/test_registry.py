@@ -29,7 +29,7 @@ def test_signs_are_the_words_that_readers_look_for():
         return tuple(f'"{word}"'.encode() for word in words)
 
     assert FORMATS["claude-code"].signs == claude_records.MARKERS
-    assert FORMATS["proxy"].signs == quoted(captures.BODY)
+    assert FORMATS["proxy"].signs == quoted(dict.fromkeys(path.rpartition(".")[2] for path in captures.COMMON.request))
     assert FORMATS["litellm"].signs == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
 
 

@@ -14,6 +14,7 @@ from formats.test_captures import fixtures
 from helpers.fed import pieces
 from lore.formats.captures import vcr
 from lore.formats.captures.vcr import Vcr
+from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Usage
 from lore.testing import ReaderContract, everything
@@ -55,6 +56,22 @@ class TestContract(ReaderContract):
 
 def read(data):
     return [one.value for one in everything(Vcr(), data)]
+
+
+def test_httpmock_documents_are_calls():
+    calls = [
+        {
+            "when": {"path": "/v1/messages", "method": "POST", "header": [], "body": json.dumps(ASKED)},
+            "then": {"status": status, "header": [{"name": "x", "value": "y"}], "body": json.dumps(SAID)},
+        }
+        for status in (200, 200)
+    ]
+    data = yaml.safe_dump_all(calls, sort_keys=False).encode()
+    assert recognise(data) is Vcr
+    found = everything(Vcr(), data)
+    assert [(one.value.fidelity, one.value.response_id, one.line) for one in found] == [
+        ("wire", "msg_1", 1), ("wire", "msg_1", data.count(b"\n", 0, data.index(b"---")) + 1),
+    ]  # fmt: skip
 
 
 def test_a_body_kept_as_text_is_the_wire_and_a_parsed_one_is_not():

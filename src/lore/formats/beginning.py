@@ -22,7 +22,8 @@ _ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = re.compile(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
-    rb"(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
+    rb"(?:(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
+    rb"|when:[ \t]*\r?\n[ \t]+(?:path|method|scheme|host|header|query_param)[a-z_]*:)"  # httpmock
 )
 
 

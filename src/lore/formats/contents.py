@@ -74,6 +74,10 @@ def content_of(raw: bytes) -> Content:
         members = sliced_members(raw)
         if "kind" in members and (found := _kinded(members)) is not None:
             return found
+        if "mimeType" in members or ("text" in members and len(members) == 1):  # HAR
+            text = members.get("text", b"")
+            form: ContentForm = "base64" if members.get("encoding") == b'"base64"' else "text"
+            return Content(text, form) if text[:1] == b'"' and text != b'""' else NO_CONTENT
         based, inner = members.get("base64_string", b""), members.get("string", b"")  # VCR's ways
         if based[:1] == b'"' and len(members) <= 3:
             return Content(based, "base64")

@@ -85,8 +85,6 @@ def exchanges_in(data: bytes, read_call: Callable[[bytes], Http | None]) -> list
     http = read_call(data)
     if http is None:
         return None
-    if not http.url and http.request is NO_CONTENT:  # a note next to calls
-        return []
     return exchanges_of(http)
 
 

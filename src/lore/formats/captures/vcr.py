@@ -1,8 +1,9 @@
-"""VCR cassettes: `interactions` (Python) or `http_interactions` (Ruby, betamax), in YAML or JSON.
+"""Read VCR cassettes, `interactions` (Python, Go) or `http_interactions` (Ruby, betamax), and httpmock's recordings.
 
-In: the bytes of a cassette. Out: exchanges, and problems with line and byte. A body kept as text is the wire; one
-kept as `parsed_body`, as some test suites do to be readable, is written as JSON once, its keys in their order.
-YAML is cut into interactions where lines begin one, and each is read by itself: memory is bounded by the longest.
+A cassette is YAML or JSON; httpmock (Rust) writes a YAML document with `when` and `then` for each call. A body kept as
+text is the wire's; one kept as `parsed_body`, as some test suites do to be readable, is written as JSON once, its keys
+in their order. YAML is cut where a line begins an interaction or a document, and each is read by itself, so memory is
+bounded by the longest.
 
 Rules for YAML that a stranger wrote: one pass over libyaml's events, nothing constructed but JSON's types; `!!binary`
 becomes `{"base64_string": …}`, as VCR writes it elsewhere; other tags are refused, save those of JSON's own types; an
@@ -33,6 +34,8 @@ from lore.model.mask import cut_masked, mask
 _LIST = re.compile(
     rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
 )
+_MOCKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\n)*+(?=when:[ \t]*\r?\n)")
+_DOCUMENT = re.compile(rb"\n(?=---[ \t\r\n])")
 _WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no call, and millions of them may come
 _BEGINNING = 1024 * 1024  # bytes in which the list of interactions has to begin
 _TOO_LONG = f"an interaction is passed over: {too_much(YAML_BYTES)}"
@@ -57,13 +60,14 @@ class _Json(Captures):
 
 
 class _Yaml(Struct):
-    """A cassette in YAML: `indent` of its list (-1: not met), and where `pending` begins."""
+    """A cassette in YAML."""
 
-    pending: bytes = b""
-    line: int = 1
+    pending: bytes = b""  # what is not read yet
+    line: int = 1  # where `pending` begins
     byte: int = 0
-    indent: int = -1
-    scanned: int = 0
+    indent: int = -1  # of the list of interactions; -1 before it was met
+    has_documents: bool = False  # the calls are documents, not elements of a list
+    scanned: int = 0  # bytes of `pending` that hold no end of an interaction
     skipping: bool = False
     over: bool = False
     anchors: dict[str, Anchored] = {}
@@ -77,12 +81,16 @@ class _Yaml(Struct):
             return []
         found: list[Read] = []
         at = 0
-        ends = re.compile(rb"\n(?=" + b" " * self.indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
+        ends = (
+            _DOCUMENT
+            if self.has_documents
+            else re.compile(rb"\n(?=" + b" " * self.indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
+        )
         pending = self.pending
         while (match := ends.search(pending, max(at, self.scanned))) is not None:
             found += self._item(pending[at : match.end()])
             at, self.scanned = match.end(), 0
-            if not pending.startswith(b" " * self.indent + b"-", at) or pending.startswith(b"---", at):
+            if not self.has_documents and not self._continues(pending, at):
                 self.over, at = True, len(pending)
         if last and not self.over and pending[at:].strip():
             found += self._item(pending[at:])
@@ -102,8 +110,17 @@ class _Yaml(Struct):
             found.append(self._problem(Code.UNREADABLE_LINE, "a cassette without interactions"))
         return found
 
+    def _continues(self, pending: bytes, at: int) -> bool:
+        """Return whether another interaction of the list begins at a byte."""
+        return pending.startswith(b" " * self.indent + b"-", at) and not pending.startswith(b"---", at)
+
     def _met_list(self, *, last: bool) -> bool:
-        """Find where the list of interactions begins, and how far it is indented."""
+        """Find where the interactions begin, and how far their list is indented."""
+        match = _MOCKS.match(self.pending)
+        if match is not None:
+            self.indent, self.has_documents = 0, True
+            self._pass(match.end())
+            return True
         match = _LIST.search(self.pending)
         if match is None:
             self.over = last or len(self.pending) > _BEGINNING
@@ -133,7 +150,7 @@ class _Yaml(Struct):
             except YamlError as error:
                 found = [self._problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}")]
             else:
-                listed = cast("list[object]", items) if isinstance(items, list) else []
+                listed = cast("list[object]", items) if isinstance(items, list) else [items]
                 tables: list[object] = [item for item in listed if isinstance(item, dict)]
                 calls = [call_in(sliced_members(encode(item))) for item in tables]
                 found = [Read(judged, line, byte) for call in calls for judged in exchanges_of(call)]
@@ -146,7 +163,7 @@ class _Yaml(Struct):
 
 
 class Vcr:
-    """Reader of cassettes; the first byte that is no space tells JSON from YAML."""
+    """Reader of cassettes: JSON if the first byte that is not a space is a brace, else YAML."""
 
     name: ClassVar[str] = "vcr"
     yields: ClassVar[Yields] = "exchanges"
