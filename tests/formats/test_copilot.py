@@ -70,6 +70,13 @@ def test_a_log_is_recognised_by_its_lines():
     assert recognise(b'{"type":"message","data":{},"id":"a","timestamp":"","parentId":null}\n') is None
 
 
+def test_title_of_session_is_read():
+    made = plain().line("session.title_changed", {"title": "Look around"})
+    assert [value.title for value in made.read() if isinstance(value, e.SessionChanged) and value.title] == [
+        "Look around"
+    ]
+
+
 def test_cost_that_the_client_states_is_recorded_once():
     made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
     made.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})

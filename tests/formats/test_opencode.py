@@ -81,6 +81,11 @@ def test_a_message_of_the_assistant_is_a_request():
     assert not made.folded().problems
 
 
+@pytest.mark.parametrize(("given", "title"), [("Add a licence", "Add a licence"), ("New session - 2026-11-01", None)])
+def test_title_of_session_is_read(given, title):
+    assert Export(title=given).user("go").read()[0].title == title
+
+
 def test_a_session_names_its_parent():
     header = Export(parentID="ses_0").user("a").read()[0]
     assert (header.session_id, header.parent_session_id, header.at) == ("ses_1", "ses_0", "2026-04-08T08:00:00.000Z")

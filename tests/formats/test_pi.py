@@ -78,6 +78,14 @@ def test_log_without_its_first_line_is_recognised():
     assert recognise(plain(1).data().split(b"\n", 1)[1]) is not Pi  # entries of version 1 have no ids
 
 
+def test_title_of_session_is_read():
+    made = Pages(title="first").user("go").entry("session_info", name="tidy up").entry("title_change", title="tidy up")
+    values = [value for value in made.read() if isinstance(value, e.SessionStarted | e.SessionChanged)]
+    assert [value.title for value in values] == ["first", "tidy up"]
+    slot = b'{"type":"title","v":1,"title":"last"}\n' + Pages(title="first").user("go").data()
+    assert everything(Pi(), slot)[0].value.title == "last"
+
+
 def test_cost_of_response_is_recorded():
     made = plain().answer("free", usage={"input": 5, "output": 1, "cost": {"total": 0}})
     made.answer("odd", usage={"input": 5, "output": 1, "cost": "much"})

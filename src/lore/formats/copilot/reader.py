@@ -28,7 +28,7 @@ from lore.formats.copilot import records
 from lore.formats.copilot.bills import CopilotAnswered, CopilotBills, chain_of
 from lore.formats.copilot.usage import OPENING
 from lore.formats.lines import Line, each
-from lore.formats.values import Kinds, opens
+from lore.formats.values import Kinds, opens, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -148,6 +148,12 @@ class Copilot(CopilotBills):
         after = mode.new_mode or mode.allow_all_permission_mode
         if before != after:
             self._see(Sign("permission-mode", before=before, after=after))
+
+    def _change_title(self, record: records.CopilotLine[records.Title]) -> None:
+        title = text_in(record.data.title)
+        if title:
+            self._begin_session(self._at)
+            self._emit(e.SessionChanged(title=title, at=self._at))
 
     def _stop(self, record: records.CopilotOther) -> None:
         self._see(Sign("interrupt" if record.type == "abort" else "api-error"))
@@ -292,6 +298,7 @@ class Copilot(CopilotBills):
         "session.start": (records.CopilotLine[records.Start], _start),
         "session.resume": (records.CopilotLine[records.Start], _start),
         "session.model_change": (records.CopilotLine[records.CopilotModel], _change_model),
+        "session.title_changed": (records.CopilotLine[records.Title], _change_title),
         "session.mode_changed": (records.CopilotLine[records.Mode], _change_mode),
         "session.permissions_changed": (records.CopilotLine[records.Mode], _change_mode),
         "session.compaction_start": (records.CopilotLine[records.CopilotCompaction], _compact),

@@ -28,7 +28,7 @@ SILENT = frozenset((
     "command.execute", "command.completed", "commands.changed", "exit_plan_mode.requested",
     "exit_plan_mode.completed", "auto_mode_switch.requested", "auto_mode_switch.completed", "mcp.oauth_required",
     "mcp.oauth_completed", "sampling.requested", "sampling.completed", "pending_messages.modified",
-    "session.info", "session.warning", "session.idle", "session.handoff", "session.title_changed",
+    "session.info", "session.warning", "session.idle", "session.handoff",
     "session.plan_changed", "session.workspace_file_changed", "session.context_changed", "session.usage_info",
     "session.task_complete", "session.background_tasks_changed", "session.remote_steerable_changed",
     "session.schedule_created", "session.schedule_cancelled", "session.custom_agents_updated",
@@ -81,6 +81,12 @@ class CopilotModel(Struct, frozen=True, gc=False, rename="camel"):
     new_model: str | None = None
     previous_reasoning_effort: str | None = None
     reasoning_effort: str | None = None
+
+
+class Title(Struct, frozen=True, gc=False):
+    """A title of the session, which a model or the user gave it."""
+
+    title: Raw = NULL
 
 
 class Mode(Struct, frozen=True, gc=False, rename="camel"):

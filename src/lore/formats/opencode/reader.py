@@ -99,7 +99,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         memory.session, memory.client = session.id, f"opencode {session.version}".rstrip()
         memory.revert = "" if session.revert is None else session.revert.message
         at = stamp_of(session.time.created)
-        self._emit(e.SessionStarted(session_id=session.id, at=at, parent_session_id=session.parent))
+        title = text_in(session.title)
+        title = None if title.startswith(records.DEFAULT_TITLES) else title or None
+        self._emit(e.SessionStarted(session_id=session.id, at=at, parent_session_id=session.parent, title=title))
 
     def _take(self, data: bytes) -> None:
         if self._memory.session is None:

@@ -133,11 +133,13 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     id: str = ""
     parent: str | None = None
     version: str = ""
+    title: Raw = NULL
     time: Time = Time()
     revert: Reverted | None = None
 
 
 decode = lenient.decoding(OpenCodeRecord)
+DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
 _SESSION = msgspec.json.Decoder(OpenCodeSession)
 
 

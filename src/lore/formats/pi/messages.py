@@ -107,6 +107,8 @@ class PiEntry(Struct, frozen=True, gc=False, rename="camel"):
     content: Raw = NULL
     system_prompt: Raw = NULL
     usage: PiUsage | None = None
+    title: Raw = NULL  # of the session, before its header, in it, or changed
+    name: Raw = NULL  # pi's own member for a title
     parent_session: str | None = None
     branched_from: str | None = None
 

@@ -163,6 +163,7 @@ class PiMemory(Struct):
     """
 
     session: str | None = None
+    title: str = ""
     headers: int = 0
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     dialect: str | None = None
@@ -200,7 +201,9 @@ class Pi(TranscriptLines[PiMemory]):
         self._at = entry.timestamp
         if entry.type == "session":
             self._header(entry)
-        elif entry.type != "title":
+        elif entry.type == "title":
+            self._memory.title = text_in(entry.title)
+        else:
             self._begin_session("")
             self._entry(entry, data)
 
@@ -214,12 +217,14 @@ class Pi(TranscriptLines[PiMemory]):
             self._problem(Code.BAD_HEADER, another)
         parent = entry.parent_session or entry.branched_from
         named = None if parent is None else _UUID.search(parent)
+        self._memory.title = self._memory.title or text_in(entry.title)
         self._begin_session(entry.id or "", parent if named is None else named[0])
 
     def _begin_session(self, name: str, parent: str | None = None) -> None:
         if self._memory.session is None:
             self._memory.session = name
-            self._emit(e.SessionStarted(session_id=name, at=self._at, parent_session_id=parent))
+            title = self._memory.title or None
+            self._emit(e.SessionStarted(session_id=name, at=self._at, parent_session_id=parent, title=title))
 
     def _entry(self, entry: PiEntry, data: bytes) -> None:
         tree = self._memory.tree
@@ -351,6 +356,12 @@ class Pi(TranscriptLines[PiMemory]):
             case "session_init":
                 if bytes(entry.system_prompt)[:1] == b'"':
                     self._emit(e.SessionChanged(system=entry.system_prompt, at=self._at))
+                return ()
+            case "title_change" | "session_info":
+                title = text_in(entry.title if entry.type == "title_change" else entry.name)
+                if title and title != self._memory.title:
+                    self._memory.title = title
+                    self._emit(e.SessionChanged(title=title, at=self._at))
                 return ()
             case kind:
                 return () if kind in messages.SILENT else None

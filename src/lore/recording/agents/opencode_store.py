@@ -37,7 +37,7 @@ from lore.recording.agents import databases
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "version", "directory": "directory",
-            "parentID": "parent_id"}  # fmt: skip
+            "parentID": "parent_id", "title": "title"}  # fmt: skip
 _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _TITLE = 60  # characters of a session's title that are shown
