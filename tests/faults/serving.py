@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 from faults.bodies import body
 from faults.script import TOOLS, Capture, Request, Turn, conversation, system, token, tool
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Clock, Read
+from lore.formats.lines import Line, TextReader
 from lore.formats.registry import READERS
 from lore.judge.policy import Budgets
 from lore.model.events import Usage, Verdict
@@ -210,37 +211,18 @@ def _reusable(capture, before: Turn, others: list[Seg], there: list[int], turn: 
 # what lore says
 
 
-class Injected:
-    """The format of these captures: one exchange a line, all of it said."""
+class Injected(TextReader):
+    """The format of these captures: one exchange a line, with all facts."""
 
     name: ClassVar[str] = "injected"
-    yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "first_line"
-
-    def __init__(self) -> None:
-        self._lines: list[bytes] = []
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return False
 
-    @classmethod
-    def restore(cls, state: bytes) -> Injected:
-        made = cls()
-        made._lines = [state]
-        return made
-
-    @property
-    def state(self) -> bytes:
-        return b"".join(self._lines)
-
-    def feed(self, data: bytes) -> list[Read]:
-        self._lines.append(data)
-        return []
-
-    def finish(self) -> list[Read]:
-        lines = b"".join(self._lines).splitlines()
-        return [Read(_exchange(json.loads(line)), number, 0) for number, line in enumerate(lines, 1)]
+    def read_line(self, line: Line) -> list[Read]:
+        return [Read(_exchange(json.loads(line.data)), line.number, 0)]
 
 
 def _exchange(record: dict[str, Any]) -> Exchange:
