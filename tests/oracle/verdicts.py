@@ -310,6 +310,7 @@ def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]])
     wasted = [cause for cause in every if cause["kind"] == "waste"]
     if must.read_all and wasted:
         yield f"everything cached was read, reported as waste: {_named(wasted)}"
+    yield from _weighed(row)
     if lead is None:
         return
     place = None if must.request.compacted else PLACES.get(must.request.verdict)
@@ -324,6 +325,17 @@ def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]])
     if place is not None and lead["kind"] == "expected" and not must.request.compacted:
         yield f"the provider reports {must.request.verdict}, but {_named([lead])} is reported as expected"
     yield from _expired(must, lead)
+
+
+def _weighed(row: dict[str, Any]) -> Iterator[str]:
+    """Yield weak causes reported as waste, and verdicts that do not name the causes they contradict."""
+    for cause in row["causes"]:
+        if cause["kind"] == "waste" and cause["strength"] == "weak":
+            yield f"{_named([cause])} is weak, but reported as waste"
+        facts = [one["evidence"] for one in (cause, *cause["also"]) if one["evidence"] is not None]
+        named = {code for fact in facts if fact["type"] == "provider-said" for code in fact["contradicts"]}
+        if named != {one["code"] for one in cause["also"] if one["contradicted"]}:
+            yield f"the verdict contradicts {sorted(named)}, but other causes are marked as contradicted"
 
 
 def can_lead(lead: dict[str, Any], place: str) -> bool:
