@@ -128,23 +128,33 @@ def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
     yield from cutter.finish()
 
 
-def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
+def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line]]:
     """Yield the records of a file: its lines, or the values that are printed over several lines.
 
-    The first line decides: if it is not the beginning of a longer value, every line is a record.
+    The first line decides: if it is not the beginning of a longer value, every line is a record. Lines come in lists,
+    those of each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
-    lines = read_lines(data, times=times)
-    for line in lines:
-        if _is_alone(line):
-            yield line
-            yield from lines
-        else:
-            yield from _read_printed(line, lines, LineCutter.limit * times)
+    cutter, pieces = LineCutter(times=times), iter(data)
+    first = next(filter(None, map(cutter.feed, pieces)), None) or cutter.finish()
+    if first and not _is_alone(first[0].data):
+        rest = _rest_of(first, cutter, pieces)
+        yield from ([record] for record in _read_printed(first[0], rest, LineCutter.limit * times))
+        return
+    yield first
+    yield from map(cutter.feed, pieces)
+    yield cutter.finish()
 
 
-def _is_alone(line: Line) -> bool:
+def _rest_of(first: list[Line], cutter: LineCutter, pieces: Iterator[bytes]) -> Iterator[Line]:
+    yield from first[1:]
+    for piece in pieces:
+        yield from cutter.feed(piece)
+    yield from cutter.finish()
+
+
+def _is_alone(line: bytes) -> bool:
     """Return whether a line is not the beginning of a longer value, as far as its ends show."""
-    text = line.data.strip(SPACE)
+    text = line.strip(SPACE)
     return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
 
 
@@ -152,7 +162,7 @@ def _read_printed(first: Line, lines: Iterator[Line], longest: int) -> Iterator[
     """Yield values that span lines, from the first line on; the single lines once that fails."""
     held, size, tries = [first], len(first.data), 0
     for line in lines:
-        if not held and _is_alone(line):
+        if not held and _is_alone(line.data):
             yield line
             continue
         held.append(line)
@@ -203,21 +213,20 @@ def each(head: bytes) -> Iterator[bytes]:
 
 def on_single_lines(head: bytes) -> bytes:
     """Return the beginning of a file with each record on one line; empty if its first line is a whole value."""
-    first = next(read_lines([head]), None)
-    if first is None or _is_alone(first):
+    if _is_alone(next(each(head), b"")):
         return b""
     text = head.removeprefix(BOM).decode("utf-8", "replace").strip(" \t\r\n")
-    records, at = list[str](), 0
+    records, at = list[bytes](), 0
     while at < len(text):
         try:
             _, end = _VALUES.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        records.append(text[at:end].translate({10: None, 13: None}))
+        records.append(text[at:end].encode("utf-8", "surrogatepass").translate(None, b"\r\n"))
         at = end
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
-    return "".join(f"{record}\n" for record in records).encode("utf-8", "surrogatepass")
+    return b"".join(record + b"\n" for record in records)
 
 
 def split_joined(line: bytes) -> list[bytes] | None:
@@ -352,8 +361,12 @@ class LineReader(TextReader):
         self._broken: list[Line] = []  # lines that may be one record, cut by raw line feeds
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        for record in read_records(data, times=self.times):
-            yield from self.read_line(record)
+        read_line = self.read_line
+        for records in read_records(data, times=self.times):
+            reads = list[Read]()
+            for record in records:
+                reads += read_line(record)
+            yield from reads
         yield from self.end()
 
     def read_line(self, line: Line) -> Sequence[Read]:

@@ -249,16 +249,22 @@ def reader_of(head: bytes) -> Reader | None:
     opening = raw_members(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
-    printed = on_single_lines(head)  # records over several lines are recognised as if they were on one
-    keys = opening.keys() | (raw_members(next(each(printed), b"")) or {}).keys()
-    for name, row in FORMATS.items():
-        if (
-            keys >= row.members
-            and (not row.packed or head.startswith(OPENING))
-            and (not row.signs or any(sign in head for sign in row.signs))
-            and (READERS[name].recognises(head) or (name not in GENERIC and READERS[name].recognises(printed)))
-        ):
-            return READERS[rank_alike(head, name)[0]]()
+    named = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
+    found = _first_that_recognises(head, [name for name in named if name not in GENERIC])
+    if found is None and (printed := on_single_lines(head)):  # records over several lines, as if on one
+        found = _first_that_recognises(printed, [name for name in named if name not in GENERIC])
+    found = found or _first_that_recognises(head, [name for name in named if name in GENERIC])
+    return None if found is None else READERS[rank_alike(head, found)[0]]()
+
+
+def _first_that_recognises(head: bytes, names: list[str]) -> str | None:
+    """Return the first of these formats whose reader recognises a file; the first record rules many out."""
+    opening = (raw_members(next(each(head), b"").strip(SPACE)) or {}).keys()
+    for name in names:
+        row = FORMATS[name]
+        may_be = opening >= row.members and (not row.signs or any(sign in head for sign in row.signs))
+        if may_be and READERS[name].recognises(head):
+            return name
     return None
 
 
