@@ -135,13 +135,18 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     those of each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
     cutter, pieces = LineCutter(times=times), iter(data)
-    first = next(filter(None, map(cutter.feed, pieces)), None) or cutter.finish()
+    first: list[Line] = []
+    for piece in pieces:
+        if first := cutter.feed(piece):
+            break
+    first = first or cutter.finish()
     if first and not _is_alone(first[0].data):
         rest = _rest_of(first, cutter, pieces)
         yield from ([record] for record in _read_printed(first[0], rest, LineCutter.limit * times))
         return
     yield first
-    yield from map(cutter.feed, pieces)
+    for piece in pieces:
+        yield cutter.feed(piece)
     yield cutter.finish()
 
 
