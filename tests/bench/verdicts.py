@@ -273,41 +273,9 @@ def missed() -> Fields:
     return measure, bar, share(wrong, len(fine)), wrong == 0
 
 
-def chance(turn: Judged) -> float | None:
-    """Return with which probability a drop was predicted; None where no outcomes are said."""
-    outcomes = turn.row["predicted"].get("outcomes") or turn.row.get("outcomes")
-    if not outcomes:
-        return None
-    return sum(one["probability"] for one in outcomes if one["read_tokens"] < turn.stood - DROP)
-
-
-def brier() -> Fields:
-    """Score the probabilities of drops, beside the base rate of the other files."""
-    measure = "Brier score of the forecast that a read falls by over 1,000 tokens, transcripts"
-    bar = "below that of the base rate of the other files"
-    turns = [(turn, said) for turn in transitions() if (said := chance(turn)) is not None]
-    if not turns:
-        return measure, bar, ABSENT if not every() else "not measured: no outcomes are said", None
-    score = sum((said - turn.fell) ** 2 for turn, said in turns) / len(turns)
-    base = sum((rate - turn.fell) ** 2 for turn, rate in based([turn for turn, _ in turns])) / len(turns)
-    return measure, bar, f"{score:.4f} against {base:.4f}; n {len(turns):,}", score < base
-
-
-def based(turns: list[Judged]) -> Iterator[tuple[Judged, float]]:
-    """Yield each turn with the share of drops in the other files."""
-    by_file: dict[str, list[Judged]] = defaultdict(list)
-    for turn in turns:
-        by_file[turn.file].append(turn)
-    fell, size = sum(turn.fell for turn in turns), len(turns)
-    for own in by_file.values():
-        rest = size - len(own)
-        rate = (fell - sum(turn.fell for turn in own)) / rest if rest else 0.0
-        yield from ((turn, rate) for turn in own)
-
-
 ROWS: dict[str, Callable[[], Iterable[Fields]]] = {
     "reads": lambda: [*reads(), clean(), error(), above()],
-    "drops": lambda: [*drops(), brier()],
+    "drops": drops,
     "truth": lambda: [losses(), sections(), contradicted(), missed()],
 }
 

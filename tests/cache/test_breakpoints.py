@@ -142,23 +142,3 @@ def test_write_without_breakpoint_is_reported():
 def test_reads_renew_and_grace_prolongs_a_lifetime(more, read):
     asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
     assert reads("anthropic", asked, rules({**NOW, **more})) == read
-
-
-def test_older_entry_is_an_outcome_directly_after_a_write():
-    asked = [request("ab", breakpoints=[1], at=0), request("abc", breakpoints=[2], at=60)]
-    asked += [request("abcd", breakpoints=[3], at=time) for time in (62, 80)]
-    chances = rules(NOW, ready_after=3, **{"habit:older-entry": 0.2})
-    _, alone, soon, later = predicted("anthropic", asked, chances)
-    assert (alone.read, alone.outcomes, later.outcomes) == (32, (), ())
-    assert [(found.read, found.probability) for found in soon.outcomes] == [(48, 0.8), (32, 0.2)]
-    assert (soon.read, soon.write, soon.uncached) == (48, 16, 0)
-    assert predicted("anthropic", asked, rules(NOW, ready_after=3))[2].outcomes == ()  # without a count
-
-
-def test_expiry_outcome_has_the_counted_chance():
-    asked = [request("ab", breakpoints=[0, 1], at=0), request("abc", breakpoints=[0, 2], at=400)]
-    _, late = predicted("anthropic", asked, rules(NOW, **{"habit:expiry": 0.9}))
-    assert [(found.read, round(found.probability, 3)) for found in late.outcomes] == [(0, 0.9), (32, 0.1)]
-    assert (late.read, late.write, late.reason) == (0, 48, "expired")
-    _, kept = predicted("anthropic", asked, rules(NOW, **{"habit:expiry": 0.3}))
-    assert (kept.read, kept.write, kept.outcomes[1].why) == (32, 16, "expired")

@@ -14,7 +14,6 @@ from lore.cache.rules import ALWAYS, RULES
 from lore.errors import LoreError
 
 ROW = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nvalue=0.5\n"
-HABIT = "[[habits]]\nsign='skill'\nmoment='prompt'\nmoves='text'\nfell=31\nseen=42\nsessions=769\ncounted=2026-11-22\n"
 
 
 def test_row_with_required_keys_gets_defaults():
@@ -32,15 +31,6 @@ def test_rows_of_a_block_share_its_keys():
     table = read_rules(text, "t.toml")
     assert table.as_of == date(2026, 10, 24)
     assert [(row.rule, row.evidence) for row in table.rows] == [("lifetime", "P"), ("max_breakpoints", "S")]
-
-
-def test_habit_row_is_read_with_its_counts():
-    text = HABIT + "before_version='2.1.59'\nmodel='Claude-Opus-4.5*'\nfirst=true\nderived=true\n"
-    (habit,) = read_rules(text, "t.toml").habits
-    assert (habit.sign, habit.moment, habit.moves, habit.fell, habit.seen) == ("skill", "prompt", "text", 31, 42)
-    assert (habit.before_version, habit.from_version, habit.first, habit.derived) == ("2.1.59", "", True, True)
-    assert (habit.model, habit.sessions, habit.counted) == ("claude-opus-4.5*", 769, date(2026, 11, 22))
-    assert (habit.source, habit.evidence, habit.file) == ("t.toml", "?", "t.toml")
 
 
 @pytest.mark.parametrize(
@@ -84,13 +74,6 @@ def test_model_of_a_row_is_normalised(written, pattern):
         (ROW + "model='claude-opus-5'\n" + ROW + "model='claude-opus-5-20260724'\n", "the same row as rules 1", ""),
         ("[[rules]]\n" + "a." * 3000 + "b=1\n", "t.toml: rules 1: unknown key 'a'", ""),
         ("rules=" + "[" * 5000, "t.toml", ""),
-        (HABIT.replace("'skill'", "'skil'"), "sign 'skil' is not known", "did you mean 'skill'?"),
-        (HABIT.replace("'prompt'", "'now'"), "habits 1: moment: invalid enum value 'now'", ""),
-        (HABIT.replace("fell=31", "fell=43"), "fell is 43, but seen is 42", ""),
-        (HABIT.replace("fell=31", "fell=-1"), "fell: expected `int` >= 0", ""),
-        (HABIT.replace("sessions=769\n", ""), "sessions is missing", ""),
-        (HABIT + "before_version='new'\n", "'new' is not a version", "2.1.59"),
-        (HABIT + HABIT, "the same row as habits 1", ""),
     ],
 )
 def test_mistake_is_one_sentence_with_its_place(text, message, hint):

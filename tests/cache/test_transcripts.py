@@ -118,7 +118,6 @@ def test_output_count_of_a_begun_response_is_ignored():
 def test_signal_that_always_broke_predicts_a_fall(sign):
     found = opened().turn(bill(10_000, 2_500), signs=(sign,))
     assert (found.read, found.reason, found.confidence) == (10_000, sign, "ceiling")
-    assert 0.8 < found.probability < 0.9
 
 
 @pytest.mark.parametrize(("names", "moved"), [
@@ -129,7 +128,7 @@ def test_hook_text_after_results_is_removed_at_next_prompt(names, moved):
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", names),))
     talk.ask()
     found = talk.turn(bill(12_300 if moved else 14_300, 1_900, hour=True))
-    assert (found.read, found.probability > 0.9) == (12_300 if moved else 14_300, True)
+    assert found.read == (12_300 if moved else 14_300)
     assert talk.state.without_hook == (12_300 if moved else None)
     assert talk.state.hooks == (names if moved else ())
 
@@ -140,7 +139,7 @@ def version(name, number):
 
 @pytest.mark.parametrize(("number", "reads"), [
     ("2.1.118", [12_300, 12_500]), ("2.1.119", [10_000, 12_500]), ("2.1.207", [10_000, 12_500]),
-    ("2.1.208", [12_300, 12_500]), ("2.1.209", [12_300, 12_500]), ("", [12_300, 12_500]),
+    ("2.1.208", [10_000, 12_500]), ("2.1.209", [12_300, 12_500]), ("", [12_300, 12_500]),
 ])  # fmt: skip
 def test_first_tool_search_changes_head_in_some_versions(number, reads):
     """First and later tool searches are counted separately."""
@@ -172,17 +171,15 @@ def test_missing_thinking_changes_history_for_some_models(model, read):
     assert talk.turn(bill(read, 500), signs=("no-thinking",)).read == read
 
 
-@pytest.mark.parametrize(("hour", "after", "low", "high"), [(False, 400.0, 0.92, 0.94), (True, 4_000.0, 0.96, 0.99)])
-def test_expiry_is_as_likely_as_counted(hour, after, low, high):
+@pytest.mark.parametrize(("hour", "after"), [(False, 400.0), (True, 4_000.0)])
+def test_expired_entries_are_not_read(hour, after):
     found = opened(hour=hour).turn(bill(10_000, 2_500), after=after)
-    assert low < found.probability < high
-    assert {outcome.read for outcome in found.outcomes} == {10_000, 12_300}
+    assert (found.read, found.reason, found.confidence) == (10_000, "expiry", "rule")
 
 
-def test_older_entry_is_an_outcome_within_seconds():
+def test_prediction_within_seconds_is_the_best_case():
     found = opened().turn(bill(12_000, 500), after=2.0)
-    assert [(outcome.read, outcome.why) for outcome in found.outcomes] == [(12_300, "goes-on"), (12_000, "older-entry")]
-    assert 0.1 < found.outcomes[1].probability < 0.2
+    assert (found.read, found.confidence) == (12_300, "ceiling")
 
 
 def test_shared_head_is_learned_from_certain_causes():
@@ -310,14 +307,10 @@ def random_turns(seed):
 
 
 def holds(prediction, whole):
-    """Assert that a prediction is possible: parts sum to the prompt, probabilities to 1."""
+    """Assert that a prediction is possible: its parts sum to the prompt."""
     read, write, uncached = prediction.read, prediction.write, prediction.uncached
     assert min(read, write, uncached) >= 0
     assert read + write + uncached == prediction.total == whole
-    assert sum(outcome.probability for outcome in prediction.outcomes) == pytest.approx(1)
-    assert all(0 <= outcome.read <= whole for outcome in prediction.outcomes)
-    assert (prediction.outcomes[0].read, prediction.outcomes[0].why) == (read, prediction.reason)
-    assert 0 <= prediction.falls_below(read) <= 1
 
 
 @pytest.mark.parametrize("seed", range(40))

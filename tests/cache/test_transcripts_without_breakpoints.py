@@ -51,7 +51,6 @@ def test_reasoning_is_dropped_at_the_next_prompt():
     made.ask()
     prediction = made.turn(bill(23_000, 19_968))
     assert (prediction.read, prediction.reason) == (19_968, "reasoning")
-    assert 0.5 < prediction.outcomes[0].probability < 0.7  # 352 of 573 new prompts fell
     made.use()
     assert made.turn(bill(23_600, 22_912)).read == 22_912  # positions after the dropped reasoning are not used
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lore.judge.agreement import Transition, agreement_of
 
 
@@ -23,12 +21,3 @@ def test_drops_are_predicted_missed_or_false():
     ]
     found = agreement_of(rows)
     assert (found.drops, found.drops_predicted, found.false_drops) == (3, 2, 1)
-
-
-@pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
-def test_brier_score_measures_predicted_probabilities(likely, score):
-    """Two of four turns fell; None: the outcome was predicted with certainty."""
-    fell = (True, True, False, False)
-    rows = [Transition(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
-    found = agreement_of(rows)
-    assert (found.brier_score, found.base_brier_score) == (score, 0.25)

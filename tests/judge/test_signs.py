@@ -1,4 +1,4 @@
-"""What signs of a log and shrunken totals explain, how surely, and what confirms a habit."""
+"""What signs of a log and shrunken totals explain, how surely, and what confirms them."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_micro_compaction_that_names_nothing_is_why_where_the_bill_fell_with_i
     assert talk.lead.also == ()
 
 
-# habits
+# counted signals
 
 
 SEARCH = "tool-reference"
@@ -270,7 +270,7 @@ def test_answers_without_thinking_are_a_cause_at_the_next_prompt_of_two_models(m
         assert one.kind == ("waste" if strength == "strong" else "unattributable")
 
 
-def test_a_session_that_fell_twice_before_confirms_its_habit():
+def test_a_session_that_fell_twice_before_confirms_the_signal():
     talk, strengths = Judged(), []
     talk.model = "claude-opus-4-5"
     talk.open(write=20_000)

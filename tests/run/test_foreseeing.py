@@ -78,28 +78,9 @@ THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
 ])  # fmt: skip
 def test_what_is_likely_at_a_new_prompt_is_said_before_its_bill(tmp_path, made, reason):
     predicted, behind = foreseen(tmp_path / "s.jsonl", made)
-    outcomes = {outcome["reason"]: outcome for outcome in predicted["outcomes"]}
-    assert sum(outcome["probability"] for outcome in predicted["outcomes"]) == pytest.approx(1)
-    assert predicted["read_tokens"] == predicted["outcomes"][0]["read_tokens"]
     if reason:
         assert predicted["reason"] == reason
-        assert outcomes[reason]["read_tokens"] < 13_000 - 1_000
-        assert outcomes[reason]["probability"] > 0.7
+        assert predicted["read_tokens"] < 13_000 - 1_000
     else:
         assert predicted["read_tokens"] >= 13_000
-        assert not {"hook-context", "no-thinking"} & set(outcomes)
     assert behind["reason"] == "goes-on"
-
-
-def test_a_pull_request_shows_it_too(tmp_path):
-    lines = session("claude-opus-4-6", "2.1.58", called="Skill")
-    usage = lines[5]["message"]["usage"]  # the second prompt's: the skill's text was moved
-    lives = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 4_000}
-    usage = {**usage, "cache_read_input_tokens": 11_000, "cache_creation_input_tokens": 4_000, "cache_creation": lives}
-    lines[5]["message"]["usage"] = usage
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(joined(*lines))
-    said = lore("simulate", str(path), "--markdown").out
-    assert said.startswith("## lore simulate\n")
-    assert "(73% likely)" in said
-    assert "Brier score of predicted cache drops:" in lore("simulate", str(path), "-v").out

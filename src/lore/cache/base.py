@@ -16,28 +16,11 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from lore.cache.counts import DROP
 from lore.model.events import Usage
 from lore.model.turn import Section
 
 Confidence: TypeAlias = Literal["exact", "rule", "ceiling"]
 CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")
-
-
-class Outcome(NamedTuple):
-    """One of the possible reads of a request."""
-
-    read: int  # tokens
-    probability: float  # from 0 to 1
-    why: str
-
-
-def alternatives(first: Outcome, fall: Outcome) -> tuple[Outcome, ...]:
-    """Return two outcomes, the likelier one first: `fall` is as likely as it says, `first` otherwise."""
-    if fall.read >= first.read or fall.probability <= 0:
-        return (first._replace(probability=1.0),)
-    both = (first._replace(probability=1.0 - fall.probability), fall)
-    return both if both[0].probability >= fall.probability else both[::-1]
 
 
 class Prediction(NamedTuple):
@@ -49,20 +32,6 @@ class Prediction(NamedTuple):
     confidence: Confidence
     reason: str = ""  # what decided
     write_1h: int | None = None  # the part of `write` that lives for an hour
-    outcomes: tuple[Outcome, ...] = ()  # the predicted one comes first; probabilities sum to 1; empty if there is one
-
-    @property
-    def probability(self) -> float:
-        """How likely a read within `DROP` of `read` is."""
-        if self.read is None or not self.outcomes:
-            return 1.0
-        return sum(outcome.probability for outcome in self.outcomes if abs(outcome.read - self.read) <= DROP)
-
-    def falls_below(self, cached: int) -> float:
-        """Return how likely the read is more than `DROP` smaller than the cached tokens."""
-        if not self.outcomes:
-            return float(self.read is not None and self.read < cached - DROP)
-        return sum(outcome.probability for outcome in self.outcomes if outcome.read < cached - DROP)
 
     def fitted(self) -> Prediction:
         """Return the prediction with possible parts: each from 0 to the predicted total, together the total."""
@@ -74,8 +43,7 @@ class Prediction(NamedTuple):
         hour = None if self.write_1h is None else min(max(0, self.write_1h), write)
         if (read, write, hour) == (self.read, self.write, self.write_1h) and self.uncached >= 0:
             return self
-        outcomes = tuple([outcome._replace(read=min(max(0, outcome.read), total)) for outcome in self.outcomes])
-        return self._replace(read=read, write=write, uncached=total - read - write, write_1h=hour, outcomes=outcomes)
+        return self._replace(read=read, write=write, uncached=total - read - write, write_1h=hour)
 
     @property
     def total(self) -> int | None:
@@ -125,7 +93,7 @@ class Request(NamedTuple):
     slot: int | None = None  # the slot of the server that the client asks for
 
 
-# rule, model, time -> number; `habit:SIGN` asks how likely a fall is after a signal
+# rule, model, time -> number
 Look: TypeAlias = Callable[[str, str | None, float | None], float | None]
 
 

@@ -2,8 +2,7 @@
 
 A request writes one entry at each breakpoint after what it read. It reads the longest living entry that a lookup from
 one of its breakpoints finds, and renews what it passed. Entries belong to prefixes, so every chain with the same prefix
-finds them. An entry can be read once the response that wrote it began; within three seconds of it an older one may be
-served, and an entry may outlive its lifetime: both are outcomes, as likely as was counted (`data/`, habits).
+finds them. An entry can be read once the response that wrote it began.
 
 Sources: the providers' documentation, refined by billed recordings (see the rows of `data/`).
 """
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Prediction, Request, alternatives
+from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Prediction, Request
 from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR
 from lore.cache.lookback import positions
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
@@ -25,8 +24,6 @@ from lore.model.limits import CACHE_ENTRIES
 
 BEGINS = 1.0  # seconds after a request at which its response begins, if that is not recorded
 NEARLY = 1.35  # an estimate may be too low by this factor
-EXPIRED = "expired"
-EXPIRIES = ("habit:expiry", "habit:expiry-1h")  # of entries of five minutes, of an hour
 _SUFFIX = 64  # tokens that a provider adds after the last piece, at most
 
 
@@ -73,8 +70,7 @@ class Breakpoints:
             return UNKNOWN
         hit, reason = self._hit(request, path, breakpoints)
         self._pending = _Pending(request, path, hit)
-        outcomes = self._outcomes(request, path, breakpoints, hit, reason)
-        prediction = self._predicted(request, breakpoints, hit, outcomes)
+        prediction = self._predicted(request, breakpoints, hit, reason)
         self._keep(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
         return prediction
@@ -125,47 +121,14 @@ class Breakpoints:
 
     # figures
 
-    def _outcomes(
-        self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int, reason: str
-    ) -> tuple[Outcome, ...]:
-        """Return what may be read: by the rules of the clock (`hit`), or otherwise as often as was counted.
-
-        An entry may outlive its lifetime; directly after it was written an older one may be served.
-        """
-        soon = self._look("ready_after", request.model, request.at) or 0.0
-        read = self._ruler.position(hit)
-        for place in self._places(request, path, breakpoints) if breakpoints else ():
-            entry, tokens = self._entries.get(path.nodes[place]), self._ruler.position(place)
-            if entry is None or place == hit:
-                continue
-            why = _unreadable(entry, request.at)
-            if place > hit and why == EXPIRED:
-                chance = self._look(EXPIRIES[entry.lifetime >= ONE_HOUR], request.model, request.at)
-                if chance is not None:
-                    return alternatives(
-                        Outcome(tokens, 1.0, "an entry that outlived its time"), Outcome(read, chance, reason)
-                    )
-            elif place < hit and not why:
-                written = self._entries[path.nodes[hit]].ready
-                is_new = written is not None and request.at is not None and request.at - written < soon
-                chance = self._look("habit:older-entry", request.model, request.at) if is_new else None
-                if chance is not None:
-                    older = Outcome(tokens, chance, "an entry before the newest")
-                    return alternatives(Outcome(read, 1.0, reason), older)
-                break
-        return (Outcome(read, 1.0, reason),)
-
-    def _predicted(
-        self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, outcomes: tuple[Outcome, ...]
-    ) -> Prediction:
+    def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
         position = self._ruler.position
-        read, _, reason = outcomes[0]
+        read = position(hit)
         after = [(position(place), lifetime or 0) for place, lifetime in breakpoints if position(place) > read]
         written = max([tokens for tokens, _ in after], default=read)
         hour = max([tokens for tokens, lifetime in after if lifetime >= ONE_HOUR], default=read) - read
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
-        several = outcomes if len(outcomes) > 1 else ()
-        return Prediction(read, written - read, total - written, self._confidence(request, hit), reason, hour, several)
+        return Prediction(read, written - read, total - written, self._confidence(request, hit), reason, hour)
 
     def _confidence(self, request: Request, hit: int) -> Confidence:
         if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
@@ -301,7 +264,7 @@ def _unreadable(entry: CacheEntry, at: float | None) -> str:
         return ""
     if entry.ready is not None and at < entry.ready:
         return "not readable yet: the response that writes it had not begun"
-    return EXPIRED if entry.expires is not None and at > entry.expires else ""
+    return "expired" if entry.expires is not None and at > entry.expires else ""
 
 
 def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:

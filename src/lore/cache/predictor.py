@@ -201,13 +201,9 @@ class Predictor:
 
 
 def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
-    """Return the rules of one provider on one platform as models ask for them: numbers, and chances of habits."""
+    """Return the rules of one provider on one platform as models ask for them: numbers."""
 
     def look(rule: str, model: str | None, at: float | None) -> float | None:
-        if rule.startswith("habit:"):
-            sign = rule.removeprefix("habit:")
-            habit = rules.habits.find(sign, prompted=False, model=normal_name(model), provider=provider)
-            return None if habit is None else habit.chance
         row = rules.find(rule, provider, model, platform, at)
         return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from lore.cache.habits import version_of
+from lore.cache.falls import version_of
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.events import Usage

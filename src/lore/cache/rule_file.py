@@ -6,17 +6,11 @@
     source = "https://…"
     rows = [ { rule = "price_read", model = "claude-opus-5", value = 0.5, valid_from = 2026-07-24 } ]
 
-    [[habits]]                        # counts: how often a read fell when something was seen in the log
-    source = "measured"
-    sessions = 769
-    counted = 2026-11-22
-    rows = [ { sign = "skill", moment = "prompt", moves = "text", before_version = "2.1.59", fell = 31, seen = 42 } ]
-
     [[breakpoints]]                   # where requests may carry cache breakpoints
     apis = ["bedrock"]
     rows = [ { model = "nova-*", field = "cachePoint", sections = ["system", "messages"] } ]
 
-The keys of a row are the fields of `DatedRule`, `Habit` and `BreakpointRule`; "unknown" is a value of any rule.
+The keys of a row are the fields of `DatedRule` and `BreakpointRule`; "unknown" is a value of any rule.
 """
 
 from __future__ import annotations
@@ -31,13 +25,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 
 from lore.cache.breakpoint_rules import BreakpointRule
-from lore.cache.habits import Habit
 from lore.cache.rules import DatedRule
 from lore.errors import LoreError, Where, did_you_mean
 from lore.model.mask import cut_masked
 
-Row = TypeVar("Row", DatedRule, Habit, BreakpointRule)
-_TOP = ("as_of", "rules", "habits", "breakpoints")
+Row = TypeVar("Row", DatedRule, BreakpointRule)
+_TOP = ("as_of", "rules", "breakpoints")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 
@@ -46,7 +39,6 @@ class RuleTable(NamedTuple):
 
     rows: tuple[DatedRule, ...]
     as_of: date | None = None  # the day on which the table was checked
-    habits: tuple[Habit, ...] = ()
     breakpoints: tuple[BreakpointRule, ...] = ()
 
 
@@ -63,10 +55,7 @@ def read_rules(text: str, name: str) -> RuleTable:
     as_of = top.get("as_of")
     if as_of is not None and type(as_of) is not date:
         raise _mistake(name, "", "as_of is not a date", "write as_of = 2026-10-24, without quotes")
-    return RuleTable(
-        _rows(top, "rules", DatedRule, name), as_of, _rows(top, "habits", Habit, name),
-        _rows(top, "breakpoints", BreakpointRule, name),
-    )  # fmt: skip
+    return RuleTable(_rows(top, "rules", DatedRule, name), as_of, _rows(top, "breakpoints", BreakpointRule, name))
 
 
 def _rows(top: dict[str, Any], key: str, kind: type[Row], name: str) -> tuple[Row, ...]:
@@ -104,7 +93,7 @@ def _list_of_tables(
     return enumerate(cast("list[dict[str, Any]]", entries), 1)
 
 
-def _reason(error: str, kind: type[DatedRule | Habit | BreakpointRule]) -> tuple[str, str]:
+def _reason(error: str, kind: type[DatedRule | BreakpointRule]) -> tuple[str, str]:
     """Return the mistake of a row, and a hint, from msgspec's message."""
     message, _, path = error.partition(" - at `$")
     unknown = _UNKNOWN_FIELD.fullmatch(message)

@@ -21,7 +21,6 @@ from msgspec.structs import force_setattr, replace
 
 from lore.cache.breakpoint_rules import BreakpointRule, most_specific
 from lore.cache.counts import lifetime
-from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.cache.served import PLATFORMS, WITH_BREAKPOINTS, Served, cache_of, model_pattern, normal_name, served_by
 from lore.errors import did_you_mean
@@ -149,12 +148,10 @@ class DatedRules:
     """The rows that hold in a run: the packaged ones, and a user's own over them."""
 
     def __init__(
-        self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = (),
-        breakpoints: Iterable[BreakpointRule] = (),
-    ) -> None:  # fmt: skip
+        self, rows: Iterable[DatedRule], as_of: date | None = None, breakpoints: Iterable[BreakpointRule] = ()
+    ) -> None:
         self.rows = tuple(rows)
         self.as_of = as_of  # the newest day on which a table was checked; None: no table says
-        self.habits = Habits(habits)
         self._by_rule: dict[str, list[tuple[float, DatedRule]]] = {}
         for row in sorted(self.rows, key=_specificity, reverse=True):
             self._by_rule.setdefault(row.rule, []).append((row.since, row))
@@ -167,16 +164,14 @@ class DatedRules:
         self._breakpoint_answers = lru_cache(_MANY)(self._breakpoint_rule)
 
     def overridden_by(
-        self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = (),
-        breakpoints: Iterable[BreakpointRule] = (),
-    ) -> DatedRules:  # fmt: skip
+        self, rows: Iterable[DatedRule], as_of: date | None = None, breakpoints: Iterable[BreakpointRule] = ()
+    ) -> DatedRules:
         """Return these rules with a user's rows over them."""
-        own, counted = [replace(row, own=True) for row in rows], [replace(row, own=True) for row in habits]
-        keys = {row.key for row in (*own, *counted)}
+        own = [replace(row, own=True) for row in rows]
+        keys = {row.key for row in own}
         rest = [row for row in self.rows if row.key not in keys]
-        others = [row for row in self.habits.rows if row.key not in keys]
         allowed = (*(replace(row, own=True) for row in breakpoints), *self._breakpoints)
-        return DatedRules((*own, *rest), as_of or self.as_of, (*counted, *others), allowed)
+        return DatedRules((*own, *rest), as_of or self.as_of, allowed)
 
     def find(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,

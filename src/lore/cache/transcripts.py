@@ -3,7 +3,7 @@
 The usage of earlier turns says how many tokens of the prompt were cached after which entry of the timeline; bytes say
 how much was added since. If the log shows a reason for a fall (another model, an expiry, a compaction, changed
 history), the last position before it is predicted; otherwise everything that was cached, unless a signal was seen after
-which most reads fell (`habits`). A prediction never looks at the turn's own usage.
+which most reads fell (`falls`). A prediction never looks at the turn's own usage.
 
 Sources: measured over 38,782 billed transitions: what a drop falls to, the newest entry that cannot be read at once;
 over 559 ends of turns: the hidden request, after which the answer is cached too.
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from lore.cache.base import UNKNOWN, Outcome, Prediction, alternatives
+from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
+from lore.cache.falls import RANDOM_READS, find_fall
 from lore.cache.growth import Growth, growth
-from lore.cache.habits import UNSIGNED, Habit
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
@@ -32,9 +32,7 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
 WAITING = 512  # turns of a recording that wait until their prediction is asked for
-SURE = 0.9  # a prediction that is less likely is the best case, not a rule
-_LIKELY = 0.5
-_WEIGHT = 4.0  # turns
+_WEIGHT = 4.0  # turns that what other sessions read counts for
 _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING = "hook-context", "reasoning"
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
@@ -48,8 +46,6 @@ class ReadLevel(NamedTuple):
     tokens: int | None  # None: unknown
     why: str  # what decides it, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
     is_sure: bool = True
-    habit: str = ""  # the habit that says how likely it is
-    otherwise: int = 0  # tokens that are read if it is not so
 
 
 class Signal(NamedTuple):
@@ -135,17 +131,16 @@ class TranscriptCache:
         chain, history, state = self.look(turn)
         if state.level.tokens is None:
             return UNKNOWN._replace(reason=state.level.why)
-        outcomes = self._outcomes(chain, history, state)
-        if chain.block > 1:
-            outcomes = tuple([one._replace(read=one.read // chain.block * chain.block) for one in outcomes])
-        read, chance, why = outcomes[0]
         whole = state.expected_tokens
+        tokens, why = self._read(chain, history, state, state.level.tokens)
+        read = min(tokens, whole) // chain.block * chain.block
         # if writes are not charged, everything that is not read is uncached, although it may be cached from then on
         uncached = min(chain.uncached, whole - read) if chain.charges else whole - read
         write = whole - read - uncached
         hour = write if chain.lifetime == ONE_HOUR else 0 if chain.lifetime is not None else None
-        sure = state.level.is_sure and not state.is_soon and chance >= SURE
-        return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour, outcomes)
+        guessed = state.level.why == "goes-on" and (bool(state.signals) or why == "no-sign")
+        sure = state.level.is_sure and not state.is_soon and not guessed
+        return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour)
 
     def look(self, turn: Turn) -> tuple[ChainHistory, ModelHistory, TurnState]:
         """Describe the next turn without its usage; `learn` has to follow."""
@@ -187,60 +182,36 @@ class TranscriptCache:
 
     # plain rules
 
-    def _outcomes(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> tuple[Outcome, ...]:
-        """Return the possible reads, the predicted one first."""
-        level, whole = state.level, state.expected_tokens
-        read = min(level.tokens or 0, whole)
-        if level.habit:
-            row = self._habit(_UNSIGNED[level.habit], state)
-            continued = Outcome(min(level.otherwise, whole), 1.0, "goes-on")
-            return alternatives(continued, Outcome(read, 0.0 if row is None else row.chance, level.why))
-        if level.why != "goes-on":
-            return (Outcome(read, 1.0, level.why),)
-        fall = max(self._falls(chain, history, state), key=lambda fall: fall.probability)
-        if fall.probability <= _LIKELY and not state.model_changed and _has_hidden_request(chain, state):
-            answer = history.answer_tokens(state.grown, state.output)
-            return alternatives(Outcome(min(read + answer, whole), 1.0, "hidden-request"), fall)
-        return alternatives(Outcome(read, 1.0, level.why), fall)
+    def _read(self, chain: ChainHistory, history: ModelHistory, state: TurnState, unchanged: int) -> tuple[int, str]:
+        """Return the tokens that are read, and why; `unchanged` of them are read if only the log says what changed."""
+        if state.level.why != "goes-on":
+            return unchanged, state.level.why
+        falls = list(self._falls(chain, history, state))
+        if falls and min(falls)[0] < unchanged:
+            return min(falls)
+        if not state.model_changed and _has_hidden_request(chain, state):
+            return unchanged + history.answer_tokens(state.grown, state.output), "hidden-request"
+        return unchanged, "goes-on"
 
-    def _falls(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> Iterator[Outcome]:
-        """Yield the reasons for a fall that signals and the clock show, otherwise the base rate."""
-        whole, is_plain = state.expected_tokens, True
+    def _falls(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> Iterator[tuple[int, str]]:
+        """Yield the reads, and their reasons, after signals with which most reads fell, and past the lookback."""
+        provider, model = self._where.provider, normal_name(state.model)
         for signal in state.signals:
-            row = self._habit(signal, state)
-            if row is not None:
-                is_plain = False
-                yield Outcome(min(_read_if_moved(row, signal, history), whole), row.chance, signal.sign)
-        older = self._habit(_UNSIGNED["older-entry"], state)
-        if state.earlier_position is not None and state.is_soon and older is not None:
-            is_plain = False
-            yield Outcome(min(state.earlier_position, whole), older.chance, "older-entry")
+            fall = find_fall(
+                signal.sign, prompted=state.grown.prompted, first=signal.first, version=signal.version, model=model,
+                provider=provider,
+            )  # fmt: skip
+            if fall is None:
+                continue
+            if fall.moves == "head":
+                yield history.shared_head or 0, signal.sign
+            else:
+                yield history.head if fall.moves == "history" or signal.left is None else signal.left, signal.sign
         if _is_out_of_reach(state):
-            is_plain = False
-            row = self._habit(_UNSIGNED["lookback"], state)
-            yield Outcome(min(history.head, whole), 0.0 if row is None else row.chance, "lookback")
-        if is_plain:
-            row = self._habit(_UNSIGNED["no-sign"], state)
-            chance = 0.0 if row is None else row.chance
-            if state.implicit:  # what other sessions did counts as much as a few turns of this one
-                chance = (chance * _WEIGHT + chain.plain_falls) / (_WEIGHT + chain.plain_turns)
-            latest = history.latest_read if state.implicit else None
-            yield Outcome(min(history.head if latest is None else latest, whole), chance, "no-sign")
-
-    def _habit(self, signal: Signal, state: TurnState) -> Habit | None:
-        return self._rules().habits.find(
-            signal.sign, prompted=state.grown.prompted, first=signal.first, version=signal.version,
-            model=normal_name(state.model), waited=signal.waited, provider=self._where.provider,
-        )  # fmt: skip
-
-
-_UNSIGNED = {sign: Signal(sign, first=False, version="") for sign in UNSIGNED}
-
-
-def _read_if_moved(habit: Habit, signal: Signal, history: ModelHistory) -> int:
-    if habit.moves == "head":
-        return history.shared_head or 0
-    return history.head if habit.moves == "history" or signal.left is None else signal.left
+            yield history.head, "lookback"
+        fell, seen = RANDOM_READS.get(provider, (0, 1))
+        if state.implicit and 2 * (_WEIGHT * fell / seen + chain.plain_falls) > _WEIGHT + chain.plain_turns:
+            yield history.head if history.latest_read is None else history.latest_read, "no-sign"
 
 
 def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
@@ -394,12 +365,8 @@ def _level(history: ModelHistory, state: TurnState, *, reads_output: bool) -> Re
     if state.unchanged < state.entries:
         history.cut(state.unchanged)
         left = history.read_within(state.unchanged, state.at)
-        codes = [change.cause for change in state.changes]
-        if Code.COMPACTION in codes:
-            return ReadLevel(left, "compaction")
-        if Code.TOOL_RESULT_REWRITTEN in codes and last is not None:
-            return ReadLevel(left, "shrunk", habit="cleared", otherwise=last.tokens)
-        return ReadLevel(left, "shrunk")
+        compacted = any(change.cause == Code.COMPACTION for change in state.changes)
+        return ReadLevel(left, "compaction" if compacted else "shrunk")
     if last is None:
         return ReadLevel(None, "unknown")
     answer = history.answer_tokens(state.grown, state.output) if reads_output else 0
@@ -415,10 +382,7 @@ def _expired(history: ModelHistory, state: TurnState) -> ReadLevel | None:
     # a breakpoint at the end has to look back to it; tools and system have their own
     if left is not None and (not left.entries or history.positions_after(left, state.at) <= POSITIONS):
         tokens = max(tokens, left.tokens)
-    if state.unchanged < state.entries or state.head_changed:
-        return ReadLevel(tokens, "expiry")
-    habit = "expiry-1h" if last.lifetime == ONE_HOUR else "expiry"
-    return ReadLevel(tokens, "expiry", habit=habit, otherwise=last.tokens)
+    return ReadLevel(tokens, "expiry")
 
 
 def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnState) -> int:

@@ -32,7 +32,6 @@ class Transition(NamedTuple):
     billed: int
     predicted: int | None  # None: no prediction
     naive: int  # tokens that the previous turn left in the cache
-    likely: float = 0.0  # predicted probability of a drop
     prompted: bool = False  # the second turn brings a new prompt of the user
 
     @property
@@ -58,20 +57,17 @@ class Transition(NamedTuple):
 
 def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
     """Return how far predictions are from usage; without rows the means are unknown."""
-    count, drops = len(rows), sum(row.fell for row in rows)
-    share = drops / count if count else 0.0
+    count = len(rows)
 
-    def mean(values: Iterable[float], digits: int) -> float | None:
-        return round(sum(values) / count, digits) if count else None
+    def mean(values: Iterable[int]) -> float | None:
+        return round(sum(values) / count, 1) if count else None
 
     return simulate.AgreementResult(
         turns=count, exact=sum(row.off == 0 for row in rows), within_2_percent=sum(row.within for row in rows),
-        mean_absolute_error_tokens=mean((row.off for row in rows), 1),
-        naive_mean_absolute_error_tokens=mean((abs(row.naive - row.billed) for row in rows), 1),
-        drops=drops, drops_predicted=sum(row.fell and row.foreseen for row in rows),
+        mean_absolute_error_tokens=mean(row.off for row in rows),
+        naive_mean_absolute_error_tokens=mean(abs(row.naive - row.billed) for row in rows),
+        drops=sum(row.fell for row in rows), drops_predicted=sum(row.fell and row.foreseen for row in rows),
         false_drops=sum(row.foreseen and not row.fell for row in rows),
-        brier_score=mean(((row.likely - row.fell) ** 2 for row in rows), 6),
-        base_brier_score=round(share * (1 - share), 6) if count else None,
         prompts=sum(row.prompted for row in rows),
         prompts_within_2_percent=sum(row.prompted and row.within for row in rows),
     )  # fmt: skip

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.counts import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, first_pass_read, has_unseen, prompt_tokens
-from lore.cache.habits import Habits
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
@@ -83,7 +82,7 @@ class Judge:
         self, rules: Callable[[], DatedRules], *, tolerance: float = 0.02, quick: bool = False,
         labels: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        self._chained = Chained(lambda: rules().habits)
+        self._chained = Chained()
         self._rules: dict[str, list[TurnRule]] = {}  # of the chains that go on
         self._tolerance, self._labels = tolerance, labels
         self._beside, self._heads = Beside(), dict[int, int]()  # what chains of a recording know of one another
@@ -218,8 +217,7 @@ SIBLINGS = 16  # turns at the start of chains, searched for a fan-out (one promp
 class Chained:
     """Pair the turns of all chains of one recording; `seen` counts the chains, `turns` the turns."""
 
-    def __init__(self, habits: Callable[[], Habits] = Habits) -> None:
-        self._habits = habits
+    def __init__(self) -> None:
         self._chains: dict[str, Pairs] = {}
         self._latest: dict[str, Turn] = {}  # of chains of recorded requests: what a restart gives up
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
@@ -277,7 +275,7 @@ class Chained:
 
     def _begun(self, turn: Turn) -> Pairs:
         """Begin a chain: with the turn that it is compared with, where there is one in another chain."""
-        pairs = self._chains[turn.chain] = Pairs(habits=self._habits)
+        pairs = self._chains[turn.chain] = Pairs()
         self.seen += 1
         if turn.basis is not None or turn.failed:
             return pairs

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.habits import Habits
 from lore.cache.transcripts import TurnState
 from lore.judge.attribution import attribute, cause_of, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
@@ -56,14 +55,10 @@ class Extension(NamedTuple):
 
 
 class Pairs:
-    """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare.
+    """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare."""
 
-    `habits` gives what was counted of clients, when a bill that fell asks for it.
-    """
-
-    def __init__(self, *, billed: bool = True, habits: Callable[[], Habits] = Habits) -> None:
+    def __init__(self, *, billed: bool = True) -> None:
         self._billed = billed
-        self._habits = habits
         self._shown: dict[str, Tally] = {}
         self._last: Turn | None = None
         self._of_models: dict[tuple[str | None, str], Turn] = {}  # the last billed turn of each cache of a transcript
@@ -225,8 +220,7 @@ class Pairs:
         lives = self._lives if used is None else counts.lifetime(left, self._lives)
         positions = self._positions if used is None else ()
         return PairContext(
-            left, right, found, fell, lives, positions, self._billed, state, used, self._shown, self._habits,
-            self._moved(right),
+            left, right, found, fell, lives, positions, self._billed, state, used, self._shown, self._moved(right),
         )  # fmt: skip
 
     def _pair(self, left: Turn, right: Turn, look: Look, used: Turn | None = None) -> Pair:

@@ -1,9 +1,9 @@
 """What the log's signs say of a bill that fell, and what its totals say.
 
 In: a pair whose bill fell, in a transcript. Out: the cause that a sign stands for, or None. Rules: what was counted to
-break nearly every time it was seen is strong; a habit (`cache.habits`) is weak until a second kind of evidence confirms
-it: the read is exactly the level that such a change leaves, a verdict is about its section, or this session's bills
-fell each time before; what seldom breaks the prefix is weak, and nothing but a verdict or another cause leads over it.
+break nearly every time it was seen is strong; another signal (`cache.falls`) is weak until a second kind of evidence
+confirms it: the read is exactly the level that such a change leaves, a verdict is about its section, or this session's
+bills fell each time before; what seldom breaks the prefix is weak, and a verdict or any other cause leads over it.
 A prompt that was billed for fewer tokens than the one before had something taken out: that is the client's.
 
 Sources: 958 drops of 38,782 billed transitions; 78 of 78 prompts that shrank by over 1,000 tokens fell; images at a new
@@ -18,6 +18,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.counts import DROP, cached, total
+from lore.cache.falls import find_fall, version_of
 from lore.cache.served import normal_name
 from lore.cache.transcripts import Signal
 from lore.judge.witnesses import PairContext
@@ -53,8 +54,8 @@ BY_COUNT = frozenset((
     Code.ANSWER_WITHOUT_THINKING,
 ))  # fmt: skip
 SHRANK = 1_000  # tokens: a prompt that shrank by more had something taken out
-_OFTEN = 0.5  # of the times that a habit was seen
-_AGAIN = 2  # times that a session showed a habit before its own bills count as evidence
+_AGAIN = 2  # times that a session showed a signal before its own usage counts as evidence
+_TOOLS_COUNTED = (2, 1, 119)  # the version from which falls after a tool search were counted by version
 _OPEN = "unattributable"
 _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 
@@ -118,18 +119,19 @@ def _tools_announced(context: PairContext) -> Cause | None:
     return confirmed(found) if _fell_before(context, sign.name) else found
 
 
-def _habit(name: str) -> _Look:
-    """Look for a habit of this client's version and model; one that was counted and seldom fell is no cause."""
+def _counted(name: str) -> _Look:
+    """Return a check for a signal after which most reads of this client's version and model fell."""
 
     def look(context: PairContext) -> Cause | None:
         sign, seen = _found(context, name), context.state
         if sign is None or seen is None:
             return None
-        row = context.habits().find(
+        fall = find_fall(
             name, prompted=seen.grown.prompted, first=name not in context.shown, version=sign.version,
             model=normal_name(context.right.model),
         )  # fmt: skip
-        if row is None or (not row.derived and row.fell < row.seen * _OFTEN):
+        is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
+        if fall is None and is_counted:
             return None
         found = _cause(sign)
         exact = found.section == "tools" and _left_the_floor(context)
@@ -139,7 +141,7 @@ def _habit(name: str) -> _Look:
 
 
 def _skill(context: PairContext) -> Cause | None:
-    """Return that a skill was used since the last prompt of the user, in versions in whose habit a fall was then."""
+    """Return that a skill was used since the last prompt of the user, in versions with which most reads fell then."""
     seen = context.state
     waited = (
         None if seen is None else next((sign for sign in seen.signals if sign.sign == "skill" and sign.waited), None)
@@ -147,8 +149,7 @@ def _skill(context: PairContext) -> Cause | None:
     if waited is None:
         return None
     model = normal_name(context.right.model)
-    row = context.habits().find("skill", prompted=True, version=waited.version, model=model)
-    if row is None or row.derived:
+    if find_fall("skill", prompted=True, first=False, version=waited.version, model=model) is None:
         return None
     found = Cause(Code.SKILL_LOADED, "messages", SignSeen("skill"), strength="weak")
     return confirmed(found) if waited.left is not None and context.read == waited.left else found
@@ -233,7 +234,7 @@ STRONG: tuple[_Look, ...] = (
     _sign("client-version", weak=False), _sign("effort", weak=False), _hook_text, _reasoning_dropped, _shrunk,
     _restarted, _taken_out,
 )  # fmt: skip
-COUNTED: tuple[_Look, ...] = (_habit("tool-reference"), _habit("no-thinking"), _skill, _tools_announced)
+COUNTED: tuple[_Look, ...] = (_counted("tool-reference"), _counted("no-thinking"), _skill, _tools_announced)
 _WEAK = (
     "resume", "api-error", "slash-command", "date", "memory", "instructions", "permission-mode", "interrupt",
     "instructions-delta", "skill",

@@ -17,7 +17,7 @@ calls of `toolu_`: what they added was written to the cache of another cloud); t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lore.cache.counts import (
@@ -30,7 +30,6 @@ from lore.cache.counts import (
     first_pass_read,
     prompt_tokens,
 )
-from lore.cache.habits import Habits
 from lore.cache.transcripts import TurnState
 from lore.judge.rewrites import rewritten, sealed
 from lore.model import evidence as e
@@ -68,7 +67,7 @@ class PairContext(NamedTuple):
     `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
     one another, so that their bills compare. `state` is what a transcript's level model knew before the bill;
     `used` is the last request that had all of the left, where that is a later one: lifetimes count from there. `shown`
-    counts the signs of earlier turns and the falls that came with them; `habits` gives what was counted of clients.
+    counts the signs of earlier turns and the falls that came with them.
     `moved` is what a client's hashes say that differs from the request of which it noted some before.
     """
 
@@ -82,7 +81,6 @@ class PairContext(NamedTuple):
     state: TurnState | None = None
     used: Turn | None = None
     shown: Mapping[str, Tally] = {}
-    habits: Callable[[], Habits] = Habits
     moved: tuple[Cause, ...] = ()
 
     @property

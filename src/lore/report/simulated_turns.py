@@ -12,7 +12,6 @@ from typing import IO, NamedTuple
 
 from rich.cells import cell_len
 
-from lore.cache.transcripts import SURE
 from lore.model.codes import UNEXPLAINED
 from lore.model.fact import format_money
 from lore.model.results.measured import MeasuredResult
@@ -36,12 +35,11 @@ class _TurnCells(NamedTuple):
     name: str
     time: str
     predicted: str  # tokens read
-    chance: str  # of the prediction
     billed: str  # tokens read
     difference: str
 
 
-_HEADER = _TurnCells("turn", "time", "predicted", "", "billed", "difference")
+_HEADER = _TurnCells("turn", "time", "predicted", "billed", "difference")
 
 
 def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
@@ -64,9 +62,7 @@ def _write_rows(
 ) -> None:
     rows = list(map(_row, turns))
     widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
-    likely = "with its probability; " if widths[_TurnCells._fields.index("chance")] else ""
-    legend = f"tokens read from the cache: predicted ({likely}~: best case, or unsure) and billed"
-    out.print(line((legend, "dim")))
+    out.print(line(("tokens read from the cache: predicted (~: best case, or unsure) and billed", "dim")))
     out.print(line((_aligned(_HEADER, widths) + "  why", "bold")))
     path = day = ""
     for turn, row in zip(turns, rows, strict=True):
@@ -113,15 +109,14 @@ def _is_known(turn: SimulatedTurn) -> bool:
 
 
 def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
-    """Return the `id` of each turn that read more than every predicted outcome and than the previous turn left.
+    """Return the `id` of each turn that read more than was predicted and than the previous turn left.
 
     A cache may keep the response with the prompt, so the previous turn counts with its output.
     """
     found, stood = set[int](), dict[tuple[str, str], int]()
     for turn in turns:
         billed, name = turn.billed, (turn.path, turn.chain)
-        possible = [turn.predicted.read_tokens, *(outcome.read_tokens for outcome in turn.predicted.outcomes)]
-        most = max((*(count for count in possible if count is not None), stood.get(name, 0)))
+        most = max(turn.predicted.read_tokens or 0, stood.get(name, 0))
         if billed is not None and billed.read_tokens is not None:
             if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM_TOKENS:
                 found.add(id(turn))
@@ -137,17 +132,11 @@ def _row(turn: SimulatedTurn) -> _TurnCells:
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
     clock, foreseen = when(turn.at, "%H:%M"), unsure + count_of(predicted)
-    return _TurnCells(name[-_NAME_LENGTH:], clock, foreseen, chance(turn), count_of(billed), off)
+    return _TurnCells(name[-_NAME_LENGTH:], clock, foreseen, count_of(billed), off)
 
 
 def _aligned(row: _TurnCells, widths: Sequence[int]) -> str:
     return "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width)
-
-
-def chance(turn: SimulatedTurn) -> str:
-    """Return the probability of the prediction, unless it is close to 1."""
-    probability = turn.predicted.probability
-    return f"{probability:.0%}" if probability is not None and probability < SURE else ""
 
 
 def count_of(value: int | None) -> str:
@@ -189,7 +178,7 @@ COLUMNS = (
     "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_uncached",
     "confidence", "billed_read", "billed_write", "billed_uncached", "billed_output", "difference", "cause", "strength",
     "evidence", "lost_tokens", "waste_tokens", "cost_billed", "cost_predicted", "cost_waste",
-    "unexplained_tokens", "cost_unexplained", "partial_output", "probability", "measured_read",
+    "unexplained_tokens", "cost_unexplained", "partial_output", "measured_read",
 )  # fmt: skip
 
 
@@ -217,5 +206,5 @@ def _csv_row(turn: SimulatedTurn) -> tuple[object, ...]:
         turn.lost_tokens, turn.waste_tokens,
         *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
         turn.unexplained_tokens, None if cost is None else cost.unexplained,
-        None if billed is None else billed.partial_output is True, predicted.probability,
+        None if billed is None else billed.partial_output is True,
     )  # fmt: skip

@@ -38,7 +38,7 @@ def write(result: results.SimulateResult, out: Console, *, every: bool = False, 
         out.print(line((describe_interruption(result.interrupted), "bold yellow")))
     _money(result, out)
     _tokens(result, out)
-    for text in agreement_lines(result.agreement, verbose=verbose):
+    for text in agreement_lines(result.agreement):
         out.print(line(text))
     _reliability(result.reliability[:1], out)
     _groups(result.groups, out, verbose=verbose)
@@ -126,8 +126,8 @@ def _counts(found: UsageResult) -> str:
     return ", ".join(f"{name} {count_of(count)}" for name, count in names)
 
 
-def agreement_lines(found: results.AgreementResult, *, verbose: bool = False) -> Iterator[str]:
-    """Yield how far predictions were from usage; with `verbose` the Brier score, too."""
+def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
+    """Yield how far predictions were from usage."""
     if not found.turns:
         yield "predictions cannot be compared with usage: no two successive turns have usage"
         return
@@ -141,8 +141,6 @@ def agreement_lines(found: results.AgreementResult, *, verbose: bool = False) ->
     if found.prompts:
         share = found.prompts_within_2_percent / found.prompts
         yield f"after a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"
-    if verbose and found.brier_score is not None and found.base_brier_score:
-        yield f"Brier score of predicted cache drops: {found.brier_score:.4f} (base rate {found.base_brier_score:.4f})"
 
 
 def write_reliability(result: results.SimulateResult, out: Console) -> None:
@@ -223,33 +221,11 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
         table.write(row, "cyan" if rule.own else "")
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
-    _habits(result.habits, out)
     out.print(line("evidence: P the vendor's own page, M measured, S second-hand, ? inferred"))
     own = sum(row.own for row in result.rules)
     owned = f", {own:,} of them your own" if own else ""
     checked = "" if result.as_of is None else f", as of {result.as_of}"
     out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
-
-
-def _habits(habits: Sequence[results.HabitResult], out: Console) -> None:
-    if not habits:
-        return
-    out.print(line(("how often reads fell by over 1,000 tokens after a signal in the log:", "bold")))
-    rows = [_habit(habit) for habit in habits]
-    table = TextTable([TableColumn("")] * len(rows[0]), rows, out)
-    for habit, row in zip(habits, rows, strict=True):
-        table.write(row, "cyan" if habit.own else "")
-
-
-def _habit(habit: results.HabitResult) -> tuple[str, ...]:
-    order = {None: "", True: "first ", False: "later "}[habit.first]
-    begin = f"from {habit.from_version} " if habit.from_version else ""
-    versions = f"{begin}before {habit.before_version}" if habit.before_version else begin.rstrip()
-    counted = f"{habit.fell:,} of {habit.seen:,}{' (derived)' if habit.derived else ''}"
-    where = "at a prompt" if habit.moment == "prompt" else "at any request"
-    rests = f"{habit.sessions:,} sessions, {habit.counted}"
-    return (habit.provider, f"{order}{habit.sign}", where, habit.model, versions, f"moves {habit.moves}", counted,
-            f"{habit.chance:.0%}", rests, habit.evidence, habit.note)  # fmt: skip
 
 
 def _rule(row: results.RuleResult, source: int) -> tuple[str, ...]:

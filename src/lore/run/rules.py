@@ -9,7 +9,6 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from lore.cache.habits import Habit
 from lore.cache.prices import recorded_output
 from lore.cache.rule_file import RuleTable, read_rules
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules
@@ -20,7 +19,7 @@ from lore.files import WholeFile
 from lore.model.limits import RULES_BYTES
 from lore.model.patterns import matches_shell
 from lore.model.results import copy_fields
-from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
+from lore.model.results.simulate import RuleResult, RulesResult
 from lore.recording.corpus import show
 
 
@@ -32,7 +31,7 @@ def packaged() -> DatedRules:
     tables = [read_rules(folder.joinpath(name).read_text("utf-8"), name) for name in names]
     return DatedRules(
         [row for table in tables for row in table.rows], _newest(table.as_of for table in tables),
-        [habit for table in tables for habit in table.habits], [row for table in tables for row in table.breakpoints],
+        [row for table in tables for row in table.breakpoints],
     )  # fmt: skip
 
 
@@ -42,7 +41,7 @@ def load(path: str | None = None) -> DatedRules:
         return packaged()
     table = _read(path)
     as_of = _newest((packaged().as_of, table.as_of))
-    return packaged().overridden_by(table.rows, as_of, table.habits, table.breakpoints)
+    return packaged().overridden_by(table.rows, as_of, table.breakpoints)
 
 
 def chosen(given: str | None, settings: Loaded) -> DatedRules:
@@ -61,12 +60,7 @@ def listed(rules: DatedRules, *, provider: str | None = None, model: str | None 
         for row in rules.rows
         if (provider is None or row.provider in (provider, "*")) and (name is None or matches_shell(row.model, name))
     ]
-    habits = [
-        _habit(habit)
-        for habit in rules.habits.rows
-        if provider in (None, habit.provider) and (name is None or matches_shell(habit.model, name))
-    ]
-    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows, habits=habits)
+    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows)
 
 
 def stale(rules: DatedRules, at: float | None) -> str | None:
@@ -110,10 +104,6 @@ _HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"
 
 def _newest(days: Iterable[date | None]) -> date | None:
     return max((day for day in days if day is not None), default=None)
-
-
-def _habit(habit: Habit) -> HabitResult:
-    return copy_fields(HabitResult, habit, chance=round(habit.chance, 3), counted=habit.counted.isoformat())
 
 
 def _result(row: DatedRule) -> RuleResult:

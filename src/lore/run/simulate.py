@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.cache.falls import RANDOM_READS
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.registry import BROUGHT, CACHES, is_known
 from lore.cache.rules import DatedRules
@@ -38,7 +39,6 @@ from lore.run.simulation import PlayedTurn, Simulation
 
 RANK = ""  # a change without a value: rank every fix
 # If requests that only append lose the cache more often, its predictions are guesses.
-_UNPREDICTABLE = 1 / 3
 
 
 class SimulateRequest(NamedTuple):
@@ -232,9 +232,8 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
         yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
-        habit = rules.habits.find("no-sign", prompted=False, provider=CACHES[cache].provider)
-        if habit is not None and habit.moves == "head" and habit.chance > _UNPREDICTABLE:
-            yield describe_random_cache(cache, habit.fell, habit.seen)
+        if CACHES[cache].provider in RANDOM_READS:
+            yield describe_random_cache(cache, *RANDOM_READS[CACHES[cache].provider])
     for what, formats in simulation.lacks.items():
         if what:
             yield describe_missing(formats, what)

@@ -32,14 +32,12 @@ from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import Usage
 from lore.model.results import CauseResult, Finding, UsageResult, VerdictResult
-from lore.model.results.simulate import Cost, OutcomeResult, PredictedResult, SimulatedTurn
+from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording.base import Recording
 from lore.report.pair_figures import causes_of
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
-
-_PROBABILITY_DIGITS = 4
 
 
 class PlayedTurn(NamedTuple):
@@ -176,7 +174,7 @@ def _transition(turn: Turn, predicted: Predicted, stood: int | None) -> Transiti
         return None
     prompted = predicted.state is not None and predicted.state.grown.prompted
     prediction = predicted.prediction
-    return Transition(read, prediction.read, stood, prediction.falls_below(stood), prompted)
+    return Transition(read, prediction.read, stood, prompted)
 
 
 def _result(
@@ -189,8 +187,6 @@ def _result(
         predicted=PredictedResult(
             read_tokens=prediction.read, write_tokens=prediction.write, uncached_tokens=prediction.uncached,
             confidence=prediction.confidence, reason=prediction.reason,
-            probability=None if prediction.read is None else round(prediction.probability, _PROBABILITY_DIGITS),
-            outcomes=_outcomes(prediction),
         ),
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
@@ -202,19 +198,6 @@ def _result(
     )  # fmt: skip
 
 
-def _outcomes(prediction: Prediction) -> list[OutcomeResult]:
-    """Return the predicted read, then the other possible ones by probability. Rounded probabilities add up to 1."""
-    if prediction.read is None:
-        return []
-    if not prediction.outcomes:
-        return [OutcomeResult(prediction.read, 1.0, prediction.reason)]
-    first, *rest = prediction.outcomes
-    rest.sort(key=lambda outcome: -outcome.probability)
-    others = [OutcomeResult(read, round(probability, _PROBABILITY_DIGITS), why) for read, probability, why in rest]
-    remainder = round(1.0 - sum(outcome.probability for outcome in others), _PROBABILITY_DIGITS)
-    return [OutcomeResult(first.read, remainder, first.why), *others]
-
-
 def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
     """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
 
@@ -222,13 +205,9 @@ def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
     """
     prediction = predicted.prediction
     size = None if usage is None or predicted.odd else total(usage.first_pass)
-    if size is None or prediction.read is None:
+    if size is None or prediction.read is None or prediction.read <= size:
         return prediction
-    outcomes = tuple([outcome._replace(read=min(outcome.read, size)) for outcome in prediction.outcomes])
-    if prediction.read <= size:
-        return prediction if outcomes == prediction.outcomes else prediction._replace(outcomes=outcomes)
-    hour = None if prediction.write_1h is None else 0
-    return prediction._replace(read=size, write=0, uncached=0, write_1h=hour, outcomes=outcomes)
+    return prediction._replace(read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
 
 
 def _cost(price: Price | None, verdict: TurnVerdict, prediction: Prediction) -> Cost | None:

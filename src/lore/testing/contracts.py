@@ -143,9 +143,6 @@ class CacheContract:
                 continue
             assert min(prediction.read, prediction.write, prediction.uncached) >= 0
             assert prediction.total == sum(piece.tokens or 0 for piece in request.pieces)
-            if prediction.outcomes:
-                assert prediction.outcomes[0].read == prediction.read
-                assert abs(sum(outcome.probability for outcome in prediction.outcomes) - 1) < _NEARLY
 
     def test_new_prompts_read_nothing(self) -> None:
         assert not self.make().predict(_ASKED[0]).read
@@ -183,7 +180,6 @@ def _text(name: str) -> Piece:
     return Piece(name.encode() * 4096, "messages", tokens=4096)
 
 
-_NEARLY = 1e-6
 _ASKED = (
     Request("main", [_text("a"), _text("b")], breakpoints=(Breakpoint(1),), at=0.0, answered=1.0),
     Request("main", [_text("a"), _text("b"), _text("c")], 2, breakpoints=(Breakpoint(2),), at=10.0, answered=11.0),

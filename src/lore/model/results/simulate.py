@@ -14,14 +14,6 @@ RuleValue: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Literal["recorded", "estimated"]
 
 
-class OutcomeResult(Struct, frozen=True):
-    """A number of tokens that a request may read."""
-
-    read_tokens: int
-    probability: float
-    reason: str
-
-
 class PredictedResult(Struct, frozen=True, kw_only=True):
     """What a cache is predicted to do with a request, for at most the number of tokens in its usage."""
 
@@ -30,8 +22,6 @@ class PredictedResult(Struct, frozen=True, kw_only=True):
     uncached_tokens: int | None
     confidence: str
     reason: str = ""  # what decided the prediction
-    probability: float | None = None  # of a read within 1,000 tokens of the predicted one
-    outcomes: list[OutcomeResult] = []  # the predicted read, then others by probability; the sum is 1
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -101,8 +91,6 @@ class AgreementResult(Struct, frozen=True, kw_only=True):
     drops: int  # turns that read over 1,000 tokens less than the previous turn left in the cache
     drops_predicted: int
     false_drops: int  # predicted, and did not happen
-    brier_score: float | None  # of the predicted probability of a drop; 0 is perfect
-    base_brier_score: float | None  # of always predicting the share of turns that dropped
     prompts: int  # turns with a new prompt of the user, in transcripts
     prompts_within_2_percent: int
 
@@ -189,33 +177,8 @@ class RuleResult(Struct, frozen=True, kw_only=True):
     used: bool  # predictions or prices use it
 
 
-class HabitResult(Struct, frozen=True, kw_only=True):
-    """How often reads fell where a log shows a signal."""
-
-    provider: str  # whose caches were counted
-    sign: str
-    moment: str
-    moves: str
-    model: str
-    first: bool | None  # the first occurrence in a chain, a later one, or null for any
-    from_version: str  # of the client; empty for any
-    before_version: str
-    fell: int
-    seen: int
-    chance: float  # the probability before a session has shown anything itself
-    sessions: int
-    counted: str
-    source: str
-    evidence: str
-    derived: bool  # from a published share, not counted
-    note: str
-    file: str
-    own: bool
-
-
 class RulesResult(CommandResult, frozen=True, kw_only=True):
     """`lore simulate --rules --json`."""
 
     as_of: str | None  # the latest day on which a table was checked
     rules: list[RuleResult]  # in the order of their files, the user's first
-    habits: list[HabitResult]

@@ -16,7 +16,6 @@ from lore.report.console import Console
 from lore.report.forms import terminal
 from lore.report.measured import measured_view
 from lore.report.plain import counted, place_of, turn_of, visible
-from lore.report.simulated_turns import chance
 from lore.report.simulation import agreement_lines
 
 ROWS, CELL = 200, 300
@@ -82,10 +81,9 @@ def _simulated(turn: SimulatedTurn) -> str:
     name = f"{turn.path}: {turn.turn}" + ("" if turn.chain == "main" else f" of {turn.chain}")
     read = None if turn.billed is None else turn.billed.read_tokens
     counts = [None if count is None else f"{count:,}" for count in (turn.predicted.read_tokens, read, turn.lost_tokens)]
-    likely, cause = chance(turn), turn.cause
-    predicted = f"{counts[0] or 'unknown'}{f' ({likely} likely)' if likely else ''}"
+    cause = turn.cause
     why = "" if cause is None else f"{cause.code} {cause.name} ({cause.strength}): {_text(cause.message)}"
-    return f"| {_text(name)} | {predicted} | {counts[1] or 'unknown'} | {counts[2] or ''} | {why} |"
+    return f"| {_text(name)} | {counts[0] or 'unknown'} | {counts[1] or 'unknown'} | {counts[2] or ''} | {why} |"
 
 
 def _row(finding: Finding) -> str:

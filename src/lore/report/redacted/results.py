@@ -103,7 +103,7 @@ SHOWN = {
          "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger",
          "when", "answer", "notes",
          "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out",
-         "started_at", "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason", "OutcomeResult.reason",
+         "started_at", "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason",
          "ComparedCause.says"),
         kept=True,
     ),

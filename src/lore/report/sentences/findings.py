@@ -27,7 +27,7 @@ def describe_random_cache(cache: str, fell: int, seen: int) -> str:
     """Return that a cache is unpredictable: of `seen` requests that only appended, `fell` read less."""
     return (
         f"{cache}'s implicit cache is nearly random: of {seen:,} requests that only appended, {fell:,} read less "
-        "(counted in other sessions); predictions are guesses, with their probability"
+        "(counted in other sessions); predictions are guesses"
     )
 
 

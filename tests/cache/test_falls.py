@@ -1,0 +1,29 @@
+"""Signals after which most reads fell, and the rows that hold for a version and model."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.cache.falls import FALLS, find_fall
+from lore.model.state import SIGNS
+
+
+@pytest.mark.parametrize(("sign", "fields", "moves"), [
+    ("hook-context", {"prompted": True}, "text"), ("hook-context", {}, ""),
+    ("tool-reference", {"version": "2.1.118", "first": True}, ""),
+    ("tool-reference", {"version": "2.1.119", "first": True}, "head"), ("tool-reference", {"version": "2.1.119"}, ""),
+    ("tool-reference", {"version": "2.1.209", "first": True}, ""), ("tool-reference", {"first": True}, ""),
+    ("no-thinking", {"prompted": True, "model": "claude-sonnet-4-5"}, "history"),
+    ("no-thinking", {"prompted": True, "model": "claude-opus-4-6"}, ""), ("no-thinking", {"prompted": True}, ""),
+    ("skill", {"prompted": True, "version": "2.1.58"}, "text"), ("skill", {"prompted": True, "version": "2.1.59"}, ""),
+    ("skill", {"prompted": True}, ""), ("skill", {"version": "2.1.58"}, ""),
+    ("effort", {}, "history"), ("effort", {"provider": "openai"}, ""), ("slash-command", {"prompted": True}, ""),
+])  # fmt: skip
+def test_signal_predicts_a_fall_by_version_and_model(sign, fields, moves):
+    asked = {"prompted": False, "first": False, "version": "", "model": "", **fields}
+    fall = find_fall(sign, **asked)
+    assert (fall.moves if fall else "") == moves
+
+
+def test_every_fall_names_a_known_signal():
+    assert {fall.sign for fall in FALLS} - {"reasoning"} <= set(SIGNS)
