@@ -80,6 +80,11 @@ CONTINUED = {
         (body("a", assistant("b"), "c"), exchange("s")),
         (body("a", assistant("b"), "c", assistant("d"), "e"), exchange("t")),
     ],
+    "another cache key": [
+        (body("a", prompt_cache_key="key-1"), exchange("key-1")),
+        (body("a", assistant("b"), "c", prompt_cache_key="key-2"), exchange("key-2")),
+    ],
+    "history in one text": [body(f"{LONG * 3} Log: {steps}. Continue.") for steps in ("read", "read, write")],
 }  # fmt: skip
 SEPARATE = {
     "same task again": [body(user("task"), model("one"), user("go")), body(user("task"), model("two"), user("no"))],
@@ -87,6 +92,11 @@ SEPARATE = {
     "an answer under another system prompt": [
         body("a", assistant(LONG), "b"), body("x", assistant(LONG), "y", system="Another agent."),
     ],
+    "one text, two tasks": [
+        body("a", system=f"Extract {what}.", tools=[{"name": "submit", "description": what, "input_schema": {}}])
+        for what in ("topics", "moods")
+    ],
+    "one template, two inputs": [body(f"{LONG * 3} Word: {word}.") for word in ("cat", "giraffe")],
 }  # fmt: skip
 
 

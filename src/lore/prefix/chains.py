@@ -195,7 +195,7 @@ class Chains:
         )
         if chain is None and not request.is_side_call:
             chain = self._find_by_summary(request) or self._find_by_answer(request) or self._find_by_reply(request)
-        chain = chain or self._find_rewritten(request)
+        chain = chain or self._find_rewritten(request) or self._find_grown(request)
         return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
 
     def _begins_alike(self, request: _ChainRequest) -> Iterator[_KnownChain]:
@@ -227,7 +227,7 @@ class Chains:
         for chain in near:
             before = chain.prompt
             shared = before.messages.common(prompt.messages)
-            if shared == len(before.messages) and shared >= longest[0]:
+            if shared == len(before.messages) and shared >= longest[0] and not _asks_otherwise(before, prompt):
                 fit = shared, likeness.has_same_head(before, prompt)  # among equals the one with the same head
                 longest, best = (fit, chain) if fit > longest else (longest, best)
             differs = shared < min(len(prompt.messages), len(before.messages))
@@ -247,6 +247,7 @@ class Chains:
             if before.common(messages) != len(before) or len(before) >= len(messages):
                 continue
             is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
+            is_session = is_session or (sender.has_cache_key and request.sender.has_cache_key)
             if is_session or any(part.kind == "envelope" and likeness.is_model_message(part) for part in before):
                 return chain
             if likeness.latest_answer_keys(request.prompt) & self._replies.keys_of(chain.name):
@@ -302,6 +303,10 @@ class Chains:
         candidates = self._recent(request)
         return next((one for one in candidates if likeness.continues_rewritten(one.prompt, request.prompt)), None)
 
+    def _find_grown(self, request: _ChainRequest) -> _KnownChain | None:
+        """Return the chain whose only text a request repeats and extends."""
+        return next((one for one in self._recent(request) if likeness.has_grown_text(one.prompt, request.prompt)), None)
+
     def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
 
@@ -329,6 +334,16 @@ class Chains:
             ):
                 return chain.name
         return ""
+
+
+def _asks_otherwise(before: Prompt, prompt: Prompt) -> bool:
+    """Return whether two conversations begin with the same message: system prompt and tools differ, nobody answered."""
+    return (
+        len(before.messages) == len(prompt.messages)
+        and not likeness.has_same_system(before, prompt)
+        and likeness.tools_of(before) != likeness.tools_of(prompt)
+        and not any(part.kind == "envelope" and likeness.is_model_message(part) for part in prompt.messages)
+    )
 
 
 def _is_rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:

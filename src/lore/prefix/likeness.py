@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 from msgspec.structs import replace
 
-from lore.model.canonical import decode, text_of
+from lore.model.canonical import decode, string_in, text_of
 from lore.model.jsonslice import raw_members
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
@@ -41,6 +41,7 @@ _ID_MEMBERS = ("id", "call_id", "toolUseId")
 ReplyKeys: TypeAlias = frozenset[int]
 
 _SIMILAR = 0.8  # share of a text that is unchanged in a nearly equal one
+_LEAST_LOG = 256  # bytes of a text that a longer one repeats by intention
 _COMPARED_BLOCKS = 8  # if their contents are equal, so are those of the rest
 _COMPARED_WORDS = 512  # bytes of a block whose words are compared before its content
 _HEADER_START = 256  # bytes of a block in which the header begins, white space of a pretty-printed body included
@@ -61,6 +62,7 @@ class Identity(NamedTuple):
     agent: str = ""
     endpoint: str = ""  # without the model and the way of delivery
     previous: str = ""  # the response that the request continues
+    has_cache_key: bool = False  # the session is only a key for the cache, which some clients choose for each request
 
     def may_share_conversation(self, other: Identity) -> bool:
         """Return whether two requests may belong to one conversation.
@@ -83,7 +85,8 @@ def identify_sender(prompt: Prompt, exchange: Exchange | None) -> Identity:
     if exchange is None:
         return Identity(session, previous=previous)
     call = exchange.call
-    return Identity(call.session or session, call.agent, place_in(call.endpoint), call.previous or previous)
+    has_key = bool(call.session) and call.session == string_in(prompt.params, "prompt_cache_key")
+    return Identity(call.session or session, call.agent, place_in(call.endpoint), call.previous or previous, has_key)
 
 
 def _session_in_body(prompt: Prompt) -> str:
@@ -173,6 +176,21 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     return len(pairs) == 1 and is_nearly_equal(*pairs[0])
 
 
+def has_grown_text(previous: Prompt, current: Prompt) -> bool:
+    """Return whether a prompt repeats the previous one and only inserts something into its last text.
+
+    An agent that keeps its history in one text sends the log so far and a closing sentence in each request.
+    """
+    size = len(previous.messages)
+    old, new = previous.messages.last(), current.messages.last()
+    if size != len(current.messages) or old is None or new is None or not has_same_head(previous, current):
+        return False
+    if not _LEAST_LOG <= len(old.data) < len(new.data) or previous.messages.common(current.messages) != size - 1:
+        return False
+    front = common_prefix(old.data, new.data)
+    return front + common_suffix(old.data, new.data, len(old.data) - front) == len(old.data)
+
+
 def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segment]]:
     """Return the previous prompt's blocks with the segments at the same places of the current one."""
     pairs = zip(previous.messages, current.messages, strict=False)
@@ -219,8 +237,7 @@ def has_kept_system(previous: Prompt, current: Prompt) -> bool:
     """
     if has_same_system(previous, current):
         return True
-    tools, new_tools = ([part for part in side.head if part.section == "tools"] for side in (previous, current))
-    if tools != new_tools:
+    if tools_of(previous) != tools_of(current):
         return False
     before, after = (
         {block.data for block in _system_of(side) if block.kind != "envelope"} for side in (previous, current)
@@ -232,6 +249,11 @@ def has_kept_system(previous: Prompt, current: Prompt) -> bool:
 def has_same_head(previous: Prompt, current: Prompt) -> bool:
     """Return whether two requests have the same tools and system prompt, except for a billing header."""
     return previous.head is current.head or _without_header(previous.head) == _without_header(current.head)
+
+
+def tools_of(prompt: Prompt) -> list[Segment]:
+    """Return the tools of a request."""
+    return [part for part in prompt.head if part.section == "tools"]
 
 
 def _system_of(prompt: Prompt) -> list[Segment]:
