@@ -9,6 +9,7 @@ import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, text
+from formats.codex import Rollout
 from lore.errors import LoreError
 from lore.recording.agents.logs import project_name
 from lore.recording.recent import since
@@ -61,6 +62,41 @@ def test_where_nothing_is_found_it_says_where_it_looked(args):
 
 
 # --last
+
+
+def about(name, project, days):
+    """Write a Codex log of a project."""
+    return aged(
+        put(name, *Rollout().meta(cwd=str(project)).context().user("hello").message("assistant", "yes").lines), days
+    )
+
+
+def test_last_judges_newest_session_of_this_project(empty_folder):
+    aged(claude(f"home/.claude/projects/{project_name(os.getcwd())}/a.jsonl"), 3)
+    own = about("home/.codex/sessions/rollout-own.jsonl", os.getcwd(), 2)
+    about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
+    put("s.jsonl", session())
+    ran = lore("check", "--last", "--json")
+    assert ran.json["summary"]["files"] == 1
+    assert ran.err.rstrip() == f"the newest session of this project is {os.path.abspath(own)}"
+
+
+def test_last_in_a_folder_of_a_repository_takes_its_sessions(empty_folder, monkeypatch):
+    about("home/.codex/sessions/rollout-own.jsonl", os.getcwd(), 2)
+    Path("src").mkdir()
+    monkeypatch.chdir("src")
+    assert lore("check", "--last").code == 2
+    Path("../.git").mkdir()
+    assert "rollout-own.jsonl" in lore("check", "--last").err
+
+
+def test_last_without_session_of_the_project_names_the_newest(empty_folder):
+    other = about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
+    put("s.jsonl", session())
+    ran = lore("check", "--last")
+    assert ran.code == 2
+    assert f"error: agents keep no session of this project ({os.getcwd()})" in ran.err
+    assert f"hint: the newest session is of the project /other: {os.path.abspath(other)}" in ran.err
 
 
 def test_the_newest_session_is_judged_with_its_subagents():

@@ -69,7 +69,10 @@ Open: TypeAlias = Annotated[
     bool,
     typer.Option("--open", help="Open the page in a browser; without --report html=… it lies in your cache folder."),
 ]
-Last: TypeAlias = Annotated[bool, typer.Option("--last", help="Take the newest session alone, with its subagents.")]
+Last: TypeAlias = Annotated[
+    bool,
+    typer.Option("--last", help="Take the newest session alone, with its subagents; without a path, of this project."),
+]
 Since: TypeAlias = Annotated[
     str | None, typer.Option("--since", help="Take files written since then: 30m, 2h, 1d, 1w, or a date.")
 ]
@@ -116,18 +119,22 @@ def chosen_inputs(
 ) -> Chosen:
     """Say which files to judge; where none is named, look for them and say where."""
     from lore.recording import recent
+    from lore.recording.agents.sessions import newest_of_project, no_session_of_project
 
     after = None if since is None else recent.since(since, time.time())
     wanted = None if after is None else partial(recent.is_as_new, since=after)
     looked: tuple[str, ...] = ()
+    if last and not paths:
+        session = newest_of_project(surroundings(), format)
+        if session is None:
+            raise no_session_of_project(surroundings())
+        tell(f"the newest session of this project is {recent.shown_places([session])}")
+        return Chosen([session], wanted, (session,))
     if not paths:
         found = recent.whereabouts(surroundings())
         paths, looked = [*found.paths] or [os.curdir], found.looked
         tell(f"no path is given: judging {recent.shown_places(paths)}")
     if last:
-        try:
-            paths = [recent.newest(paths, format)]
-        except recent.NoRecordingError as error:
-            raise recent.nothing(looked) if looked else error from None
+        paths = [recent.newest(paths, format)]
         tell(f"the newest session is {recent.shown_places(paths)}")
     return Chosen(paths, wanted, looked)

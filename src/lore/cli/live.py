@@ -105,7 +105,7 @@ def statusline(
     Subagents that have logs of their own are not in the sums.
     """
     from lore.errors import LoreError
-    from lore.recording import recent
+    from lore.recording.agents.sessions import no_session_of_project
     from lore.recording.opening import Options
     from lore.report.console import wants_colour
     from lore.report.status_line import DEFAULT, PARTS, Shown, parts_of, status_line
@@ -127,7 +127,7 @@ def statusline(
     client, name = running.session_named(path, given, here)
     if as_json:
         if name is None:
-            raise recent.nothing(recent.whereabouts(here, wide=False).looked)
+            raise no_session_of_project(here)
         from lore.model.results.live import running_session
         from lore.recording import corpus
         from lore.report.redacted.results import redacted

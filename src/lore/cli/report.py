@@ -110,7 +110,9 @@ def run(
     output: flags.Output = None,
     force: flags.Force = False,
     open_page: flags.Open = False,
-    last: Annotated[bool, typer.Option("--last", help="The newest session alone.")] = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="The newest session alone; without a path, of this project.")
+    ] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="Files written since then: 30m, 2h, 1d, 1w, or a date.")
     ] = None,

@@ -28,10 +28,6 @@ HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09
 PLACES_SHOWN = 4  # of those that were looked at in vain
 
 
-class NoRecordingError(LoreError):
-    """There is no recording where one was looked for."""
-
-
 class Whereabouts(NamedTuple):
     """Where recordings were looked for, in this order, and the places where some are (none: nowhere)."""
 
@@ -121,14 +117,14 @@ def newest(paths: list[str], format: str | None) -> str:
         session = session if session in known else file.path
         times[session] = max(times.get(session, 0.0), written(file) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
-        if (filesystem.exists(path) or corpus.is_in_database(path)) and _is_recording(path, format):
+        if (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format):
             return path
     where = ", ".join(corpus.show(path) for path in paths)
-    raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
+    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
 
 
-def _is_recording(path: str, format: str | None) -> bool:
-    """Tell whether a file is a recording; what only begins as many programs' files do is read up to its first turn."""
+def is_recording(path: str, format: str | None) -> bool:
+    """Return whether a file is a recording; a generic format is read up to its first turn."""
     kind = kind_of(corpus.open_head(path).head, format)
     if kind is None or format is not None or (kind.name not in GENERIC and not measures_cache(kind.name)):
         return kind is not None

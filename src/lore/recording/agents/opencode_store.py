@@ -78,6 +78,7 @@ class DatabaseSession(NamedTuple):
     size: int
     begun: float
     title: str = ""
+    directory: str = ""
 
 
 def sessions_of(path: str) -> list[DatabaseSession] | None:
@@ -86,6 +87,12 @@ def sessions_of(path: str) -> list[DatabaseSession] | None:
         return _listed(path, databases.stamps(path))
     except databases.ERRORS:
         return None
+
+
+def directory_of(name: str) -> str | None:
+    """Return the folder in which a session of a database (`DATABASE#SESSION`) was started."""
+    path, session = session_in(name) or ("", "")
+    return next((stored.directory or None for stored in sessions_of(path) or () if stored.id == session), None)
 
 
 def fault_of(path: str) -> str:
@@ -110,10 +117,11 @@ def _listed(path: str, _: databases.Stamps) -> list[DatabaseSession] | None:
 
 def _sessions(connection: sqlite3.Connection) -> list[DatabaseSession]:
     has = databases.columns_of(connection, "session")
-    parent, created, title = ((name if name in has else "null") for name in ("parent_id", "time_created", "title"))
+    names = ("parent_id", "time_created", "title", "directory")
+    parent, created, title, directory = (name if name in has else "null" for name in names)
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
     # words of this file alone
-    query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}) from session where exists (select 1 from message where session_id = session.id)"  # noqa: E501, S608
+    query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}), {directory} from session where exists (select 1 from message where session_id = session.id)"  # noqa: E501, S608
     sizes = _sizes(connection)
     return [
         DatabaseSession(
@@ -123,8 +131,9 @@ def _sessions(connection: sqlite3.Connection) -> list[DatabaseSession]:
             sizes.get(name, 0),
             _seconds(begun) or 0,
             str(title or ""),
+            str(directory or ""),
         )
-        for name, above, begun, at, title in connection.execute(query)
+        for name, above, begun, at, title, directory in connection.execute(query)
     ]
 
 

@@ -23,8 +23,9 @@ from lore.model.cause import Place
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak, RunningTotals
-from lore.recording import corpus, recent
+from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings
+from lore.recording.agents.sessions import newest_of_agents, newest_of_project
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
@@ -83,11 +84,7 @@ def _whole_lines(data: Iterable[bytes]) -> Iterator[bytes]:
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:
     """Return the newest session of the current project; with `machine` else that of all. None where there is none."""
-    found = recent.whereabouts(here) if machine else recent.whereabouts(here, wide=False)
-    try:
-        return recent.newest(list(found.paths), None) if found.paths else None
-    except recent.NoRecordingError:
-        return None
+    return newest_of_project(here) or (newest_of_agents(here) if machine else None)
 
 
 class NamedSession(NamedTuple):

@@ -24,6 +24,7 @@ from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import AGENTS, Agent, Surroundings
+from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs
 from lore.recording.recent import written
 from lore.recording.titles import title_of
@@ -31,7 +32,7 @@ from lore.report.commands import in_shell
 from lore.report.plain import day_of
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.sessions import AgentLog, agent_logs
+from lore.run.spending.sessions import looked_places, unread_logs
 
 WEEK = 7 * 86_400.0
 
@@ -73,8 +74,9 @@ def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> G
         logs = [AgentLog(None, file, written(file)) for file in inputs(list(paths))]
         found = Gathered(logs, [], list(paths), [])
     else:
-        groups, unread, looked, failed = agent_logs(here, agent)
-        found = Gathered([log for group in groups for log in group], unread, looked, failed)
+        groups, there, failed = agent_logs(here, agent)
+        logs = [log for group in groups for log in group]
+        found = Gathered(logs, unread_logs(there, failed), looked_places(there), failed)
     found.logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
     return found
 

@@ -8,7 +8,6 @@ Cost: a look at every log's name and time, then reading those that are shown and
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
@@ -17,18 +16,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.errors import LoreError, lacks_plug_in
+from lore.errors import lacks_plug_in
 from lore.formats.foreign import LATER, why_unread
 from lore.formats.registry import plug_in_of
 from lore.judge.base import WORSE, summed
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions, UnreadLogs
 from lore.recording import corpus
-from lore.recording.agents.companions import session_of
-from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
+from lore.recording.agents.logs import Agent, LogPlace, Surroundings, files_of
+from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, inputs, without_taken_over
-from lore.recording.recent import written
 from lore.recording.titles import title_of
 from lore.run.spending.ledgers import Ledgers
 
@@ -52,43 +49,12 @@ class SessionsRequest(NamedTuple):
     jobs: int = 1
 
 
-class AgentLog(NamedTuple):
-    """A file, folder or stored session of an agent's (None: of whichever), and when it was written."""
-
-    agent: Agent | None
-    file: Input
-    written: float | None
-
-
-class AgentLogs(NamedTuple):
-    """The logs of agents: by session, its own first, the session that was written last first; those that lore does not
-    read; the places where logs are; those that could not be listed, and why.
-    """
-
-    groups: list[list[AgentLog]]
-    unread: list[UnreadLogs]
-    looked: list[str]
-    failed: list[str]
-
-
-def agent_logs(here: Surroundings, agent: Agent | None) -> AgentLogs:
-    """Find the logs that agents keep here (None: all agents'). Costs a look at each log's name and time."""
-    failed: list[str] = []
-    own = [place for place in places(here) if agent in (None, place.agent)]
-    there = [found for place in own for found in existing(place)]
-    logs = [log for place in there if place.agent.is_read for log in _logs(place, failed)]
-    groups = _grouped(without_taken_over(logs, lambda log: log.file))
-    unread = [logs for place in there if not place.agent.is_read for logs in _unread(place, failed)]
-    looked = list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
-    return AgentLogs(groups, unread, looked, failed)
-
-
 def sessions(
     here: Surroundings, request: SessionsRequest, ledgers: Ledgers, progress: Progress | None = None
 ) -> FoundSessions:  # fmt: skip
     """List the sessions of agents, the newest first."""
     load_plugins()
-    grouped, unread, looked, failed = agent_logs(here, request.agent)
+    grouped, there, failed = agent_logs(here, request.agent)
     databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
     wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
@@ -104,7 +70,7 @@ def sessions(
     made = {file.path: ledger for file, ledger in ledgers.each(files, progress, request.jobs)}
     return FoundSessions(
         sessions=[_row(logs, made, left_out) for logs in chosen], found=len(wanted), bytes=total,
-        read_bytes=ledgers.read_bytes, unread=unread, looked=looked, failed=failed,
+        read_bytes=ledgers.read_bytes, unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
     )  # fmt: skip
 
 
@@ -112,39 +78,6 @@ def is_incomplete(found: FoundSessions) -> bool:
     """Return whether a place could not be listed, or a session could not be read to its end."""
     passed_over = (None, NOT_COUNTED, NO_RECORDING)
     return bool(found.failed) or any(session.message not in passed_over for session in found.sessions)
-
-
-def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
-    """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
-    try:
-        if place.logs.deep:
-            found = inputs([place.path])
-        else:
-            found = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
-    except LoreError as error:
-        failed.append(error.message)
-        return
-    for file in found:
-        path, _, session = (file.path, "", "") if os.path.lexists(file.path) else file.path.rpartition("#")
-        path, name = path or file.path, os.path.basename(file.path)
-        named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
-        if file.error is None and not (named or session or os.path.isdir(path)):
-            continue
-        yield AgentLog(place.agent, file, written(file._replace(path=path)))
-
-
-def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
-    """Put the files of each session together, its own first; the session that was written last comes first."""
-    known = {log.file.path: log for log in logs}
-    groups: dict[str, list[AgentLog]] = {}
-    for log in sorted(logs, key=lambda log: (-(log.written or 0.0), log.file.path)):
-        session = session_of(log.file.path)
-        name = session if session in known else log.file.path
-        groups.setdefault(name, []).append(log)
-    for name, found in groups.items():
-        found.sort(key=lambda log: log.file.path != name)
-        found[0] = found[0]._replace(written=max((log.written or 0.0 for log in found), default=0.0) or None)
-    return list(groups.values())
 
 
 def _size(path: str) -> int:
@@ -188,6 +121,16 @@ def _counted(row: FoundSession, own: Ledger, found: list[Ledger]) -> FoundSessio
         dollars=summed(request.spent.total for request in requests if request.spent is not None),
         recorded_dollars=summed(request.recorded.dollars for request in requests if request.recorded is not None),
     )  # fmt: skip
+
+
+def looked_places(there: list[LogPlace]) -> list[str]:
+    """Return the places of logs that lore reads."""
+    return list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
+
+
+def unread_logs(there: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
+    """Return the logs that lore does not read."""
+    return [logs for place in there if not place.agent.is_read for logs in _unread(place, failed)]
 
 
 def _unread(place: LogPlace, failed: list[str]) -> Iterator[UnreadLogs]:

@@ -17,13 +17,13 @@ from lore.model.results import Finding
 from lore.plugins import published
 from lore.recording import corpus
 from lore.recording.agents.companions import session_of
+from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input
 from lore.recording.recent import written
 from lore.report.redacted.results import redacted
 from lore.run.checking.verdicts import InterruptedRunError
 from lore.run.spending.ledgers import placed
 from lore.run.spending.overview import agent_of, every_request
-from lore.run.spending.sessions import AgentLog
 
 if TYPE_CHECKING:
     from lore.run.checking.check import CheckOutcome

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lore.errors import LoreError, Where
 from lore.judge.spending import Copies
 from lore.recording import corpus
+from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input
 from lore.recording.recent import nothing, written
 from lore.report.redacted.findings import redacted_error
@@ -20,7 +21,6 @@ from lore.report.redacted.results import redacted
 from lore.report.trace import LaneRequest, Trace, trace_of
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import requests_of
-from lore.run.spending.sessions import AgentLog
 
 
 class Traced(NamedTuple):

@@ -1,0 +1,136 @@
+"""The sessions that agents keep on this machine, the newest first, and those of one project among them.
+
+A session is a log with the logs of its subagents. Its project is the folder that it was started in: the place of its
+log tells it for agents that keep a folder for each project, else the beginning of the log or a file beside it does.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lore.errors import LoreError
+from lore.recording import corpus
+from lore.recording.agents.companions import session_of
+from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
+from lore.recording.agents.projects import project_beside, project_of
+from lore.recording.inputs import Input, inputs, without_taken_over
+from lore.recording.recent import is_recording, nothing, written
+
+
+class AgentLog(NamedTuple):
+    """A recording of an agent."""
+
+    agent: Agent | None  # None: unknown
+    file: Input
+    written: float | None  # seconds since the epoch
+    place: LogPlace | None = None  # where the agent keeps it
+
+
+class AgentLogs(NamedTuple):
+    """The sessions of agents, and the places where they are."""
+
+    groups: list[list[AgentLog]]  # a session each, its own log first; the session that was written last first
+    places: list[LogPlace]  # those that exist
+    failed: list[str]  # places that could not be listed, with the reason
+
+
+def agent_logs(here: Surroundings, agent: Agent | None = None) -> AgentLogs:
+    """Find the logs that an agent keeps here (None: all agents). Costs a look at each log's name and time."""
+    failed: list[str] = []
+    there = [found for place in places(here) if agent in (None, place.agent) for found in existing(place)]
+    logs = [log for place in there if place.agent.is_read for log in _logs(place, failed)]
+    return AgentLogs(_grouped(without_taken_over(logs, lambda log: log.file)), there, failed)
+
+
+def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
+    """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
+    try:
+        if place.logs.deep:
+            found = inputs([place.path])
+        else:
+            found = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
+    except LoreError as error:
+        failed.append(error.message)
+        return
+    for file in found:
+        path, _, session = (file.path, "", "") if os.path.lexists(file.path) else file.path.rpartition("#")
+        path, name = path or file.path, os.path.basename(file.path)
+        named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
+        if file.error is None and (named or session or os.path.isdir(path)):
+            yield AgentLog(place.agent, file, written(file._replace(path=path)), place)
+
+
+def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
+    """Put the files of each session together, its own first; the session that was written last comes first."""
+    known = {log.file.path: log for log in logs}
+    groups: dict[str, list[AgentLog]] = {}
+    for log in sorted(logs, key=lambda log: (-(log.written or 0.0), log.file.path)):
+        session = session_of(log.file.path)
+        groups.setdefault(session if session in known else log.file.path, []).append(log)
+    for name, found in groups.items():
+        found.sort(key=lambda log: log.file.path != name)
+        found[0] = found[0]._replace(written=max((log.written or 0.0 for log in found), default=0.0) or None)
+    return list(groups.values())
+
+
+def newest_of_project(here: Surroundings, format: str | None = None) -> str | None:
+    """Return the newest session of the current folder's project; None if agents keep none.
+
+    The project is the folder, or one above it up to the root of its Git repository. Costs a look at each log's name
+    and time, and the beginning of logs that are newer and whose place does not tell their project. Raises LoreError
+    for a log that cannot be read: it may be the newest.
+    """
+    folders = _project_folders(here.folder)
+    own = [place.path for folder in folders for place in places(here._replace(folder=folder), project=True)]
+    own = [os.path.join(path, "") for path in own]
+    known = set(map(os.path.realpath, folders))
+    for logs in agent_logs(here).groups:
+        path = logs[0].file.path
+        is_own = path.startswith(tuple(own))
+        if (is_own or _is_about(logs[0], known)) and is_recording(path, format):
+            return path
+    return None
+
+
+def newest_of_agents(here: Surroundings) -> str | None:
+    """Return the newest session that agents keep here; None if there is none."""
+    paths = (logs[0].file.path for logs in agent_logs(here).groups)
+    return next((path for path in paths if is_recording(path, None)), None)
+
+
+def no_session_of_project(here: Surroundings) -> LoreError:
+    """Return the error for a project without sessions; it names the project that has the newest one."""
+    newest = newest_of_agents(here)
+    if newest is None:
+        looked = dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
+        return nothing([*looked, os.curdir])
+    project = project_of(corpus.open_head(newest).head, newest)
+    where = "another folder" if project is None else f"the project {corpus.show(project)}"
+    message = f"agents keep no session of this project ({corpus.show(here.folder)})"
+    return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
+
+
+def _project_folders(folder: str) -> list[str]:
+    """Return a folder and those above it up to the root of its Git repository; outside of one the folder alone."""
+    found, above = [folder], folder
+    while not os.path.exists(os.path.join(above, ".git")):
+        above, below = os.path.dirname(above), above
+        if above == below:
+            return [folder]
+        found.append(above)
+    return found
+
+
+def _is_about(log: AgentLog, folders: set[str]) -> bool:
+    """Return whether a log, or a file beside it, names one of these folders as its project."""
+    path = log.file.path
+    if log.place is not None and log.place.logs.project is not None:
+        project = project_beside(path)  # a folder for each project has another name
+    elif corpus.is_in_database(path):
+        project = corpus.opencode().directory_of(path)
+    else:
+        project = project_of(corpus.open_head(path).head, path)
+    return project is not None and os.path.realpath(project) in folders
