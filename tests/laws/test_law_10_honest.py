@@ -42,16 +42,11 @@ def _log(*usages) -> bytes:
     return b"\n".join(map(write, lines))
 
 
-@pytest.mark.parametrize("usage", [None, {}], ids=["no usage", "empty usage"])
-def test_fold_without_usage_has_null_counts(answer, usage):
-    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(usage, usage))
-    assert [folded["usage"][name] for name in COUNTS] == [None] * 4
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_fold_has_only_recorded_counts(answer, name):
-    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log({name: 7}, None))
-    assert {one: folded["usage"][one] for one in COUNTS} == {**dict.fromkeys(COUNTS), name: 7}
+@pytest.mark.parametrize("usages", [(None, None), ({}, {}), *(({name: 7}, None) for name in COUNTS)])
+def test_fold_has_only_recorded_counts(answer, usages):
+    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(*usages))
+    assert {one: folded["usage"][one] for one in COUNTS} == {**dict.fromkeys(COUNTS), **(usages[0] or {})}
+    assert folded["session"]["fidelity"] == "reconstructed"
 
 
 @given(any_events())
@@ -78,22 +73,20 @@ def test_replaced_end_without_usage_leaves_null():
     assert state.main().totals.uncached_tokens is None
 
 
-def test_diff_without_usage_has_null_bill(answer):
+def test_diff_without_usage_and_tokens_has_nulls(answer):
     (diff,) = answer("diff-prefix", "a.json", "b.json", a_json=write(BODY), b_json=write(OTHER))
-    assert (diff["billed"], diff["verdict"]) == (None, None)
     assert [one["confidence"] for one in diff["caches"]] == ["ceiling"]  # without times and usage: the best case
+    (diff,) = answer("diff-prefix", "a.json", "b.json", "--no-tokens")
+    assert (diff["billed"], diff["verdict"]) == (None, None)
+    tokens = [diff["prompt"][name] for name in ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")]
+    assert tokens == [None] * 4
 
 
 def test_diff_shows_only_recorded_counts(answer):
     records = [write({"request": body, "usage": {"input_tokens": 5}}) for body in (BODY, OTHER)]
     (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
     assert diff["billed"] == {"uncached_tokens": 5, "read_tokens": None, "write_tokens": None, "output_tokens": None}
-
-
-def test_diff_without_tokens_has_null_counts(answer):
-    (diff,) = answer("diff-prefix", "a.json", "b.json", "--no-tokens", a_json=write(BODY), b_json=write(OTHER))
-    tokens = [diff["prompt"][name] for name in ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")]
-    assert tokens == [None] * 4
+    assert diff["right"]["fidelity"] == "parsed"  # the body was stored as an object
 
 
 @pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b'"x"', b'{"input_tokens":null}', b'{"input_tokens":-1}',
@@ -116,28 +109,10 @@ def test_fidelity_is_on_both_sides_of_a_diff(answer, command):
     assert (diff["left"]["fidelity"], diff["right"]["fidelity"]) == ("wire", "wire")
 
 
-def test_body_stored_as_object_is_parsed_fidelity(answer):
-    records = [write({"request": body}) for body in (BODY, OTHER)]
-    (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
-    assert diff["right"]["fidelity"] == "parsed"
-
-
-def test_fold_has_fidelity_reconstructed(answer):
-    (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(None))
-    assert folded["session"]["fidelity"] == "reconstructed"
-
-
-def test_findings_of_turn_have_fidelity(answer):
+def test_findings_of_turn_have_fidelity_and_source(answer):
     (checked,) = answer("check", "a.jsonl", "--min-reuse", "0.99", a_jsonl=write(BODY) + b"\n" + write(OTHER))
-    assert {finding["code"]: finding["fidelity"] for finding in checked["findings"]} == {
-        "LORE100": "wire",
-        "LORE401": "wire",
-    }
-
-
-def test_lost_tokens_have_a_source(answer):
-    (checked,) = answer("check", "a.jsonl", a_jsonl=write(BODY) + b"\n" + write(OTHER))
-    assert {finding["tokens"] for finding in checked["findings"]} == {"estimated"}
+    found = {one["code"]: (one["fidelity"], one["tokens"]) for one in checked["findings"]}
+    assert found == {"LORE100": ("wire", "estimated"), "LORE401": ("wire", None)}
 
 
 def test_fallen_read_without_cause_is_unattributable(answer):
