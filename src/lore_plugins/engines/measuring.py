@@ -36,9 +36,9 @@ class MeasuredLogs:
         self._logs = [_read(path, options, problems) for path in paths]
         self.cache = _cache_of(self._logs) if self._logs else _cache_in(files)
 
-    def play(self) -> Measuring:
+    def play(self) -> EngineMeasuring:
         """Start to compare a simulation of the recordings."""
-        return Measuring(self._logs)
+        return EngineMeasuring(self._logs)
 
 
 def _read(path: str, options: Options, problems: Problems) -> LogMeasures:
@@ -85,7 +85,7 @@ def _engine_in(file: Input) -> str:
     return "" if kind is None else _LOGS.get(kind.name, "")
 
 
-class Measuring:
+class EngineMeasuring:
     """Collects turns and measurements while recordings are simulated; `logs` measured all of them."""
 
     def __init__(self, logs: Sequence[LogMeasures]) -> None:

@@ -27,7 +27,7 @@ _CHANGED = "memory changed since the page was shown, or the form does not belong
 _UNSURE = "the box was not ticked."
 
 
-class PageRequest(NamedTuple):
+class MemoryRequest(NamedTuple):
     """The memory that a request names."""
 
     user: str
@@ -132,27 +132,27 @@ class MemoryPage:
                 return PageAnswer(page.deleted_page(found, self._subject(asked, notes)).encode())
         return self.ask_delete(form, stale=stale)
 
-    def _subject(self, asked: PageRequest, notes: Sequence[str] = ()) -> PageSubject:
+    def _subject(self, asked: MemoryRequest, notes: Sequence[str] = ()) -> PageSubject:
         return PageSubject(self._store, asked.user, asked.agent, notes)
 
-    def _read(self, store: Store, asked: PageRequest) -> MemoryShown:
+    def _read(self, store: Store, asked: MemoryRequest) -> MemoryShown:
         return actions.read_memory(store, asked.user, asked.agent, now=self._clock())
 
-    def _refusal(self, action: str, form: Fields, asked: PageRequest, found: MemoryShown) -> str:
+    def _refusal(self, action: str, form: Fields, asked: MemoryRequest, found: MemoryShown) -> str:
         """Return why a form may not be carried out; "" if its page asked about exactly this memory."""
         proof = (_single(form, "proof") or "").encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(proof, self._proof(action, asked, found).encode()):
             return _CHANGED
         return "" if _single(form, "sure") == "yes" else _UNSURE
 
-    def _proof(self, action: str, asked: PageRequest, found: MemoryShown) -> str:
+    def _proof(self, action: str, asked: MemoryRequest, found: MemoryShown) -> str:
         content = encode([action, asked.user, asked.agent, list(asked.names), page.fingerprint(found)])
         return hmac.digest(self._key, content, "sha256").hex()
 
 
-def _parse_request(fields: Fields) -> PageRequest:
+def _parse_request(fields: Fields) -> MemoryRequest:
     names = tuple(dict.fromkeys(fields.get("name", ())))
-    return PageRequest(valid_user(_single(fields, "user")), _single(fields, "agent"), names)
+    return MemoryRequest(valid_user(_single(fields, "user")), _single(fields, "agent"), names)
 
 
 def _single(fields: Fields, name: str) -> str | None:

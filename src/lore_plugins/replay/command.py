@@ -35,7 +35,7 @@ from lore.cli import (
 from lore.errors import LoreError
 
 if TYPE_CHECKING:
-    from lore_plugins.replay.plan import Layout
+    from lore_plugins.replay.plan import PromptLayout
     from lore_plugins.replay.replaying import ReplayRequest
     from lore_plugins.replay.results import Replayed, ReplayEstimate
     from lore_plugins.replay.server import Server
@@ -144,7 +144,7 @@ def run(
     return _answer(found, request, page, as_json=as_json, color=color, verbose=verbose)
 
 
-def _outputs(output: str | None, layouts: tuple[Layout, ...]) -> dict[str, str]:
+def _outputs(output: str | None, layouts: tuple[PromptLayout, ...]) -> dict[str, str]:
     """Return the capture of each layout; of several layouts its name is part of the file name."""
     name = output or time.strftime("replay-%Y-%m-%dT%H-%M-%SZ.jsonl", time.gmtime())
     if len(layouts) == 1:

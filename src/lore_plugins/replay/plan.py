@@ -44,7 +44,7 @@ _BEGINNING = b'{"kind":"session_started","v":1,"session_id":""}\n'
 _HEADERS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
 
 
-class Layout(NamedTuple):
+class PromptLayout(NamedTuple):
     """A way to build a session's prompts."""
 
     name: str  # as the user wrote it
@@ -78,16 +78,16 @@ class PlanSummary(NamedTuple):
     moved: Moved  # text moved from system prompts to tails
 
 
-def parse_layouts(names: str | None, dialect: str | None, recording: Recording) -> tuple[Layout, ...]:
+def parse_layouts(names: str | None, dialect: str | None, recording: Recording) -> tuple[PromptLayout, ...]:
     """Return the layouts named, each a word or `WORD:DIALECT`. Raise LoreError for an invalid or impossible one.
 
     Default: the recorded bodies, or lore's prompts for a session log.
     """
     requests = isinstance(recording, RequestRecording)
     if names is None:
-        return (Layout(RECORDED if requests else LORE, requests, None, dialect),)
+        return (PromptLayout(RECORDED if requests else LORE, requests, None, dialect),)
     known = (LORE, RECORDED, *POLICIES)
-    found: list[Layout] = []
+    found: list[PromptLayout] = []
     for name in [name.strip() for name in names.split(",") if name.strip()]:
         word, _, other = name.partition(":")
         if word not in known or (other and other not in SENDABLE):
@@ -97,7 +97,7 @@ def parse_layouts(names: str | None, dialect: str | None, recording: Recording) 
             hint = "choose among " + ", ".join((LORE, *POLICIES))
             raise LoreError(f"{recording.shown} is a session log without recorded requests", hint=hint)
         tail: Policy | None = next((policy for policy in POLICIES if policy == word), None)
-        found.append(Layout(name, word == RECORDED, tail, other or dialect))
+        found.append(PromptLayout(name, word == RECORDED, tail, other or dialect))
     if not found or len({layout.name for layout in found}) < len(found):
         raise LoreError(f"--layouts {names}: name each layout once", hint="as in --layouts lore,recorded")
     return tuple(found)
@@ -106,7 +106,9 @@ def parse_layouts(names: str | None, dialect: str | None, recording: Recording) 
 class ReplayPlan:
     """The requests of one recording in one layout, at most `most`; can be iterated any number of times."""
 
-    def __init__(self, path: str, options: Options, layout: Layout, sending: Sending, most: int | None = None) -> None:
+    def __init__(
+        self, path: str, options: Options, layout: PromptLayout, sending: Sending, most: int | None = None
+    ) -> None:
         """Raise LoreError for a dialect that cannot be sent over HTTP."""
         if layout.dialect is not None and layout.dialect not in SENDABLE:
             message = f"--dialect {layout.dialect} cannot be sent to a server"

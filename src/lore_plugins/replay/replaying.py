@@ -36,7 +36,7 @@ from lore_plugins.replay.captured import (
     read_salt,
 )
 from lore_plugins.replay.lines import SLOTS, notes_of
-from lore_plugins.replay.plan import Layout, PlannedRequest, PlanSummary, ReplayPlan
+from lore_plugins.replay.plan import PlannedRequest, PlanSummary, PromptLayout, ReplayPlan
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from lore_plugins.replay.sending import Sending
 from lore_plugins.replay.server import Probed, Server, ServerRefusedError
@@ -77,7 +77,7 @@ class ReplayRequest(NamedTuple):
     """The options of a replay."""
 
     path: str
-    layouts: tuple[Layout, ...]
+    layouts: tuple[PromptLayout, ...]
     outputs: dict[str, str]  # capture by layout
     options: Options
     rules: DatedRules
@@ -114,7 +114,7 @@ class ReplayRun:
         self._plans = [self._plan(layout, "") for layout in request.layouts]
         self.summaries: list[PlanSummary] = [plan.summarise() for plan in self._plans]
 
-    def _plan(self, layout: Layout, salt: str) -> ReplayPlan:
+    def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
         request = self._request
         cache = (request.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
         sending = Sending("", request.max_tokens, request.model, salt, cache)

@@ -18,7 +18,7 @@ def remote_files(scheme: str) -> RemoteFiles:
     """Return the files of a URL scheme (entry-point group `lore.remotes`)."""
     from lore_plugins.scale import remote  # noqa: PLC0415 - imported when it is needed
 
-    return remote.RemoteFiles(scheme)
+    return remote.SchemeFiles(scheme)
 
 
 def dask_cluster(address: str, workers: int, warn: Callable[[str], None]) -> Cluster:

@@ -100,8 +100,8 @@ def _place_of(path: str) -> _Place:
     return _Place(service, root, host.partition(".")[0], key.rstrip("/"))
 
 
-class RemoteFiles:
-    """The files of one scheme; `lore.recording.RemoteFiles` describes the methods."""
+class SchemeFiles:
+    """Files under one scheme; `lore.recording.RemoteFiles` describes the methods."""
 
     def __init__(self, scheme: str) -> None:
         self.lists = scheme not in _WEB
