@@ -1,28 +1,24 @@
 """Kimi Code's logs (`~/.kimi-code/sessions/wd_*/SESSION/agents/AGENT/wire.jsonl`), protocol 1.0 to 1.5.
 
-A line is an event of one agent: messages, and steps. A step is one request: it begins, holds parts and calls, and ends
-with its bill, which a `usage.record` repeats. A step's turn starts with the first thing that it made, since the record
-of its request, with model and tools, may come before or behind its beginning. Since protocol 1.4 the log holds the
-system prompt (`config.update`) and the tools as they were sent (`llm.tools_snapshot`): then prompts are structural. A
-compaction keeps the messages behind a number of them, or (newer) the user's, and a summary; its own request is a turn
-of a utility chain. Each agent has its own file, which does not say whose it is.
+Each line is one event of one agent; every agent has its own file. A model request is a "step": it begins, has parts and
+tool calls, and ends with its usage, which a `usage.record` repeats. Since protocol 1.4 the log also holds the system
+prompt and the tools that were sent: then prompts are structural.
 
-Source: `agent/records/types.ts`, `agent/context`, `loop/events.ts` of kimi-code, October 2026; no public file was
+Source: `agent/records/types.ts`, `agent/context` and `loop/events.ts` of kimi-code, October 2026; no public log was
 found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
+from lore.formats.builder import LogReader, Message
 from lore.formats.kimi import content as kimi
 from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.formats.values import stamp_of
 from lore.model import events as e
 from lore.model import lenient
@@ -32,13 +28,13 @@ from lore.model.state import Sign
 
 
 class KimiCodeOrigin(Struct, frozen=True, gc=False):
-    """Who put a message in."""
+    """Who wrote a message."""
 
     kind: str = "user"
 
 
 class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
-    """A message that was put into the history."""
+    """A message that was added to the history."""
 
     role: str = ""
     content: Raw = NULL
@@ -46,11 +42,11 @@ class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     tool_call_id: str | None = None
     origin: KimiCodeOrigin | None = None
     is_error: bool | None = None
-    note: Raw = NULL
+    note: Raw = NULL  # the client's note for the model, after a result
 
 
 class KimiCodeResult(Struct, frozen=True, gc=False, rename="camel"):
-    """What came of a call."""
+    """The result of a tool call."""
 
     output: Raw = NULL
     is_error: bool | None = None
@@ -58,7 +54,7 @@ class KimiCodeResult(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
-    """A piece of a step."""
+    """A piece of a step; its fields depend on the type."""
 
     type: str = ""
     uuid: str | None = None
@@ -69,11 +65,11 @@ class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     args: Raw = NULL
     result: KimiCodeResult | None = None
     usage: kimi.CamelUsage | None = None
-    message_id: str | None = None
+    message_id: str | None = None  # the provider's name for the response
 
 
 class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """One line: which fields there are depends on its type."""
+    """One line; its fields depend on the type."""
 
     type: str
     time: Raw = NULL
@@ -82,300 +78,241 @@ class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
     event: KimiCodeEvent | None = None
     system_prompt: Raw = NULL
     thinking_effort: str | None = None
-    thinking_level: str | None = None
-    hash: str | None = None
+    thinking_level: str | None = None  # its older name
+    hash: str | None = None  # of `tools`
     tools: tuple[Raw, ...] | None = None
-    kind: str | None = None
+    kind: str | None = None  # what a request is for
     provider: str | None = None
     model: str | None = None
-    tools_hash: str | None = None
+    tools_hash: str | None = None  # of the tools that a request sends
     usage: kimi.CamelUsage | None = None
-    source: str | None = None
+    source: str | None = None  # who asked for a compaction
     summary: Raw = NULL
     context_summary: Raw = NULL
-    compacted_count: int | None = None
+    compacted_count: int | None = None  # messages that the summary replaces
     kept_user_message_count: int | None = None
-    kept_head_user_message_count: int | None = None
+    kept_head_user_message_count: int | None = None  # as many of the kept messages are the first ones
     tokens_before: int | None = None
     tokens_after: int | None = None
-    count: int | None = None
+    count: int | None = None  # prompts that an undo removes
     mode: str | None = None
 
 
-decode = lenient.decoding(KimiCodeRecord)
-
-
-CLIENT, COMPACTIONS = "kimi-code", "utility-compaction"
-_NO_INPUT = Raw(b"{}")
+_CLIENT, _COMPACTIONS = "kimi-code", "utility-compaction"
 _DIALECTS = {"anthropic": "anthropic", "openai_responses": "openai-responses", "gemini": "gemini", "google": "gemini"}
-_PEOPLES = frozenset(("user", "skill_activation", "plugin_command"))
-_MACHINES = frozenset(("background_task", "cron_job", "cron_missed", "system_trigger", "retry"))
-# What a client notes for itself or for the screen: nothing of it stands in a prompt.
-_SILENT = (
-    "turn.", "permission.", "plan", "swarm_mode.", "tools.", "goal.", "mcp.", "cron.", "task.", "prompt.", "runtime.",
-    "token_counting.", "tower_mode.", "interaction.", "file_history.", "background.", "context.update_token_count",
-    "forked", "interruptionReminder.", "staleGuard.", "plugin.", "profile.", "full_compaction.",
+_USER_ORIGINS = frozenset(("user", "skill_activation", "plugin_command"))
+_SCHEDULER_ORIGINS = frozenset(("background_task", "cron_job", "cron_missed", "system_trigger", "retry"))
+_SIGNALS = {"micro_compaction.apply": "micro-compaction", "turn.cancel": "interrupt", "turn.step.retrying": "api-error"}
+# Notes of the client that are never part of a prompt.
+_IGNORED = (
+    "metadata", "turn.", "permission.", "plan", "swarm_mode.", "tools.", "goal.", "mcp.", "cron.", "task.", "prompt.",
+    "runtime.", "token_counting.", "tower_mode.", "interaction.", "file_history.", "background.",
+    "context.update_token_count", "forked", "interruptionReminder.", "staleGuard.", "plugin.", "profile.",
+    "full_compaction.",
 )  # fmt: skip
 
 
-class KimiKept(Struct, gc=False):
-    """A message of the history: the items that it made, and whether a person wrote it."""
-
-    items: list[str]
-    user: bool = False
-
-
-class KimiStep(Struct):
-    """A step: when it began, its place in the history, its turn (0: not begun), whether it ended and was billed."""
+@dataclass(slots=True)
+class KimiStep:
+    """One model request."""
 
     uuid: str
-    at: str | None
-    place: int
-    turn: int = 0
-    ended: bool = False
-    billed: bool = False
+    started_at: str | None
+    message: Message  # what the model made
+    turn: int = 0  # 0: the model made nothing yet
+    has_ended: bool = False
+    has_usage: bool = False
 
 
-class KimiCodeMemory(Struct):
-    """All that the reader remembers.
-
-    `history` are the messages that stand, `step` is the last step; `tables` are tools by their hash, `sent` is the hash
-    of those that the last request held; `compacting` says who asked for the compaction under way.
-    """
-
-    started: bool = False
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    summaries: TranscriptTurns = field(default_factory=TranscriptTurns)
-    history: list[KimiKept] = []
-    step: KimiStep | None = None
-    model: str | None = None
-    dialect: str = "openai-chat"
-    effort: str | None = None
-    mode: str | None = None
-    tables: dict[str, tuple[Raw, ...]] = {}
-    sent: str | None = None
-    compacting: str | None = None
-
-
-class KimiCode(TranscriptLines[KimiCodeMemory]):
+class KimiCode(LogReader):
     """Reader of Kimi Code's logs."""
 
     name: ClassVar[str] = "kimi-code"
-    memory = KimiCodeMemory
     unseen: ClassVar[str] = "the schemas of tools (before protocol 1.4), and the system prompt where none is noted"
+    _decode = staticmethod(lenient.decoding(KimiCodeRecord))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._step: KimiStep | None = None  # the latest
+        self._model: str | None = None  # of the next request
+        self._dialect = "openai-chat"
+        self._tools: dict[str, tuple[Raw, ...]] = {}  # by their hash
+        self._sent_tools: str | None = None  # hash of those that the latest request sent
+        self._compacting: str | None = None  # who asked for the compaction under way
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         own = raw_members(next(each(head), b"")) or {}
         return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
 
-    def _take(self, data: bytes) -> None:
-        record = decode(data)
-        self._at = stamp_of(record.created_at if is_absent(record.time) else record.time)
-        if not self._memory.started:
-            self._memory.started = True
-            self._emit(e.SessionStarted(session_id="", at=self._at, dialect="openai-chat"))
-        handle = _HANDLERS.get(record.type)
-        if handle is not None:
-            handle(self, record)
-        elif record.type != "metadata" and not record.type.startswith(_SILENT):
-            self._unknown("unknown record type", record.type)
+    def handle(self, data: bytes) -> None:
+        record, session = self._decode(data), self.session
+        session.at = stamp_of(record.created_at if is_absent(record.time) else record.time)
+        session.start_session(at=session.at, dialect="openai-chat")
+        match record.type:
+            case "context.append_loop_event":
+                self._read_event(record)
+            case "context.append_message":
+                self._read_message(record)
+            case "usage.record":
+                self._read_late_usage(record)
+            case "llm.request":
+                self._read_request(record)
+            case "llm.tools_snapshot" if record.hash is not None and record.tools is not None:
+                self._tools[record.hash] = record.tools
+            case "config.update":
+                if not is_absent(record.system_prompt):
+                    session.emit(e.SessionChanged(system=record.system_prompt, at=session.at))
+                self._set_effort(record)
+            case "permission.set_mode" if record.mode:
+                session.setting("permission-mode", record.mode)
+            case "context.apply_compaction":
+                self._compact(record)
+            case "context.undo":
+                prompts = [index for index, message in enumerate(session.history) if message.is_prompt]
+                if record.count and 0 < record.count <= len(prompts):
+                    self._rewind_to(prompts[-record.count])
+            case "context.clear":
+                self._rewind_to(0)
+            case "full_compaction.begin":
+                self._compacting = record.source or "auto"
+                session.emit(e.CompactStarted(trigger=self._compacting, at=session.at))
+            case "full_compaction.complete" | "full_compaction.cancel":
+                self._compacting = None
+            case kind if kind in _SIGNALS:
+                session.signal(Sign(_SIGNALS[kind]))
+            case kind if not kind.startswith(_IGNORED):
+                session.keep_unknown("unknown record type", kind)
+            case _:
+                pass
 
-    # the history
-
-    def _message(self, record: KimiCodeRecord) -> None:
-        message, line = record.message, self._line.number
+    def _read_message(self, record: KimiCodeRecord) -> None:
+        message, uuid = record.message, self.session.line_id
         if message is None:
             raise ValueError("a record without its message")
         if message.role == "tool":
-            self._result(message.tool_call_id or "", message.content, message.note, failed=bool(message.is_error))
+            output = kimi.output_of(message.content, message.note)
+            self._add_result(message.tool_call_id or "", output, failed=bool(message.is_error))
             return
-        kind, uuid = (message.origin or KimiCodeOrigin()).kind, f"line-{line}"
-        blocks = kimi.blocks_of(message.content)
-        kept = KimiKept([], user=message.role == "user" and kind in _PEOPLES)
-        self._memory.history.append(kept)
+        origin = (message.origin or KimiCodeOrigin()).kind
+        is_prompt = message.role == "user" and origin in _USER_ORIGINS
+        blocks, items = kimi.blocks_of(message.content), list[Item]()
         if message.role == "assistant":
-            items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
+            if blocks:
+                items.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
             items += [kimi.call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
-        else:
-            source = "user" if kept.user else "tick" if kind in _MACHINES else "context_injection"
-            items = [UserMessage(uuid, blocks=blocks, source=source)] if blocks else []
-        for item in items:
-            kept.items.append(item.uuid)
-            self._append(item)
+        elif blocks:
+            source = "user" if is_prompt else "tick" if origin in _SCHEDULER_ORIGINS else "context_injection"
+            items.append(UserMessage(uuid, blocks=blocks, source=source))
+        self.session.add_message(*items, is_prompt=is_prompt)
 
-    def _result(self, call: str, output: Raw, note: Raw, *, failed: bool) -> None:
-        self._patch(call, kimi.output_of(output, note), failed=failed)
-        self._memory.history.append(KimiKept([]))
+    def _add_result(self, call_id: str, output: Raw, *, failed: bool) -> None:
+        self.session.add_result(call_id, output, failed=failed)
+        self.session.add_message()  # compactions count it
 
-    def _compacted(self, record: KimiCodeRecord) -> None:
-        memory = self._memory
-        history, count = memory.history, record.kept_user_message_count
-        summary = record.context_summary if is_absent(record.summary) else record.summary
-        if not is_absent(summary) and bytes(memoryview(summary)[:1]) != b'"':  # older: a message
-            texts = kimi.blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))
-            summary = kimi.output_of(Raw(msgspec.json.encode(list(texts))))
-        if count is None:
-            kept = history[max(0, record.compacted_count or record.count or 0) :]
-        else:
-            prompts = [message for message in history if message.user]  # the last of them, and so many of the first
-            head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
-            tail = min(max(0, count - head), max(0, len(prompts) - head))
-            kept = [*prompts[:head], *(prompts[len(prompts) - tail :] if tail else ())]
-        uuid, stays = f"line-{self._line.number}", tuple(item for message in kept for item in message.items)
-        trigger, pre, post = memory.compacting or "auto", record.tokens_before, record.tokens_after
-        text = summary if count is None else NULL
-        self._prune(uuid, stays, trigger=trigger, pre=pre, post=post, summary=text)
-        memory.history, memory.step = [KimiKept([]), *kept] if count is None else [*kept], None
-        if count is not None and not is_absent(summary):  # it stands behind what is kept
-            memory.history.append(KimiKept([f"{uuid}/summary"]))
-            text = kimi.blocks_of(summary)
-            self._append(UserMessage(f"{uuid}/summary", blocks=text, source="context_injection"))
+    def _rewind_to(self, index: int) -> None:
+        self.session.rewind_to(index)
+        self._step = None
 
-    def _undone(self, record: KimiCodeRecord) -> None:
-        """Take back the last prompts and all behind each; where there are not as many, nothing."""
-        history = self._memory.history
-        prompts = [number for number, message in enumerate(history) if message.user]
-        if record.count and 0 < record.count <= len(prompts):
-            self._cut(prompts[-record.count])
-
-    def _cleared(self, _: KimiCodeRecord) -> None:
-        self._cut(0)
-
-    def _cut(self, first: int) -> None:
-        history = self._memory.history
-        self._remove([item for message in history[first:] for item in message.items])
-        del history[first:]
-        self._memory.step = None
-
-    # requests
-
-    def _event(self, record: KimiCodeRecord) -> None:
-        event = record.event
+    def _read_event(self, record: KimiCodeRecord) -> None:
+        event, session, step = record.event, self.session, self._step
         if event is None:
             raise ValueError("a record without its event")
         if event.type == "tool.result":
             result = event.result or KimiCodeResult()
-            self._result(event.tool_call_id, result.output, result.note, failed=bool(result.is_error))
+            output = kimi.output_of(result.output, result.note)
+            self._add_result(event.tool_call_id, output, failed=bool(result.is_error))
             return
         if event.type == "step.begin":
-            self._step(event.uuid)
+            self._begin_step(event.uuid)
             return
-        step = self._memory.step
-        if step is None or step.ended or (event.step_uuid or event.uuid or step.uuid) not in (step.uuid, event.uuid):
-            step = self._step(event.step_uuid)
-        if not step.turn:  # its turn starts now, with what its request was asked with
-            self._memory.turns.asked_at = step.at
-            now, self._at = self._at, step.at
-            self._start_turn(self._memory.turns, self._memory.model)
-            step.turn, self._at = self._memory.turns.turn, now
+        if (
+            step is None
+            or step.has_ended
+            or (event.step_uuid or event.uuid or step.uuid) not in (step.uuid, event.uuid)
+        ):
+            step = self._begin_step(event.step_uuid)
+        if not step.turn:  # the record of its request, with the model, may come after its beginning
+            session.counter.asked_at = step.started_at
+            step.turn = session.start_turn(self._model)
+        uuid = event.uuid or session.line_id
         if event.type == "step.end":
-            step.ended = True
-            self._end(step, event.usage, event.message_id)
+            step.has_ended = True
+            self._end_step(step, event.usage, event.message_id)
         elif event.type == "content.part":
-            uuid = event.uuid or f"line-{self._line.number}"
-            self._made(step, AssistantMessage(uuid, blocks=kimi.blocks_of(event.part), response_id=step.uuid))
+            blocks = kimi.blocks_of(event.part)
+            session.add_item(step.message, AssistantMessage(uuid, blocks=blocks, response_id=step.uuid))
         elif event.type == "tool.call":
-            uuid, args = event.uuid or f"line-{self._line.number}", event.args
-            args = _NO_INPUT if is_absent(args) else args
-            self._made(step, ToolCall(uuid, event.tool_call_id or uuid, event.name, args, response_id=step.uuid))
+            arguments = Raw(b"{}") if is_absent(event.args) else event.args
+            call = ToolCall(uuid, event.tool_call_id or uuid, event.name, arguments, response_id=step.uuid)
+            session.add_item(step.message, call)
         else:
-            self._unknown("unknown event type", event.type)
+            session.keep_unknown("unknown event type", event.type)
 
-    def _step(self, uuid: str | None) -> KimiStep:
-        """Begin a step: a message of the history."""
-        history = self._memory.history
-        step = self._memory.step = KimiStep(uuid or f"line-{self._line.number}", self._at, len(history))
-        history.append(KimiKept([]))
-        return step
+    def _begin_step(self, uuid: str | None) -> KimiStep:
+        session = self.session
+        self._step = KimiStep(uuid or session.line_id, session.at, session.add_message())
+        return self._step
 
-    def _made(self, step: KimiStep, item: Item) -> None:
-        self._memory.history[step.place].items.append(item.uuid)
-        self._append(item)
+    def _end_step(self, step: KimiStep, usage: kimi.CamelUsage | None, response_id: str | None = None) -> None:
+        step.has_usage = usage is not None
+        bill = kimi.billed(usage, _CLIENT, self._dialect) if usage is not None else None
+        self.session.end_turn(bill, response_id or step.uuid, number=step.turn)
 
-    def _end(self, step: KimiStep, usage: kimi.CamelUsage | None, name: str | None = None) -> None:
-        step.billed = usage is not None
-        bill = None if usage is None else kimi.billed(usage, CLIENT, self._memory.dialect)
-        self._emit(e.TurnCompleted(turn=step.turn, at=self._at, usage=bill, response_id=name or step.uuid))
-
-    def _used(self, record: KimiCodeRecord) -> None:
-        """Take a bill: of a compaction under way, or of a step whose end had none."""
-        memory, usage = self._memory, record.usage
+    def _read_late_usage(self, record: KimiCodeRecord) -> None:
+        """Read the usage of the compaction under way, or of a step that ended without."""
+        session, usage, step = self.session, record.usage, self._step
         if usage is None:
             return
-        if memory.compacting is not None:
-            self._chain = COMPACTIONS
-            self._start_turn(memory.summaries, record.model)
-            self._end_turn(memory.summaries, kimi.billed(usage, CLIENT, memory.dialect))
-        elif memory.step is not None and memory.step.ended and not memory.step.billed:
-            self._end(memory.step, usage)
+        if self._compacting is not None:
+            session.chain = _COMPACTIONS
+            session.start_turn(record.model)
+            session.end_turn(kimi.billed(usage, _CLIENT, self._dialect))
+        elif step is not None and step.has_ended and not step.has_usage:
+            self._end_step(step, usage)
 
-    def _asked(self, record: KimiCodeRecord) -> None:
-        """Take what a request was asked with."""
-        memory = self._memory
+    def _read_request(self, record: KimiCodeRecord) -> None:
+        """Read the provider, model, tools and system prompt that a request was sent with."""
         if record.kind == "compaction":
             return
-        memory.model = record.model or memory.model
-        dialect = _dialect_of(record.provider or "")
-        tools = memory.tables.get(record.tools_hash or "")
-        changed = dialect if dialect != memory.dialect else None
-        memory.dialect = dialect
-        if tools is not None and record.tools_hash != memory.sent:
-            memory.sent = record.tools_hash
-        else:
-            tools = None
-        if changed is not None or tools is not None or not is_absent(record.system_prompt):
-            self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=self._at))
-        self._effort(record)
+        session, before, provider = self.session, self._dialect, record.provider or ""
+        self._model = record.model or self._model
+        self._dialect = next((dialect for word, dialect in _DIALECTS.items() if word in provider), "openai-chat")
+        dialect = self._dialect if self._dialect != before else None
+        tools = self._tools.get(record.tools_hash or "") if record.tools_hash != self._sent_tools else None
+        if tools is not None:
+            self._sent_tools = record.tools_hash
+        if dialect is not None or tools is not None or not is_absent(record.system_prompt):
+            session.emit(e.SessionChanged(dialect=dialect, tools=tools, system=record.system_prompt, at=session.at))
+        self._set_effort(record)
 
-    def _configured(self, record: KimiCodeRecord) -> None:
-        if not is_absent(record.system_prompt):
-            self._emit(e.SessionChanged(system=record.system_prompt, at=self._at))
-        self._effort(record)
+    def _set_effort(self, record: KimiCodeRecord) -> None:
+        if effort := record.thinking_effort or record.thinking_level:
+            self.session.setting("effort", effort)
 
-    def _effort(self, record: KimiCodeRecord) -> None:
-        memory, effort = self._memory, record.thinking_effort or record.thinking_level
-        before, memory.effort = memory.effort, effort or memory.effort
-        self._changed("effort", before, memory.effort)
-
-    def _tools(self, record: KimiCodeRecord) -> None:
-        tables = self._memory.tables
-        if record.hash is not None and record.tools is not None:
-            tables[record.hash] = record.tools
-
-    def _permitted(self, record: KimiCodeRecord) -> None:
-        before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode
-        self._changed("permission-mode", before, self._memory.mode)
-
-    def _compaction(self, record: KimiCodeRecord) -> None:
-        begins = record.type == "full_compaction.begin"
-        self._memory.compacting = (record.source or "auto") if begins else None
-        if begins:
-            self._emit(e.CompactStarted(trigger=self._memory.compacting, at=self._at))
-
-    def _signed(self, record: KimiCodeRecord) -> None:
-        self._observe(Sign(_SIGNS[record.type]))
+    def _compact(self, record: KimiCodeRecord) -> None:
+        session, history, uuid = self.session, self.session.history, self.session.line_id
+        summary, count = _summary_of(record), record.kept_user_message_count
+        trigger, before, after = self._compacting or "auto", record.tokens_before, record.tokens_after
+        self._step = None
+        if count is None:  # up to protocol 1.3: the summary replaces the first messages
+            kept = history[max(0, record.compacted_count or record.count or 0) :]
+            session.compact(uuid, kept, trigger=trigger, pre_tokens=before, post_tokens=after, summary=summary)
+            session.history.insert(0, Message())
+            return
+        prompts = [message for message in history if message.is_prompt]  # some of the first and of the last stay
+        head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
+        tail = min(max(0, count - head), max(0, len(prompts) - head))
+        kept = [*prompts[:head], *prompts[len(prompts) - tail :]]
+        session.compact(uuid, kept, trigger=trigger, pre_tokens=before, post_tokens=after)
+        if not is_absent(summary):
+            blocks = kimi.blocks_of(summary)
+            session.add_message(UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))
 
 
-_SIGNS = {"micro_compaction.apply": "micro-compaction", "turn.cancel": "interrupt", "turn.step.retrying": "api-error"}
-_HANDLERS: dict[str, Callable[[KimiCode, KimiCodeRecord], None]] = {
-    "context.append_message": KimiCode._message,  # pyright: ignore[reportPrivateUsage]
-    "context.append_loop_event": KimiCode._event,  # pyright: ignore[reportPrivateUsage]
-    "context.apply_compaction": KimiCode._compacted,  # pyright: ignore[reportPrivateUsage]
-    "context.undo": KimiCode._undone,  # pyright: ignore[reportPrivateUsage]
-    "context.clear": KimiCode._cleared,  # pyright: ignore[reportPrivateUsage]
-    "usage.record": KimiCode._used,  # pyright: ignore[reportPrivateUsage]
-    "llm.request": KimiCode._asked,  # pyright: ignore[reportPrivateUsage]
-    "llm.tools_snapshot": KimiCode._tools,  # pyright: ignore[reportPrivateUsage]
-    "config.update": KimiCode._configured,  # pyright: ignore[reportPrivateUsage]
-    "permission.set_mode": KimiCode._permitted,  # pyright: ignore[reportPrivateUsage]
-    "full_compaction.begin": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
-    "full_compaction.complete": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
-    "full_compaction.cancel": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
-    **dict.fromkeys(_SIGNS, KimiCode._signed),  # pyright: ignore[reportPrivateUsage]
-}
-
-
-@lru_cache(maxsize=64)
-def _dialect_of(provider: str) -> str:
-    return next((own for word, own in _DIALECTS.items() if word in provider), "openai-chat")
+def _summary_of(record: KimiCodeRecord) -> Raw:
+    summary = record.context_summary if is_absent(record.summary) else record.summary
+    if is_absent(summary) or bytes(memoryview(summary)[:1]) == b'"':
+        return summary
+    texts = kimi.blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))  # older: a whole message
+    return kimi.output_of(Raw(msgspec.json.encode(list(texts))))
