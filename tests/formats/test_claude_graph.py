@@ -428,4 +428,4 @@ def test_many_compactions_that_name_one_long_path_cost_what_the_file_does(head):
     bounds = [line("system", f"c{n}", subtype="compact_boundary", compactMetadata=meta) for n in range(300)]
     reader = ClaudeCode()
     fed(reader, joined(*lines, *bounds))
-    assert reader._memory.walked < 20 * 600
+    assert reader._graph.walked < 20 * 600

@@ -180,7 +180,7 @@ def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(found.kind != "message" for found in passes):
         bill = _with_passes(bill, passes)
-    if not bill.contradiction and (differing := _disagreement(usage, passes)):
+    if passes and not bill.contradiction and (differing := _disagreement(usage, passes)):
         bill = replace(bill, contradiction=differing)
     if passes and not bill.contradiction and (doubt := _disagreement(usage, passes)):
         bill = replace(bill, contradiction=doubt)
@@ -232,10 +232,12 @@ def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
     answering = [one for one in passes if one.kind in ANSWERING]
     names = (*_ANTHROPIC.total, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
     for name, count in zip(names, SUMMED_COUNTS, strict=True):
-        stated, listed = usage.get(name), [getattr(one, count) or 0 for one in answering]
-        whole = sum(getattr(one, count) or 0 for one in passes)
-        if listed and type(stated) is int and stated not in (*listed, sum(listed), whole):
-            return f"{stated:,} {name} in all, {sum(listed):,} in its iterations"
+        stated = usage.get(name)
+        if not answering or type(stated) is not int or any(stated == (getattr(one, count) or 0) for one in answering):
+            continue
+        listed, whole = (sum(getattr(one, count) or 0 for one in group) for group in (answering, passes))
+        if stated not in (listed, whole):
+            return f"{stated:,} {name} in all, {listed:,} in its iterations"
     return ""
 
 

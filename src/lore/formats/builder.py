@@ -180,7 +180,7 @@ class SessionBuilder:
         """The turns of the record's chain."""
         return self.turns.setdefault(self.chain, TurnCounter())
 
-    def start_turn(self, model: str | None) -> int:
+    def start_turn(self, model: str | None, call: e.Call | None = None) -> int:
         """Open the chain's next turn and return its number; a model that changed is a change of the session."""
         counter = self.counter
         counter.number += 1
@@ -188,7 +188,7 @@ class SessionBuilder:
             counter.model = model
             self.emit(e.SessionChanged(model=model, chain=self.chain))
         at = counter.asked_at or self.at
-        self.emit(e.TurnStarted(turn=counter.number, at=at, chain=self.chain, agent_id=self.agent))
+        self.emit(e.TurnStarted(turn=counter.number, at=at, chain=self.chain, agent_id=self.agent, call=call))
         return counter.number
 
     def end_turn(self, usage: e.Usage | None, response_id: str | None = None, *, number: int | None = None) -> None:

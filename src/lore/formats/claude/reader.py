@@ -1,364 +1,428 @@
-"""Claude Code's session logs (`~/.claude/projects/*/SESSION.jsonl`), versions 1.0 to 2.1 and what has their shape.
+"""Claude Code's session logs (`~/.claude/projects/*/SESSION.jsonl`), versions 1.0 to 2.1, and logs of the same shape.
 
-One response is several lines, one content block each, not always neighbours, grouped by `message.id`;
-input counts are the same on all of them and the last line has the output count, so usage is taken once,
-from the last. Order is the file's, never the clock's. Sidechain lines are chains of their own: by
-`agentId`, else by the root that their parents lead to. A boundary (`compact_boundary`, parent null) and
-the summary line after it are one compaction. A second prompt under one parent is a rewind, and so is an
-answer beside a prompt. System prompt and tools are not in the file: what is built from it is `reconstructed`.
+A response is several records of one content block each, grouped by `message.id`; other records may come between. Input
+counts are equal on all of them and the last one has the output count, so usage is taken from the last. The order is the
+file's: clocks run backwards. Records of subagents (`isSidechain`) are chains of their own, by `agentId` or by the root
+of their parents. A boundary (`compact_boundary`) and the summary after it are one compaction. A second prompt under one
+parent is a rewind, and so is an answer beside a prompt. The file has neither the system prompt nor the tools.
+Attachments reach the model in a form that the file does not show, and are opaque items of the timeline.
 
-Source: counts over 769 public sessions; attachments reach the model in a form the file does not show
-and stand in the timeline as opaque items.
+Source: counts over 769 public sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from lore.formats.base import Clock, Read
-from lore.formats.claude import records, timeline
+from lore.formats.base import Clock
+from lore.formats.builder import LogReader
+from lore.formats.claude import records, signals
+from lore.formats.claude.graph import RecordGraph
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part
-from lore.formats.claude.timeline import ClaudeChainMemory, ClaudeMemory
-from lore.formats.lines import Line, each, problem
-from lore.formats.transcripts import TranscriptLines
-from lore.formats.values import text_in
+from lore.formats.lines import Line, each
+from lore.formats.values import item_name, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
 from lore.model.jsonslice import raw_members
-from lore.model.mask import cut_masked
-from lore.model.state import Sign, bounded
+from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
-_SYNTHETIC = "<synthetic>"
+_SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
 
 
-class ClaudeCode(TranscriptLines[ClaudeMemory]):
+class ClaudeChain(Struct):
+    """The state of one chain."""
+
+    response: str | None = None  # the response that is being read
+    usage: Raw = NULL  # of its latest record
+    verdict: e.Verdict | None = None  # of the provider, about it
+    answered_at: str | None = None  # when its first record was written
+    turns: dict[str, int] = {}  # of every response
+    # The records since the latest compaction, and those it kept, that make items or lead to some: with their response.
+    order: dict[str, str | None] = {}
+    calls: dict[str, str] = {}  # the item of each call among them
+    prompts: dict[str, str] = {}  # the user's message under each parent
+    boundary: e.CompactApplied | None = None  # a compaction that waits for its summary
+    held: list[tuple[Line, e.Append]] = []  # between the two
+    settings: dict[str, Raw] = {}  # the latest values, by field
+    has_answer: bool = False  # since the latest prompt
+    has_thought: bool = False  # since the latest prompt
+    ever_thought: bool = False
+
+
+class ClaudeCode(LogReader):
     """Reader of Claude Code's session logs."""
 
     name: ClassVar[str] = "claude-code"
     clock: ClassVar[Clock] = "first_line"
-    memory = ClaudeMemory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._graph = RecordGraph()
+        self._chains: dict[str, ClaudeChain] = {}
+        self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
+        self._removed: set[str] = set()  # records that rewinds took back
+        self._sidechains: dict[str, str] = {}  # of records without an agent
+        self._sidechain = 0  # how many there are
+        self._title = ""
+        self._has_own_title = False  # the user gave it
+        self._summaries: dict[str, str] = {}  # titles in old logs, by the last record of the session that they name
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        known = records.METADATA | records.MODELLED
-        marked = (line for line in each(head) if any(marker in line for marker in records.MARKERS))
-        return any(record.type in known for record in map(records.decode_record, marked) if record is not None)
+        return any(map(records.is_record, each(head)))
 
-    def _last(self) -> None:
-        own = [title for leaf, title in self._memory.summaries.items() if leaf in self._memory.parents]
-        if own and not self._memory.title:
-            self._change_title(own[-1])
-        for name, chain in self._memory.chains.items():
-            self._chain = name
-            self._flush_boundary(chain)
-            self._close(chain)
-        for parent, places in self._memory.missing.items():
-            for number, byte in places:
-                detail = f"parent {parent!r} is not in the file; file order carries on"
-                self._found.append(problem(Code.DANGLING_PARENT, detail, Line(number, byte, b"")))
-
-    def _modelled(self, line: Line) -> bool:
-        self._line = line
-        record = records.decode_record(line.data)
-        if record is not None:
-            self._model(record)
-        return record is not None
-
-    def _odd(self, line: Line) -> list[Read]:
-        self._line = line
-        self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
-        return self._taken()
-
-    def _model(self, record: ClaudeRecord) -> None:
-        state, uuid = self._memory, record.uuid
-        again = uuid in state.parents
-        if uuid is not None and not again:
-            state.parents[uuid] = parent = record.parent_uuid
-            if parent is not None and parent not in state.parents:
-                state.missing.setdefault(parent, []).append((self._line.number, self._line.byte))
-            if state.missing:
-                state.missing.pop(uuid, None)
-        self._chain = name = self._side_of(record) if record.is_sidechain else e.MAIN
-        self._at, self._agent = record.timestamp, record.agent_id
-        handle = _HANDLERS.get(record.type)
-        if handle is None:
-            if record.type in records.TITLES:
-                self._title(record.type)
-            if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
-                self._seen((Sign("resume"),), record)
-            if record.type not in records.METADATA:
-                self._unknown("unknown record type", record.type)
+    def handle(self, data: bytes) -> None:
+        record, session = records.decode_record(data), self.session
+        uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
+        if uuid is not None and not is_repeated:
+            self._graph.add(uuid, record.parent_uuid, session.line)
+        session.chain = self._sidechain_of(record) if record.is_sidechain else e.MAIN
+        session.at, session.agent = record.timestamp, record.agent_id
+        if record.type not in records.MODELLED:
+            self._read_metadata(record)
             return
-        if state.session is None:
-            state.session, parent = record.session_id or "", records.fork_source(record) or None
-            self._emit(
-                e.SessionStarted(
-                    session_id=state.session, at=self._at, dialect="anthropic", chain=name, parent_session_id=parent,
-                    title=state.title or None,
-                )
-            )  # fmt: skip
-        chain = state.chains.get(name)
-        if chain is None:
-            chain = state.chains[name] = ClaudeChainMemory()
-        if again and uuid not in chain.order:
-            self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
+        session.start_session(
+            record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
+            parent_session_id=records.fork_source(record) or None, title=self._title or None,
+        )  # fmt: skip
+        chain = self._chains.get(session.chain) or self._chains.setdefault(session.chain, ClaudeChain())
+        if is_repeated and uuid not in chain.order:
+            text = f"uuid {uuid!r} came before and is out of the timeline; passed over"
+            session.problem(Code.DUPLICATE_UUID, text)
             return
-        if state.taken and record.parent_uuid in state.taken and not is_absent(record.message):
+        if self._removed and record.parent_uuid in self._removed and not is_absent(record.message):
             detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
-            self._problem(Code.DANGLING_PARENT, detail)
-        try:
-            handle(self, record, chain)
-        except (ValueError, RecursionError) as error:
-            reason = cut_masked(str(error).partition("\n")[0], 120)
-            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
+            session.problem(Code.DANGLING_PARENT, detail)
+        match record.type:
+            case "user":
+                self._read_user(record, chain)
+            case "assistant":
+                self._read_assistant(record, chain)
+            case "system":
+                self._read_system(record, chain)
+            case _:
+                self._read_attachment(record, chain)
 
-    def _seen(self, signs: Sequence[Sign], record: ClaudeRecord) -> None:
-        if signs:
-            version = "" if is_absent(record.version) else records.shown(record.version)
-            self._observe(*signs, version=version)
+    def finish(self) -> None:
+        titles = [title for leaf, title in self._summaries.items() if leaf in self._graph.parents]
+        if titles and not self._title:
+            self._set_title(titles[-1])
+        for name, chain in self._chains.items():
+            self.session.chain = name
+            self._end_compaction(chain)
+            self._end_response(chain)
+        for parent, lines in self._graph.missing.items():
+            for line in lines:
+                self.session.line = line
+                detail = f"parent {parent!r} is not in the file; file order carries on"
+                self.session.problem(Code.DANGLING_PARENT, detail)
 
-    def _side_of(self, record: ClaudeRecord) -> str:
-        """Name the chain of a sidechain's line."""
+    def _sidechain_of(self, record: ClaudeRecord) -> str:
+        """Return the name of a subagent's chain."""
         if record.agent_id:
             return record.agent_id if record.agent_id != e.MAIN else f"agent-{e.MAIN}"
-        state, uuid = self._memory, record.uuid or ""
-        known = state.side.get(uuid) or state.side.get(record.parent_uuid or "")
-        if known is None:
-            state.sides += 1
-            known = f"sidechain-{state.sides}"
+        uuid = record.uuid or ""
+        name = self._sidechains.get(uuid) or self._sidechains.get(record.parent_uuid or "")
+        if name is None:
+            self._sidechain += 1
+            name = f"sidechain-{self._sidechain}"
         if uuid:
-            state.side[uuid] = known
-        return known
+            self._sidechains[uuid] = name
+        return name
 
-    def _title(self, kind: str) -> None:
-        """Read a title. One that the user gave holds against the model's; a summary may be another session's."""
-        state, own = self._memory, raw_members(self._line.data) or {}
-        if kind == "summary":
-            state.summaries[text_in(own.get("leafUuid", b""))] = text_in(own.get("summary", b""))
+    def _signal(self, record: ClaudeRecord, signs: Iterable[Sign]) -> None:
+        for sign in signs:
+            self.session.version = "" if is_absent(record.version) else records.shown(record.version)
+            self.session.signal(sign)
+
+    def _note_setting(self, record: ClaudeRecord, chain: ClaudeChain, name: str) -> None:
+        """Remember a setting of the client; a change of a known value is a signal."""
+        value: Raw = getattr(record, name)
+        before = chain.settings.get(name, NULL)
+        if is_absent(value) or value == before:
             return
-        title = text_in(own.get("customTitle" if kind == "custom-title" else "aiTitle", b""))
-        if title and (kind == "custom-title" or not state.is_named):
-            state.is_named = kind == "custom-title"
-            self._change_title(title)
+        chain.settings[name] = value.copy()
+        if not is_absent(before):
+            changed = Sign(signals.SETTINGS[name], before=records.shown(before), after=records.shown(value))
+            self._signal(record, (changed,))
 
-    def _change_title(self, title: str) -> None:
-        state = self._memory
-        if title and title != state.title:
-            state.title = title
-            if state.session is not None:
-                self._emit(e.SessionChanged(title=title, at=self._at))
+    # records without content
 
-    # lines, by type
+    def _read_metadata(self, record: ClaudeRecord) -> None:
+        session = self.session
+        if record.type == "progress":
+            if session.chain in self._chains and signals.RESUMED in session.line.data:
+                self._signal(record, (Sign("resume"),))
+        elif record.type in records.TITLES:
+            self._read_title(record.type)
+        elif record.type not in records.METADATA:
+            session.keep_unknown("unknown record type", record.type)
 
-    def _user(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
-        parts = records.parts_in(records.message_of(record))
+    def _read_title(self, kind: str) -> None:
+        """Read a title. The user's wins over the model's; a summary may be that of another session."""
+        own = raw_members(self.session.line.data) or {}
+        title = text_in(own.get(records.TITLES[kind], b""))
+        if kind == "summary":
+            self._summaries[text_in(own.get("leafUuid", b""))] = title
+        elif title and (kind == "custom-title" or not self._has_own_title):
+            self._has_own_title = kind == "custom-title"
+            self._set_title(title)
+
+    def _set_title(self, title: str) -> None:
+        if title and title != self._title:
+            self._title = title
+            if self.session.is_started:
+                self.session.emit(e.SessionChanged(title=title, at=self.session.at))
+
+    # messages
+
+    def _read_user(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+        parts = records.parts_of(records.message_of(record).content)
         if chain.boundary is not None:
             if record.is_compact_summary:
-                chain.boundary = msgspec.structs.replace(chain.boundary, summary=timeline.summary_of(parts))
-                self._silent(record, chain, (chain.boundary.uuid,))  # who keeps this line keeps the divider
-                self._flush_boundary(chain)
+                chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
+                self._add_silent(record, chain, (chain.boundary.uuid,))  # who keeps this record keeps the divider
+                self._end_compaction(chain)
                 return
-            self._flush_boundary(chain)
+            self._end_compaction(chain)
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
-            self._silent(record, chain)
+            self._add_silent(record, chain)
             return
-        chain.asked_at = record.timestamp or chain.asked_at
+        counter = self.session.counter
+        counter.asked_at = record.timestamp or counter.asked_at
         answered: list[str] = []
         others: list[Part] = []
         for part in parts:
             if type(part) is records.ToolResult:
-                self._result(record, part)
+                self._add_result(record, part)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
         if record.uuid is not None:
             chain.order[record.uuid] = None
             if answered:
-                own = [*answered, record.uuid] if others else answered
-                self._memory.items[record.uuid] = tuple(filter(None, own))
+                made = [*answered, record.uuid] if others else answered
+                self._items[record.uuid] = tuple(filter(None, made))
         if others:
-            self._prompt(record, chain, others, beside=bool(answered))
-            self._seen(timeline.signs_of_prompt(record, chain, others), record)
+            self._add_prompt(record, chain, others, has_result=bool(answered))
 
-    def _silent(self, record: ClaudeRecord, chain: ClaudeChainMemory, items: tuple[str, ...] = ()) -> None:
-        """Remember a line that makes no item of its own, and may lead to lines that do."""
+    def _add_silent(self, record: ClaudeRecord, chain: ClaudeChain, items: tuple[str, ...] = ()) -> None:
+        """Remember a record that makes no item of its own, but may lead to records that do."""
         if record.uuid is not None:
             chain.order[record.uuid] = None
-            self._memory.items[record.uuid] = items
+            self._items[record.uuid] = items
 
-    def _result(self, record: ClaudeRecord, part: records.ToolResult) -> None:
-        output = timeline.output_of(part.content)
-        self._patch(part.tool_use_id, output, failed=bool(part.is_error))
-        if output is not part.content:  # a list
-            self._seen(timeline.signs_of_result(part.content), record)
+    def _add_result(self, record: ClaudeRecord, part: records.ToolResult) -> None:
+        self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
+        if opens(part.content) == "[":
+            self._signal(record, signals.signals_of_result(part.content))
 
-    def _prompt(self, record: ClaudeRecord, chain: ClaudeChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
-        """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
-        parent, uuid = record.parent_uuid, _line_name(record, self._line)
-        if parent is not None and not record.is_meta and not beside:
+    def _add_prompt(
+        self, record: ClaudeRecord, chain: ClaudeChain, parts: Sequence[Part], *, has_result: bool
+    ) -> None:  # fmt: skip
+        """Append a user's message. If its parent has another prompt, the user rewound: that one is removed."""
+        parent, uuid = record.parent_uuid, record.uuid or self.session.line_id
+        if parent is not None and not record.is_meta and not has_result:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
                 self._rewind(chain, before, uuid)
             chain.prompts[parent] = uuid
-        self._append(timeline.prompt_of(uuid, parts, records.source_of(record)))
+        self.session.append(records.prompt_item(uuid, parts, records.source_of(record)))
+        self._note_setting(record, chain, "permission_mode")
+        if not record.is_meta and not signals.is_client_text(parts[0]):
+            self._note_thinking(record, chain)
+        self._signal(record, signals.signals_of_prompt(parts))
 
-    def _pass_by(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
-        """Take a prompt back that something else was said in place of: both have one parent."""
+    def _note_thinking(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+        """Signal that thinking is on, by the prompt's metadata or by earlier answers, and the latest ones had none."""
+        metadata = raw_members(bytes(record.thinking_metadata)) or {}
+        is_on = (bool(metadata) or chain.ever_thought) and not signals.is_thinking_off(metadata)
+        if chain.has_answer and not chain.has_thought and is_on:
+            self._signal(record, (Sign("no-thinking"),))
+        chain.has_answer = chain.has_thought = False
+
+    def _replace_prompt(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+        """Remove a prompt under the parent of an answer: the answer is not one to it."""
         before = chain.prompts.pop(record.parent_uuid or "", None)
         if before is not None:
             self._rewind(chain, before, record.uuid or "")
 
-    def _rewind(self, chain: ClaudeChainMemory, prompt: str, new: str) -> None:
-        gone = timeline.branch(self._memory, chain, prompt, new)
-        taken = tuple(item for uuid in gone for item in self._memory.made(chain, uuid))
-        for uuid in gone:
+    def _rewind(self, chain: ClaudeChain, prompt: str, new: str) -> None:
+        """Remove a prompt and what descends from it; `new` is the record that replaces it."""
+        if prompt not in chain.order:
+            return
+        since: list[str] = []
+        for uuid in reversed(chain.order):
+            if uuid == prompt:
+                break
+            since.append(uuid)
+        branch = self._graph.branch(prompt, new, since[::-1])
+        items = dict.fromkeys(item for uuid in branch for item in self._items_of(chain, uuid))
+        for uuid in branch:
             del chain.order[uuid]
-            self._memory.taken[uuid] = None
-        if taken:
-            self._close(chain)
-            self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=self._chain))
+        self._removed.update(branch)
+        if items:
+            self._end_response(chain)
+            self.session.emit(e.Remove(uuids=tuple(items), chain=self.session.chain))
 
-    def _assistant(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
-        message, line = records.message_of(record), self._line
-        parts = records.parts_in(message)
-        uuid = record.uuid or _line_name(record, line)
-        self._flush_boundary(chain)
-        if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
-            self._pass_by(record, chain)
-            self._append(OpaqueItem(uuid, Raw(line.data)))
+    def _items_of(self, chain: ClaudeChain, uuid: str) -> tuple[str, ...]:
+        """Return the items that a record of this chain made."""
+        return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
+
+    # responses
+
+    def _read_assistant(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+        session, message = self.session, records.message_of(record)
+        parts, uuid = records.parts_of(message.content), record.uuid or session.line_id
+        self._end_compaction(chain)
+        if message.model == _SYNTHETIC:
+            self._replace_prompt(record, chain)
+            session.append(OpaqueItem(uuid, Raw(session.line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
-            self._seen((Sign("api-error"),) if b'"isApiErrorMessage":true' in line.data else (), record)
+            self._signal(record, [Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
             return
         response = message.id or uuid
-        self._respond(record, chain, response, message)
-        timeline.note_thinking(chain, parts)
+        self._continue_response(record, chain, response, message)
+        chain.has_answer = True
         if record.uuid is not None:
             chain.order[uuid] = response
             if len(parts) != 1:
-                self._memory.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
+                self._items[uuid] = tuple(item_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
-            own = _block_name(uuid, number) if number else uuid
+            item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
-                chain.calls[part.id] = own
-                if part.name == "Skill":  # its input has either spelling
-                    call = raw_members(bytes(part.input)) or {}
-                    names = timeline.names_in(call, "skill") or timeline.names_in(call, "command")
-                    self._seen((Sign("skill", bounded(names)),), record)
-            self._append(timeline.spoken(own, part, message.stop_reason, response))
+                chain.calls[part.id] = item
+                if part.name == "Skill":
+                    self._signal(record, (signals.signal_of_skill(part),))
+            elif signals.is_thinking(part):
+                chain.has_thought = chain.ever_thought = True
+            session.append(records.response_item(item, part, message.stop_reason, response))
 
-    def _respond(self, record: ClaudeRecord, chain: ClaudeChainMemory, response: str, message: ClaudeMessage) -> None:
-        """Open a turn at the first line of a response; keep the usage of its latest line."""
-        name = self._chain
-        if chain.response != response and response not in chain.seen:
-            self._pass_by(record, chain)
-            self._close(chain)
-            chain.turn += 1
-            chain.seen[response] = chain.turn
+    def _continue_response(
+        self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage
+    ) -> None:  # fmt: skip
+        """Start the turn of a response at its first record, and keep the usage of its latest."""
+        session = self.session
+        if response not in chain.turns:
+            self._replace_prompt(record, chain)
+            self._end_response(chain)
             chain.response, chain.answered_at = response, record.timestamp
-            if message.model is not None and message.model != chain.model:
-                chain.model = message.model
-                self._emit(e.SessionChanged(model=message.model, chain=name))
-            if record.version != chain.version:
-                self._seen(timeline.signs_of_change(record, chain, "version"), record)
-            if record.effort != chain.effort:
-                self._seen(timeline.signs_of_change(record, chain, "effort"), record)
-            at = chain.asked_at or record.timestamp
+            counter = session.counter
+            if message.model is not None and message.model != counter.model:
+                counter.model = message.model
+                session.emit(e.SessionChanged(model=message.model, chain=session.chain))
+            self._note_setting(record, chain, "version")
+            self._note_setting(record, chain, "effort")
             source = records.fork_source(record)
-            call = e.Call(inherited_from=source) if source else None
-            self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id, call=call))
-        late = chain.turn - 1
-        if chain.response != response and not is_absent(message.usage) and chain.seen[response] == late:
-            usage = records.billed(message.usage, chain.version)  # its last line came after the next one began
-            self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
+            chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:
             chain.usage = chain.usage if is_absent(message.usage) else message.usage
-            if message.diagnostics != NULL:
+            if not is_absent(message.diagnostics):
                 chain.verdict = parse_verdict(bytes(message.diagnostics)) or chain.verdict
+        elif not is_absent(message.usage) and chain.turns[response] == session.counter.number - 1:
+            usage = self._billed(chain, message.usage)  # its last record came after the next response began
+            self._complete(chain.turns[response], response, usage)
 
-    def _close(self, chain: ClaudeChainMemory) -> None:
-        if chain.response is None:
-            return
-        usage, verdict, name = records.billed(chain.usage, chain.version), chain.verdict, chain.response
-        turn, at, own = chain.turn, chain.answered_at, self._chain
-        self._emit(e.TurnCompleted(turn=turn, at=at, chain=own, usage=usage, verdict=verdict, response_id=name))
-        chain.response, chain.usage, chain.verdict = None, NULL, None
+    def _billed(self, chain: ClaudeChain, usage: Raw) -> e.Usage | None:
+        return records.billed(usage, chain.settings.get("version", NULL))
 
-    def _system(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
+    def _complete(
+        self, turn: int, response: str, usage: e.Usage | None, verdict: e.Verdict | None = None, at: str | None = None
+    ) -> None:  # fmt: skip
+        chain = self.session.chain
+        self.session.emit(
+            e.TurnCompleted(turn=turn, at=at, chain=chain, usage=usage, verdict=verdict, response_id=response)
+        )
+
+    def _end_response(self, chain: ClaudeChain) -> None:
+        response = chain.response
+        if response is not None:
+            usage = self._billed(chain, chain.usage)
+            self._complete(self.session.counter.number, response, usage, chain.verdict, chain.answered_at)
+            chain.response, chain.usage, chain.verdict = None, NULL, None
+
+    # compactions
+
+    def _read_system(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+        session = self.session
         if record.subtype == "compact_boundary":
-            meta = records.compact_of(bytes(record.compact_metadata))
-            self._flush_boundary(chain)
-            self._close(chain)
-            chain.boundary = self._boundary(record, chain, meta)
-            self._silent(record, chain)
+            meta = records.compaction_of(record.compact_metadata)
+            self._end_compaction(chain)
+            self._end_response(chain)
+            chain.boundary = self._compact(record, chain, meta)
+            self._add_silent(record, chain)
             return
         cleared: tuple[str, ...] | None = None
         if record.subtype == "microcompact_boundary":
-            cleared = records.compact_of(bytes(record.microcompact_metadata)).compacted_tool_ids
-            self._flush_boundary(chain)
+            cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
+            self._end_compaction(chain)
         if cleared:
-            self._close(chain)
-            self._emit(e.ToolResultCleared(call_ids=cleared, chain=self._chain, at=self._at))
-        else:
-            self._seen(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record)
-        self._silent(record, chain)
+            self._end_response(chain)
+            session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
+        elif record.subtype in signals.SYSTEM:
+            self._signal(record, (Sign(signals.SYSTEM[record.subtype]),))
+        self._add_silent(record, chain)
 
-    def _boundary(self, record: ClaudeRecord, chain: ClaudeChainMemory, meta: records.Compact) -> e.CompactApplied:
-        """Make the compaction, and forget what it prunes."""
-        state = self._memory
-        kept = timeline.preserved(state, chain, meta)
-        items = None if kept is None else timeline.kept_items(state, chain, kept)
-        broken = kept is not None and kept != [] and not any(uuid in chain.order for uuid in kept)
-        if not broken:  # a compaction of which nothing is found prunes nothing
+    def _compact(self, record: ClaudeRecord, chain: ClaudeChain, meta: records.Compact) -> e.CompactApplied:
+        """Return a compaction, and forget the records that it removes."""
+        session, kept, items = self.session, self._kept_records(chain, meta), None
+        if kept is not None:  # a record that no one knows is its own item, for the fold to report
+            made = (self._items_of(chain, uuid) if uuid in self._graph.parents else (uuid,) for uuid in kept)
+            items = tuple(dict.fromkeys(item for own in made for item in own))
+        if not kept or any(uuid in chain.order for uuid in kept):  # one that finds none of its records removes none
             live = set(kept or ())
             chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
             chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
         chain.prompts = {}
         return e.CompactApplied(
-            uuid=_line_name(record, self._line), trigger=meta.trigger or "manual", chain=self._chain, at=self._at,
-            pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, duration_ms=meta.duration_ms,
-            preserved_uuids=items,
+            uuid=record.uuid or session.line_id, trigger=meta.trigger or "manual", pre_tokens=meta.pre_tokens,
+            post_tokens=meta.post_tokens, duration_ms=meta.duration_ms, preserved_uuids=items, chain=session.chain,
+            at=session.at,
         )  # fmt: skip
 
-    def _flush_boundary(self, chain: ClaudeChainMemory) -> None:
-        """Emit a compaction once its summary has come, or cannot come any more."""
-        if chain.boundary is not None:
-            self._emit(e.CompactStarted(trigger=chain.boundary.trigger, chain=self._chain))
-            self._emit(chain.boundary)
-            chain.boundary = None
-            self._found.extend(Read(event, line, byte) for line, byte, event in chain.held)
-            chain.held = []
+    def _kept_records(self, chain: ClaudeChain, meta: records.Compact) -> list[str] | None:
+        """Return the records that a compaction kept; None if it does not say. A list supersedes a segment."""
+        messages, segment = meta.preserved_messages, meta.preserved_segment
+        if messages is not None and messages.uuids is not None:
+            return list(dict.fromkeys(messages.uuids))
+        if segment is None:
+            return None
+        path = self._graph.path(segment.head_uuid, segment.tail_uuid)
+        if path is None:  # no record has this name, so that the fold prunes nothing and reports it
+            return [f"{segment.head_uuid} to {segment.tail_uuid}"]
+        responses = {chain.order.get(uuid) for uuid in path} - {None}  # parallel calls are beside the path
+        kept = [uuid for uuid, response in chain.order.items() if uuid in path or response in responses]
+        self._graph.walked += len(kept)
+        return kept
 
-    def _attachment(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
-        """Keep an attachment as it is; one between a boundary and its summary comes after both."""
-        self._append(OpaqueItem(_line_name(record, self._line), Raw(self._line.data)))
+    def _end_compaction(self, chain: ClaudeChain) -> None:
+        """Emit the compaction that waits for its summary, and what came between the two."""
+        session, boundary = self.session, chain.boundary
+        if boundary is None:
+            return
+        session.emit(e.CompactStarted(trigger=boundary.trigger, chain=session.chain))
+        session.emit(boundary)
+        chain.boundary, held, chain.held = None, chain.held, []
+        line = session.line
+        for session.line, event in held:
+            session.emit(event)
+        session.line = line
+
+    def _read_attachment(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+        session = self.session
+        item = OpaqueItem(record.uuid or session.line_id, Raw(session.line.data))
         if record.uuid is not None:
             chain.order[record.uuid] = None
-        if chain.boundary is not None:
-            read = self._found.pop()
-            chain.held.append((read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
-        self._seen(timeline.signs_of_attachment(self._line.data), record)
-
-
-_HANDLERS: dict[str, Callable[[ClaudeCode, ClaudeRecord, ClaudeChainMemory], None]] = {
-    "user": ClaudeCode._user,  # pyright: ignore[reportPrivateUsage]
-    "assistant": ClaudeCode._assistant,  # pyright: ignore[reportPrivateUsage]
-    "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
-    "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
-}
-
-
-def _line_name(record: ClaudeRecord, line: Line) -> str:
-    """Name the item of a line."""
-    return record.uuid or f"line-{line.number}"
-
-
-def _block_name(uuid: str, number: int) -> str:
-    """Name the item of a line's content block."""
-    return f"{uuid}:{number}" if number else uuid
+        if chain.boundary is None:
+            session.append(item)
+        else:
+            event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
+            chain.held.append((session.line, event))
+        self._signal(record, signals.signals_of_attachment(session.line.data))
