@@ -1,13 +1,13 @@
 """Gemini CLI's chats (`~/.gemini/tmp/PROJECT/chats/session-*.jsonl`, until 2026 `session-*.json`).
 
-A response is one message, written again under its id as its counts and its calls come: the last holds. Calls that were
-noted behind a message for the screen stand in one of their own, without text, thoughts and counts: they are part of the
-response before it. A chat says what a request was billed, never its system prompt or tools. `$set.messages` puts
-another history in place of all before it, in which results are messages; `$rewindTo` takes a message and all behind it
-back. Thoughts are shown and billed, but no later request holds them (prompts grew by less than the thoughts alone):
-they are no items, and a pass of their own. Counts of the input include what was cached.
+A response is one message that is written again under its id as its counts and calls arrive: the last version holds.
+Calls that were logged after a message for the screen are a message of their own, without text, thoughts or counts; they
+belong to the response before it. `$set.messages` replaces the history by another one, in which results are messages;
+`$rewindTo` removes a message and all that follow. Input counts include what was cached. Thoughts are counted apart from
+the output and are billed, but no later request holds them (prompts grew by less than the thoughts alone): they are no
+items, and a pass of their own. A chat has neither system prompt nor tools.
 
-A subagent's chat lies in a folder named like its parent's session, and says only that it is one: it is a chain.
+A subagent's chat is in a folder named like its parent's session, and says only that it is a subagent's: it is a chain.
 
 Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordingTypes.ts` of gemini-cli 0.56 (August
 2026).
@@ -16,16 +16,19 @@ Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from msgspec import Raw, Struct, field
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.agents import google
+from lore.formats.agents.google import GoogleContent
 from lore.formats.beginning import array_at
 from lore.formats.bills import split
+from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
 from lore.formats.lines import each
-from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import text_of
@@ -37,38 +40,39 @@ from lore.model.state import Sign
 
 CLIENT = "gemini-cli"
 STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
-_NO_INPUT = Raw(b"{}")
+_SCREEN = frozenset(("info", "warning", "error"))  # types of messages that only the screen shows
+_CLIENT_TEXTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
 
 
 class GeminiTokens(Struct, frozen=True, gc=False):
-    """A bill: `input` includes `cached`; `output`, `thoughts` and `tool` (prompts of server tools) stand beside."""
+    """The counts of a response."""
 
-    input: int | None = None
-    output: int | None = None
+    input: int | None = None  # with `cached`
+    output: int | None = None  # without `thoughts`
     cached: int | None = None
     thoughts: int | None = None
-    tool: int | None = None
+    tool: int | None = None  # prompts of server tools
     total: int | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether all counts are zero: the client writes so what it was not told."""
+        """Whether all counts are zero: the client writes zeros for what it does not know."""
         return not any((self.input, self.output, self.cached, self.thoughts, self.tool, self.total))
 
 
 class GeminiCall(Struct, frozen=True, gc=False, rename="camel"):
-    """A call with its result; `timestamp` is when that was noted."""
+    """A call, with its result once there is one."""
 
     id: str = ""
     name: str = ""
     args: Raw = NULL
     result: Raw = NULL
     status: str = ""
-    timestamp: str | None = None
+    timestamp: str | None = None  # of the result
 
 
 class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """A line or a message: a message has an id and a type; others say something of the chat."""
+    """A message (it has an id and a type), the header of the chat, or a change of it."""
 
     id: str | None = None
     type: str = ""
@@ -81,382 +85,320 @@ class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
     session_id: str | None = None
     start_time: str | None = None
     kind: str | None = None
-    changes: Raw = field(default=NULL, name="$set")
-    rewind_to: str | None = field(default=None, name="$rewindTo")
+    changes: Raw = msgspec.field(default=NULL, name="$set")
+    rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
 
 
-class Changes(Struct, frozen=True, gc=False, rename="camel"):
-    """What `$set` says: a history that was rewritten, or notes of the chat."""
+class GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):
+    """The content of `$set`."""
 
-    messages: tuple[Raw, ...] | None = None
-    session_id: str | None = None
+    messages: tuple[Raw, ...] | None = None  # another history
+    session_id: str | None = None  # written when a chat is resumed
 
 
 decode = lenient.decoding(GeminiRecord)
-changes_of = lenient.decoding(Changes)
+decode_changes = lenient.decoding(GeminiChanges)
 
 
-def billed(tokens: GeminiTokens | None) -> e.Usage | None:
-    """Read a message's counts; None where the client was told none."""
-    if tokens is None or tokens.is_empty:
-        return None
-    besides = tuple[e.Usage, ...]()
-    if tokens.thoughts:
-        besides = (e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS),)
-    if tokens.tool:
-        besides = (*besides, e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
-    return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)
+@dataclass(slots=True)
+class GeminiMessage:
+    """A message of the history."""
+
+    text: int  # digest of its blocks
+    items: list[str] = field(default_factory=list[str])  # uuids
+    results: dict[str, int] = field(default_factory=dict[str, int])  # digest of each call's result; 0: none yet
 
 
-def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, response: str) -> list[ToolCall]:
-    """Return a message's calls, each with its result where that is noted; uuids begin with `prefix`."""
-    made: dict[str, ToolCall] = {}
-    for call in record.tool_calls or ():
-        name = call.id or f"{prefix}{len(made) + 1}"
-        outcome = google.result_of(call.result, call.id)
-        status: Status = STATUS.get(call.status, "running")
-        if outcome is None:
-            output, error = (Raw(b'""'), Raw(b'""')) if status != "running" else (call.result, call.result)
-        else:
-            output, error = outcome.output, outcome.error
-        args = _NO_INPUT if is_absent(call.args) else call.args
-        made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
-    for part in content.calls:
-        if (not part.call_id and record.tool_calls) or part.call_id in made:
-            continue
-        name = part.call_id or f"{prefix}{len(made) + 1}"
-        made[name] = replace(part, uuid=f"{prefix}{name}", call_id=name, response_id=response)
-    return list(made.values())
+@dataclass(slots=True)
+class GeminiResponse:
+    """The response whose counts may still come."""
 
-
-def mark_of(output: Raw, error: Raw) -> int:
-    """Return the digest of a result."""
-    return google.digest(output) if is_absent(error) else google.digest(output, error)
-
-
-_SHOWN = frozenset(("info", "warning", "error"))
-_CLIENTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
-
-
-class GeminiMessage(Struct, gc=False):
-    """A message of the history: its items, the digest of its text, those of its calls' results (0: none has come)."""
-
-    items: tuple[str, ...]
-    text: int
-    results: dict[str, int] = {}
-
-
-class GeminiResponse(Struct):
-    """The response under way: its message's id, when it came, its counts, and whether it has called."""
-
-    id: str
+    id: str  # of its message
     at: str | None
     tokens: GeminiTokens | None
-    called: bool = False
 
 
-class GeminiMemory(Struct):
-    """All that the reader remembers.
+class _GeminiChats:
+    """What both envelopes share: one message after another."""
 
-    `messages` is the history by id, in order; `joined` are messages that are part of another, `owners` the messages of
-    calls; `response` is the one whose bill may still come; `prompted` says that a prompt of the user's came since;
-    `rewritten` counts the histories that were put in place of others, `tokens` the input of the last request.
-    """
+    session: SessionBuilder
 
-    session: str | None = None
-    agent: str | None = None
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    messages: dict[str, GeminiMessage] = {}
-    joined: dict[str, str] = {}
-    owners: dict[str, str] = {}
-    response: GeminiResponse | None = None
-    prompted: bool = False
-    rewritten: int = 0
-    tokens: int | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self._chain = e.MAIN
+        self._messages: dict[str, GeminiMessage] = {}  # the history by id, in order
+        self._merged: dict[str, str] = {}  # messages that are part of another one, by id
+        self._callers: dict[str, str] = {}  # the message of each call
+        self._response: GeminiResponse | None = None
+        self._is_prompted = False  # a prompt came after the response
+        self._rewrites = 0  # histories that replaced another one
+        self._input_tokens: int | None = None  # of the last request
 
-    @property
-    def chain(self) -> str:
-        """The chain that the chat is: a subagent's, or the main one."""
-        return e.MAIN if self.agent is None else self.agent
+    def finish(self) -> None:
+        self.session.chain = self._chain
+        self._end_response()
 
+    def _start_chat(self, header: GeminiRecord) -> None:
+        session_id = header.session_id or ""
+        if header.kind == "subagent" and not self.session.is_started:
+            self._chain = f"agent-{session_id}"
+        self.session.chain = self._chain
+        self.session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain)
 
-class _Chats(Emitting[GeminiMemory]):
-    """What both envelopes share: messages, one after another."""
-
-    memory = GeminiMemory
-
-    def _last(self) -> None:
-        self._close()
-
-    def _begin_chat(self, header: GeminiRecord) -> None:
-        """Take the record that says whose chat this is; the first holds."""
-        memory = self._memory
-        if memory.session is not None:
-            return
-        memory.session = header.session_id or ""
-        if header.kind == "subagent":
-            memory.agent = f"agent-{memory.session}"
-        self._chain, at = memory.chain, header.start_time
-        self._emit(e.SessionStarted(session_id=memory.session, at=at, dialect="gemini", chain=memory.chain))
-
-    def _message(self, record: GeminiRecord) -> None:
-        self._chain, self._at = self._memory.chain, record.timestamp
-        self._begin_chat(record)
+    def _read_message(self, record: GeminiRecord) -> None:
+        self.session.at = record.timestamp
+        self._start_chat(record)
         if record.type == "gemini":
-            self._gemini(record)
+            self._read_answer(record)
         elif record.type == "user":
-            self._user(record)
-        elif record.type in _SHOWN:
-            self._shown(record)
+            self._read_prompt(record)
+        elif record.type in _SCREEN:
+            self._read_screen(record)
         else:
-            self._unknown("unknown message type", record.type)
+            self.session.keep_unknown("unknown message type", record.type)
 
-    def _shown(self, record: GeminiRecord) -> None:
-        """Note what the screen was told where it tells of a request; no model sees it."""
-        content = google.content_of(record.content)
-        first = content.blocks[0] if content.blocks else None
-        text = text_of(bytes(first.text)) if isinstance(first, TextBlock) else ""
-        name = "api-error" if record.type == "error" and text.startswith("[API Error") else ""
-        name = "interrupt" if text.startswith("Request cancelled") else name
-        if name:
-            self._observe(Sign(name))
+    def _read_screen(self, record: GeminiRecord) -> None:
+        blocks = google.content_of(record.content).blocks
+        text = text_of(bytes(blocks[0].text)) if blocks and isinstance(blocks[0], TextBlock) else ""
+        if text.startswith("Request cancelled"):
+            self.session.signal(Sign("interrupt"))
+        elif record.type == "error" and text.startswith("[API Error"):
+            self.session.signal(Sign("api-error"))
 
-    def _name(self, record: GeminiRecord) -> str:
-        name = record.id or f"line-{self._line.number}"
-        return self._memory.joined.get(name, name)
+    def _id_of(self, record: GeminiRecord) -> str:
+        name = record.id or self.session.line_id
+        return self._merged.get(name, name)
 
     def _uuid(self, name: str) -> str:
-        """Name the item of a message; one that was taken out of the history is never named again."""
-        return f"{name}~{self._memory.rewritten}" if self._memory.rewritten else name
+        """Name a message's item; an item that a rewritten history removed is never named again."""
+        return f"{name}~{self._rewrites}" if self._rewrites else name
 
-    # what the user said
+    # the user's messages
 
-    def _user(self, record: GeminiRecord, *, rewritten: bool = False) -> None:
-        memory, name = self._memory, self._name(record)
-        blocks = self._left(google.content_of(record.content))
-        text = google.digest_of(b"user", blocks)
-        known = memory.messages.get(name)
+    def _read_prompt(self, record: GeminiRecord, *, is_rewritten: bool = False) -> None:
+        name = self._id_of(record)
+        blocks = self._read_results(google.content_of(record.content))
+        text, known = google.digest_of(b"user", blocks), self._messages.get(name)
         if not blocks or (known is not None and known.text == text):
             return
-        if not rewritten:
-            self._close()
-            memory.prompted, memory.turns.asked_at = True, record.timestamp
-        uuid = self._uuid(name) if known is None else known.items[0]
-        memory.messages[name] = GeminiMessage((uuid,), text)
+        if not is_rewritten:
+            self._end_response()
+            self._is_prompted, self.session.counter.asked_at = True, record.timestamp
+        uuid = known.items[0] if known is not None and known.items else self._uuid(name)
+        self._messages[name] = GeminiMessage(text, [uuid])
         first = blocks[0]
-        clients = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENTS)
-        source = "context_injection" if clients else "user"
-        self._append(UserMessage(uuid, blocks=blocks, source=source))
+        is_client = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENT_TEXTS)
+        source = "context_injection" if is_client else "user"
+        self.session.append(UserMessage(uuid, blocks=blocks, source=source))
 
-    def _left(self, content: google.GoogleContent) -> tuple[Block, ...]:
-        """Take the results among a message's parts; return what else it says."""
-        memory, known = self._memory, False
-        odd: list[Block] = []
-        for outcome in content.outcomes:
-            owner = memory.messages.get(memory.owners.get(outcome.call_id, ""))
-            if owner is None:
-                odd.append(TextBlock(outcome.output))
+    def _read_results(self, content: GoogleContent) -> tuple[Block, ...]:
+        """Give calls their results; return the other blocks, and results of unknown calls as text."""
+        unknown: list[Block] = []
+        has_known = False
+        for result in content.results:
+            caller = self._messages.get(self._callers.get(result.call_id, ""))
+            if caller is None:
+                unknown.append(TextBlock(result.output))
             else:
-                known = True  # what stands beside it is part of it
-                self._result(owner, outcome)
-        return tuple(odd) if known else (*odd, *content.blocks)
+                has_known = True  # the blocks beside a result are part of it
+                self._add_result(caller, result)
+        return tuple(unknown) if has_known else (*unknown, *content.blocks)
 
-    def _result(self, owner: GeminiMessage, outcome: e.PatchToolCall) -> None:
-        """Note a result; one that was noted otherwise before was rewritten."""
-        call, chain, at = outcome.call_id, self._chain, self._at
-        mark, before = mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
-        if before == mark:
-            return
-        owner.results[call] = mark
-        if before:
-            self._emit(e.ToolResultCleared(call_ids=(call,), placeholder=outcome.output, chain=chain, at=at))
-            return
-        self._emit(replace(outcome, chain=chain, at=at))
+    def _add_result(self, caller: GeminiMessage, result: e.PatchToolCall) -> None:
+        """Emit a result that is new, or that was rewritten."""
+        call, chain, at = result.call_id, self.session.chain, self.session.at
+        before, caller.results[call] = caller.results.get(call, 0), _digest_result(result)
+        if not before:
+            self.session.emit(replace(result, chain=chain, at=at))
+        elif before != caller.results[call]:
+            self.session.emit(e.ToolResultCleared(call_ids=(call,), placeholder=result.output, chain=chain, at=at))
 
-    # what the model said
+    # the model's messages
 
-    def _gemini(self, record: GeminiRecord) -> None:
-        memory, name, response = self._memory, self._name(record), self._memory.response
-        if name in memory.messages:
+    def _read_answer(self, record: GeminiRecord) -> None:
+        name, response = self._id_of(record), self._response
+        if name in self._messages:
             if response is not None and response.id == name:
                 response.tokens = record.tokens or response.tokens
-            self._again(record, name)
-        elif response is not None and self._goes_on(record, response):
-            memory.joined[name] = response.id
-            self._again(record, response.id)
-        elif record.model is None and record.tokens is None:  # the client wrote it in the model's place
-            self._spoken(record, name)
-        else:
-            self._close()
-            self._start_turn(memory.turns, record.model)
-            memory.turns.asked_at, memory.prompted = None, False
-            memory.response = GeminiResponse(name, record.timestamp, record.tokens)
-            self._spoken(record, name)
+        elif response is not None and self._continues(record, response):
+            self._merged[name] = name = response.id
+        elif record.model is not None or record.tokens is not None:  # else the client wrote it in the model's place
+            self._end_response()
+            self.session.start_turn(record.model)
+            self.session.counter.asked_at, self._is_prompted = None, False
+            self._response = GeminiResponse(name, record.timestamp, record.tokens)
+        self._add_answer(record, name)
 
-    def _goes_on(self, record: GeminiRecord, response: GeminiResponse) -> bool:
-        """Tell a message that is nothing but calls, which were noted behind the message of this response."""
-        if self._memory.prompted or response.called or response.id not in self._memory.messages:
+    def _continues(self, record: GeminiRecord, response: GeminiResponse) -> bool:
+        """Return whether a message has nothing but the calls of this response."""
+        message = self._messages.get(response.id)
+        if self._is_prompted or message is None or message.results:
             return False
-        silent = record.tokens is None or record.tokens.is_empty
-        return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)
+        has_counts = record.tokens is not None and not record.tokens.is_empty
+        return not has_counts and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)
 
-    def _close(self) -> None:
-        """End the response under way: what comes is of another."""
-        memory, response = self._memory, self._memory.response
+    def _end_response(self) -> None:
+        response, self._response = self._response, None
         if response is None:
             return
-        usage = billed(response.tokens)
-        memory.response, memory.tokens = None, memory.tokens if response.tokens is None else response.tokens.input
-        turn, name = memory.turns.turn, response.id
-        self._emit(e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=name, chain=memory.chain))
+        if response.tokens is not None:
+            self._input_tokens = response.tokens.input
+        turn, usage = self.session.counter.number, usage_of(response.tokens)
+        self.session.emit(
+            e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=response.id, chain=self._chain)
+        )
 
-    def _spoken(self, record: GeminiRecord, name: str) -> None:
-        """Append what a message of the model says."""
-        content, uuid = google.content_of(record.content), self._uuid(name)
-        message = GeminiMessage((uuid,) if content.blocks else (), google.digest_of(b"gemini", content.blocks))
-        self._memory.messages[name] = message
-        if content.blocks:
-            self._append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
-        self._call(record, content, name, message)
-
-    def _again(self, record: GeminiRecord, name: str) -> None:
-        """Take a message that was written again: calls that came, results, another text."""
-        message, content = self._memory.messages[name], google.content_of(record.content)
+    def _add_answer(self, record: GeminiRecord, name: str) -> None:
+        """Add to a message of the model: its text if that is new or changed, calls that are new, results."""
+        content = google.content_of(record.content)
+        message = self._messages.setdefault(name, GeminiMessage(google.digest_of(b"gemini", ())))
         text = google.digest_of(b"gemini", content.blocks)
         if content.blocks and text != message.text:
             uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
-            message.text, message.items = text, tuple(dict.fromkeys((uuid, *message.items)))
-            self._append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
-        self._call(record, content, name, message)
+            message.text, message.items = text, list(dict.fromkeys((uuid, *message.items)))
+            self.session.append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
+        self._add_calls(record, content, name)
 
-    def _call(self, record: GeminiRecord, content: google.GoogleContent, name: str, message: GeminiMessage) -> None:
-        """Append the calls of a message that are new, and note the results of the others."""
-        memory = self._memory
+    def _add_calls(self, record: GeminiRecord, content: GoogleContent, name: str) -> None:
+        message, response = self._messages[name], self._response
         for call in calls_of(record, content, f"{self._uuid(name)}/", name):
+            status = call.status
+            result = e.PatchToolCall(call_id=call.call_id, status=status, output=call.output, error=call.error)
             if call.call_id not in message.results:
-                message.items = (*message.items, call.uuid)
-                message.results[call.call_id] = 0 if call.status == "running" else mark_of(call.output, call.error)
-                memory.owners[call.call_id] = name
-                self._append(call)
-            elif call.status != "running":
-                outcome = e.PatchToolCall(
-                    call_id=call.call_id, status=call.status, output=call.output, error=call.error
-                )
-                self._result(message, outcome)
-        response = memory.response
+                message.items.append(call.uuid)
+                message.results[call.call_id] = 0 if status == "running" else _digest_result(result)
+                self._callers[call.call_id] = name
+                self.session.append(call)
+            elif status != "running":
+                self._add_result(message, result)
         if response is not None and response.id == name:
-            response.called = bool(message.results)
             times = [call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in STATUS]
-            memory.turns.asked_at = max(times, default=memory.turns.asked_at)
+            self.session.counter.asked_at = max(times, default=self.session.counter.asked_at)
 
     # histories
 
-    def _rewrite(self, raws: Sequence[Raw]) -> None:
-        """Put a history in place of all before; what both begin with stays."""
-        memory, at = self._memory, self._at
-        found = [decode(bytes(raw)) for raw in raws]
-        history = [
-            _GeminiRead(record, google.content_of(record.content)) for record in found
-        ]  # what is malformed raises here
-        self._close()
-        before = list(memory.messages.items())
-        memory.messages, memory.owners, memory.joined = {}, {}, {}
-        stay = self._common(before, history)
-        self._at = at
-        rest, leave = history[stay.records :], before[stay.messages :]
-        gone = tuple(item for _, message in leave for item in message.items)
-        texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in rest}
-        memory.rewritten += 1
-        if any(message.text not in texts for _, message in leave):
-            kept = tuple(item for _, message in before[: stay.messages] for item in message.items)
-            self._prune(f"history-{memory.rewritten}", kept, pre=memory.tokens)
+    def _replace_history(self, raws: Sequence[Raw]) -> None:
+        """Replace the history; the messages that both begin with stay."""
+        session, at = self.session, self.session.at
+        records = [decode(bytes(raw)) for raw in raws]
+        history = [(record, google.content_of(record.content)) for record in records]  # a malformed one raises here
+        self._end_response()
+        before, known = list(self._messages.values()), set(self._messages)
+        self._messages, self._callers, self._merged = {}, {}, {}
+        same = self._keep_common(before, history)
+        dropped, added = before[len(self._messages) :], history[same:]
+        session.at, self._rewrites = at, self._rewrites + 1
+        texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in added}
+        if any(message.text not in texts for message in dropped):
+            kept = [item for message in self._messages.values() for item in message.items]
+            session.prune(f"history-{self._rewrites}", kept, pre_tokens=self._input_tokens)
         else:
-            self._remove(gone)
-        known = {name for name, _ in before}
-        for record, _ in rest:
-            self._at = record.timestamp
+            session.remove(item for message in dropped for item in message.items)
+        for record, _ in added:
+            session.at = record.timestamp
             if record.type == "user":
-                self._user(record, rewritten=True)
+                self._read_prompt(record, is_rewritten=True)
             elif record.type == "gemini" and (record.id in known or record.tokens is None):
-                self._spoken(record, self._name(record))
+                self._add_answer(record, self._id_of(record))
             else:
-                self._message(record)
+                self._read_message(record)
 
-    def _common(self, before: list[tuple[str, GeminiMessage]], history: list[_GeminiRead]) -> _Common:
-        """Keep the messages that two histories begin with, under their names in the new one."""
-        memory, kept = self._memory, 0
+    def _keep_common(self, before: list[GeminiMessage], history: list[tuple[GeminiRecord, GoogleContent]]) -> int:
+        """Keep the messages that two histories begin with; return how many records of the new one those are."""
         for number, (record, content) in enumerate(history):
-            self._at = record.timestamp
-            if record.type == "user" and content.outcomes:
-                if self._left(content):
-                    return _Common(number, kept)
+            self.session.at = record.timestamp
+            if record.type == "user" and content.results:
+                if self._read_results(content):
+                    return number
                 continue
-            if kept == len(before) or before[kept][1].text != google.digest_of(record.type.encode(), content.blocks):
-                return _Common(number, kept)
-            name, message = self._name(record), before[kept][1]
-            memory.messages[name] = message
-            memory.owners.update(dict.fromkeys(message.results, name))
-            self._call(record, content, name, message)
-            kept += 1
-        return _Common(len(history), kept)
+            kept = len(self._messages)
+            if kept == len(before) or before[kept].text != google.digest_of(record.type.encode(), content.blocks):
+                return number
+            name, message = self._id_of(record), before[kept]
+            self._messages[name] = message
+            self._callers.update(dict.fromkeys(message.results, name))
+            self._add_calls(record, content, name)
+        return len(history)
 
-    def _rewind(self, name: str) -> None:
-        """Take a message and all behind it back; as the client does, all where it is not known."""
-        memory = self._memory
-        self._close()
-        name = memory.joined.get(name, name)
-        names = list(memory.messages)
-        if name not in memory.messages:
-            self._problem(Code.UNKNOWN_ID, f"$rewindTo names unknown message {mask(name)[:60]!r}; all are taken back")
-        gone = names[names.index(name) :] if name in memory.messages else names
-        self._remove([item for taken in gone for item in memory.messages.pop(taken).items])
-
-
-class _GeminiRead(NamedTuple):
-    """A record and its content."""
-
-    record: GeminiRecord
-    content: google.GoogleContent
+    def _rewind_to(self, name: str) -> None:
+        """Remove a message and all that follow; all messages if it is unknown, as the client does."""
+        self._end_response()
+        name, names = self._merged.get(name, name), list(self._messages)
+        if name not in self._messages:
+            reason = f"$rewindTo names unknown message {mask(name)[:60]!r}; all are taken back"
+            self.session.problem(Code.UNKNOWN_ID, reason)
+        removed = names[names.index(name) :] if name in self._messages else names
+        self.session.remove([item for one in removed for item in self._messages.pop(one).items])
 
 
-class _Common(NamedTuple):
-    """How much two histories begin with: records of the new one, messages of the old one."""
+def usage_of(tokens: GeminiTokens | None) -> e.Usage | None:
+    """Return the counts of a response; None if the client knew none."""
+    if tokens is None or tokens.is_empty:
+        return None
+    passes: list[e.Usage] = []
+    if tokens.thoughts:
+        passes.append(e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS))
+    if tokens.tool:
+        passes.append(e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
+    return split(tokens.input, tokens.cached, None, tokens.output, besides=tuple(passes), client=CLIENT)
 
-    records: int
-    messages: int
+
+def calls_of(record: GeminiRecord, content: GoogleContent, prefix: str, response: str) -> list[ToolCall]:
+    """Return a message's calls, with the results that it has; their uuids begin with `prefix`."""
+    calls: dict[str, ToolCall] = {}
+    for call in record.tool_calls or ():
+        call_id = call.id or f"{prefix}{len(calls) + 1}"
+        result, status = google.result_of(call.result, call.id), STATUS.get(call.status, "running")
+        if result is not None:
+            output, error = result.output, result.error
+        else:
+            output = error = Raw(b'""') if status != "running" else call.result
+        arguments = Raw(b"{}") if is_absent(call.args) else call.args
+        calls[call_id] = ToolCall(
+            f"{prefix}{call_id}", call_id, call.name, arguments, status, output, error, response_id=response
+        )
+    for part in content.calls:
+        if (part.call_id or not record.tool_calls) and part.call_id not in calls:
+            call_id = part.call_id or f"{prefix}{len(calls) + 1}"
+            calls[call_id] = replace(part, uuid=f"{prefix}{call_id}", call_id=call_id, response_id=response)
+    return list(calls.values())
 
 
-class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
+def _digest_result(result: e.PatchToolCall) -> int:
+    return google.digest(result.output) if is_absent(result.error) else google.digest(result.output, result.error)
+
+
+class GeminiCli(_GeminiChats, LogReader):
     """Reader of chats with a record a line."""
 
     name: ClassVar[str] = "gemini-cli"
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = raw_members(next(each(head), b"")) or {}
-        named = all(own.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
-        return named and "messages" not in own
+        header = raw_members(next(each(head), b"")) or {}
+        has_names = all(header.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
+        return has_names and "messages" not in header
 
-    def _take(self, data: bytes) -> None:
-        record = decode(data)
-        self._chain, self._at = self._memory.chain, record.timestamp
+    def handle(self, data: bytes) -> None:
+        record, session = decode(data), self.session
+        session.at, session.chain = record.timestamp, self._chain
         if record.rewind_to is not None:
-            self._rewind(record.rewind_to)
+            self._rewind_to(record.rewind_to)
         elif record.id is not None:
-            self._message(record)
+            self._read_message(record)
         elif not is_absent(record.changes):
-            changes = changes_of(bytes(record.changes))
+            changes = decode_changes(bytes(record.changes))
             if changes.messages is not None:
-                self._rewrite(changes.messages)
-            elif changes.session_id is not None:  # written when a chat goes on
-                self._observe(Sign("resume"))
+                self._replace_history(changes.messages)
+            elif changes.session_id is not None:
+                session.signal(Sign("resume"))
         elif record.session_id is not None:
-            self._begin_chat(record)
+            self._start_chat(record)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, "a record that is no message; kept as opaque")
+            session.keep_opaque(Code.UNKNOWN_RECORD, "a record that is no message")
 
 
-class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
+class GeminiCliDocument(_GeminiChats, DocumentReader):
     """Reader of chats that are one document, as they were until 2026."""
 
     name: ClassVar[str] = "gemini-cli-json"
@@ -467,8 +409,8 @@ class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
         begin = array_at(head, cls.paths)
         return begin >= 0 and all(word in head[:begin] for word in (b'"sessionId"', b'"projectHash"'))
 
-    def _head(self, data: bytes) -> None:
-        self._begin_chat(decode(data))
+    def handle_head(self, data: bytes) -> None:
+        self._start_chat(decode(data))
 
-    def _take(self, data: bytes) -> None:
-        self._message(decode(data))
+    def handle(self, data: bytes) -> None:
+        self._read_message(decode(data))

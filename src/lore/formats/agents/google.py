@@ -1,10 +1,10 @@
-"""Google's `Content`, as agents note it: parts to blocks, calls, and results of calls.
+"""Messages in Google's `Content` shape, as Gemini CLI and Qwen Code log them: parts to blocks, calls and results.
 
-In: what a log holds of a message: a text, one part, a list of both, as JSON. Out: blocks, calls, results. Rules: text
-is an exact slice; a part that nobody knows is kept verbatim; a result's text is its `output`, its `error`, else the
-whole response; what stands beside a result (pictures) is part of it.
+Content is a text, one part, or a list of both. Text stays an exact slice, and an unknown part stays as it is.
+The text of a result is its `output`, its `error`, or the whole response; parts beside it, such as pictures, belong to
+it.
 
-Sources: the Gemini API reference; `@google/genai`; the services that record chats in gemini-cli 0.56 (August 2026) and
+Sources: the Gemini API reference; `@google/genai`; the recording services of gemini-cli 0.56 (August 2026) and
 qwen-code (October 2026).
 """
 
@@ -15,6 +15,7 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
@@ -22,116 +23,106 @@ from lore.model.events import PatchToolCall
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, raw_members
 
-DIALECT = "gemini"
 _EMPTY = Raw(b'""')
 
 
 class GoogleContent(Struct, frozen=True, gc=False):
-    """What a message is made of.
-
-    `thoughts` are blocks that no later request holds; calls have no uuids yet, and may have no id, as `outcomes`.
-    """
+    """The parts of a message."""
 
     blocks: tuple[Block, ...] = ()
     thoughts: tuple[ThinkingBlock, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    outcomes: tuple[PatchToolCall, ...] = ()
+    calls: tuple[ToolCall, ...] = ()  # without uuids; `call_id` may be empty
+    results: tuple[PatchToolCall, ...] = ()  # `call_id` may be empty
 
 
-NOTHING = GoogleContent()
+NO_CONTENT = GoogleContent()
 
 
 def content_of(raw: Raw) -> GoogleContent:
-    """Read a text, a part, or a list of both; ValueError where it is none of them."""
+    """Read a text, a part, or a list of both; ValueError if it is none of them."""
     match opens(raw):
         case "n" | "":
-            return NOTHING
+            return NO_CONTENT
         case '"':
-            return NOTHING if raw == _EMPTY else GoogleContent((TextBlock(raw),))
+            return NO_CONTENT if raw == _EMPTY else GoogleContent((TextBlock(raw),))
         case "[":
-            pieces = array(bytes(raw))
+            parts = array(bytes(raw))
         case "{":
-            pieces = [bytes(raw)]
+            parts = [bytes(raw)]
         case _:
             raise ValueError("content is neither text nor parts")
     blocks: list[Block] = []
     thoughts: list[ThinkingBlock] = []
     calls: list[ToolCall] = []
-    outcomes: list[PatchToolCall] = []
-    for piece in pieces:
-        own = {"text": piece} if piece[:1] == b'"' else raw_members(piece) or {}
-        text, data = own.get("text", b""), raw_members(own.get("inlineData", b"")) or {}
-        if (call := raw_members(own.get("functionCall", b""))) is not None:
-            given = call.get("args", b"null")
-            given = b"{}" if given == b"null" else given
-            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), Raw(given)))
-        elif (response := raw_members(own.get("functionResponse", b""))) is not None:
-            outcomes.append(outcome_of(response))
-        elif text[:1] == b'"' and own.get("thought") == b"true":
-            thoughts.append(ThinkingBlock(Raw(text), text_in(own.get("thoughtSignature", b"")) or None))
+    results: list[PatchToolCall] = []
+    for part in parts:
+        members = {"text": part} if part[:1] == b'"' else raw_members(part) or {}
+        text, data = members.get("text", b""), raw_members(members.get("inlineData", b"")) or {}
+        if (call := raw_members(members.get("functionCall", b""))) is not None:
+            arguments = call.get("args", b"null")
+            arguments = b"{}" if arguments == b"null" else arguments
+            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), Raw(arguments)))
+        elif (response := raw_members(members.get("functionResponse", b""))) is not None:
+            results.append(_result_from(response))
+        elif text[:1] == b'"' and members.get("thought") == b"true":
+            thoughts.append(ThinkingBlock(Raw(text), text_in(members.get("thoughtSignature", b"")) or None))
         elif text[:1] == b'"':
             blocks += [TextBlock(Raw(text))] if text != b'""' else []
         elif (kind := text_in(data.get("mimeType", b""))).startswith("image/"):
             blocks.append(ImageBlock(kind, Raw(data.get("data", b"null"))))
         else:
-            blocks.append(RawBlock(Raw(piece), DIALECT))
-    return GoogleContent(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
+            blocks.append(RawBlock(Raw(part), "gemini"))
+    return GoogleContent(tuple(blocks), tuple(thoughts), tuple(calls), tuple(results))
 
 
-def outcome_of(response: dict[str, bytes]) -> PatchToolCall:
-    """Return what a result says."""
-    answer, name = response.get("response", b"null"), text_in(response.get("id", b""))
-    own = raw_members(answer) or {}
-    text, error = own.get("output", b""), own.get("error", b"")
+def _result_from(response: dict[str, bytes]) -> PatchToolCall:
+    answer, call_id = response.get("response", b"null"), text_in(response.get("id", b""))
+    members = raw_members(answer) or {}
+    text, error = members.get("output", b""), members.get("error", b"")
     if text[:1] != b'"' and error[:1] == b'"':
-        return PatchToolCall(call_id=name, status="failed", output=Raw(error), error=Raw(error))
+        return PatchToolCall(call_id=call_id, status="failed", output=Raw(error), error=Raw(error))
     if text[:1] != b'"':
         text = b'""' if answer == b"null" else encode(answer.decode("utf-8", "replace"))
-    found = PatchToolCall(call_id=name, status="completed", output=Raw(text))
-    return with_blocks(found, content_of(Raw(response.get("parts", b"null"))).blocks)
+    result = PatchToolCall(call_id=call_id, status="completed", output=Raw(text))
+    return add_blocks(result, content_of(Raw(response.get("parts", b"null"))).blocks)
 
 
 def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
-    """Read the result that a client noted beside a call; None where there is none yet."""
-    content = content_of(raw)
+    """Read the result that a client logged with a call; None if there is none yet."""
     if is_absent(raw):
         return None
-    if not content.outcomes:  # a text, or parts alone
-        whole = content.blocks[0] if len(content.blocks) == 1 else None
-        plain = whole.text if isinstance(whole, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
-        return PatchToolCall(call_id=call_id, status="completed", output=plain)
-    own = next((found for found in content.outcomes if found.call_id == call_id), content.outcomes[0])
-    return with_blocks(own, content.blocks) if own is content.outcomes[0] else own
+    content = content_of(raw)
+    if content.results:
+        result = next((result for result in content.results if result.call_id == call_id), content.results[0])
+        return add_blocks(result, content.blocks) if result is content.results[0] else result
+    alone = content.blocks[0] if len(content.blocks) == 1 else None
+    output = alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
+    return PatchToolCall(call_id=call_id, status="completed", output=output)
 
 
-def with_blocks(outcome: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:
-    """Return a result with what stands beside it."""
-    if not blocks or outcome.status == "failed":
-        return outcome
-    plain = opens(outcome.output) == '"'
-    before = (TextBlock(outcome.output),) if plain else blocks_of(bytes(outcome.output))
-    return msgspec.structs.replace(outcome, output=Raw(msgspec.json.encode([*before, *blocks])))
+def add_blocks(result: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:
+    """Return a result followed by these blocks; a failed one stays a text."""
+    if not blocks or result.status == "failed":
+        return result
+    first = (TextBlock(result.output),) if opens(result.output) == '"' else blocks_of(bytes(result.output))
+    return replace(result, output=Raw(msgspec.json.encode([*first, *blocks])))
 
 
 def digest(*pieces: Raw | bytes) -> int:
-    """Return lengths and checksum of what a message says: two messages of one digest are one text to the model.
-
-    Costs a quarter of a hash that withstands forgery, which nobody gains by here.
-    """
-    made = size = 0
+    """Return a number that tells texts apart: their lengths and checksum, at a quarter of the cost of a secure hash."""
+    checksum = size = 0
     for piece in pieces:
         length = memoryview(piece).nbytes
-        made, size = crc32(piece, made ^ length), size + length
-    return size << 32 | made
+        checksum, size = crc32(piece, checksum ^ length), size + length
+    return size << 32 | checksum
 
 
 def digest_of(role: bytes, blocks: Iterable[Block]) -> int:
-    """Return the digest of what a message says besides calls."""
-    return digest(
-        role, *[block.text if isinstance(block, TextBlock) else msgspec.json.encode(block) for block in blocks]
-    )
+    """Return the digest of a message without its calls."""
+    pieces = [block.text if isinstance(block, TextBlock) else msgspec.json.encode(block) for block in blocks]
+    return digest(role, *pieces)
 
 
 def is_empty(raw: Raw) -> bool:
-    """Tell whether a content says nothing."""
+    """Return whether content has no parts."""
     return is_absent(raw) or raw == _EMPTY or bytes(memoryview(raw)[:2]) == b"[]"

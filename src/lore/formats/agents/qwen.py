@@ -244,8 +244,8 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if record.message is None or record.subtype in _NEVER_SENT:
             return
         content, uuid = google.content_of(record.message.parts), self._uuid(record)
-        alone = record.type == "tool_result" and bool(content.outcomes)
-        self._results(content.outcomes, content.blocks if alone else (), record)
+        alone = record.type == "tool_result" and bool(content.results)
+        self._results(content.results, content.blocks if alone else (), record)
         chain.response = chain.prompt = None
         chain.turns.asked_at = record.timestamp
         if alone:
@@ -262,7 +262,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         """Note the results that a message holds; what stands beside them is part of the first."""
         failed = record.tool_call_result is not None and record.tool_call_result.status in _FAILED
         for number, outcome in enumerate(outcomes):
-            found = outcome if number else google.with_blocks(outcome, beside)
+            found = outcome if number else google.add_blocks(outcome, beside)
             status = "failed" if failed else found.status
             self._emit(replace(found, status=status, chain=self._chain, at=self._at))
 
@@ -270,7 +270,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if record.subtype in _NEVER_SENT:
             return
         usage, uuid = record.usage_metadata, self._uuid(record)
-        content = google.NOTHING if record.message is None else google.content_of(record.message.parts)
+        content = google.NO_CONTENT if record.message is None else google.content_of(record.message.parts)
         more = chain.response is not None and record.model is None and usage is None
         if not more:
             before, chain.version = chain.version, record.version or chain.version
@@ -312,8 +312,8 @@ class QwenCode(TranscriptLines[QwenMemory]):
             items: list[Item] = []
             if message.role == "model":
                 items = _spoken(content, uuid, uuid)
-            elif content.outcomes:
-                self._results(content.outcomes, content.blocks, record)
+            elif content.results:
+                self._results(content.results, content.blocks, record)
             elif content.blocks:
                 source = "user" if number else "context_injection"
                 items = [UserMessage(uuid, blocks=content.blocks, source=source)]
