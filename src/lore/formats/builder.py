@@ -252,6 +252,7 @@ class DocumentReader:
 
     def __init__(self) -> None:
         self.session = SessionBuilder()
+        self.is_whole = False  # the end of the array was read
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield what a document holds."""
@@ -266,6 +267,7 @@ class DocumentReader:
                 yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", place)
         elif not records.is_empty:
             yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
+        self.is_whole = records.is_whole
         self.session.start_record(self.session.line)
         self.finish()
         yield from self.session.take()

@@ -1,388 +1,357 @@
-"""Tasks of Cline, Roo Code and Kilo Code: what the screen was shown, what was sent, each alone or together.
+"""Tasks of Cline, Roo Code and Kilo Code: what the screen showed and what was sent, each alone or together.
 
-In: `ui_messages.json` or `api_conversation_history.json`, an array each; a session of Cline's command line (an object
-with `messages`); or a task's folder as a pack (`cline-task`). Out: events, each at its place in its file. Rules:
+A task's folder has `ui_messages.json` (records of the screen) and `api_conversation_history.json` (messages that were
+sent), an array each; Cline's command line writes an object with `messages`.
 
-- a request is an `api_req_started` of the screen; the messages of the history that come before the next one are its
-  content, paired by their times. A request whose messages are not in the history (Roo once dropped what it condensed)
-  has those that the screen shows: what was sent as one text, and what was said. Where the screen's file is missing,
-  each answer is a request without a bill;
-- a condensation or truncation holds for the request under way: it is made before that is sent. It hides the messages
-  that name it as their parent, and only when it is in the file; Cline names the range that it leaves out instead;
-- details of the environment are the client's words, and stand apart from what a person wrote;
-- what else the screen was shown (tools asked for, checkpoints, requests that were deleted) is no part of a prompt;
-- of a folder, what was sent stands among what the screen was shown by its time, each file in its own order; a file that
-  is missing or damaged leaves what the others say. Its files are held until the last one is read (64 MiB each).
+- A request is an `api_req_started` of the screen. The messages of the history before the next one are its content,
+  paired by their times. If the history lacks them (Roo once deleted what it condensed), the request has what the screen
+  shows: the text that was sent and the answer. Without the screen's file each answer is a request without usage.
+- A condensation or truncation comes before the request under way. Roo hides the messages that name it as their parent,
+  if its own message is in the file; Cline gives the range of messages that it leaves out.
+- The client writes the details of the environment; they are messages apart from what a person wrote.
+- Other records of the screen (questions about tools, checkpoints, deleted requests) are not part of a prompt.
+- Read as a folder, the files are merged by time, each in its own order; a file that is missing or damaged takes nothing
+  from the others. They are held until the last one is read (64 MiB each).
 
-System prompt and tools are not in these files, but for the command line's, which hold the system prompt.
+System prompt and tools are not in these files; those of the command line have the system prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.formats.agents import cline_records as records
 from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
+from lore.formats.builder import DocumentReader
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
-from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import decode
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage
 from lore.model.jsonslice import raw_members
 from lore.model.limits import MEMBER_BYTES
 from lore.model.mask import cut_masked
 from lore.model.state import Sign
 
 _ROLES = frozenset(("user", "assistant"))
-_SPOKEN = {"text": "text", "completion_result": "text", "reasoning": "thinking"}
+_ANSWERS = {"text": TextBlock, "completion_result": TextBlock, "reasoning": ThinkingBlock}  # by what the screen says
 _FAILURES = frozenset(("api_req_failed", "error", "diff_error"))
 
 
-class ClineKnown(Struct):
-    """A message in the prompt: its items, and the condensation and truncation that hide it. `own`: of the history."""
+@dataclass(slots=True)
+class ClineMessage:
+    """A message of the prompt."""
 
-    uuids: list[str]
-    condensed: str = ""
-    truncated: str = ""
-    own: bool = True
+    condensed: str = ""  # id of the condensation that hides it
+    truncated: str = ""  # id of the truncation that hides it
+    is_logged: bool = True  # in the history; otherwise only the screen showed it
+    items: list[str] = field(default_factory=list[str])  # uuids
 
 
-class Pending(Struct):
-    """A request that has no answer yet."""
+@dataclass
+class ClineRequest:
+    """The latest request of the screen."""
 
-    line: int
-    byte: int
+    line: Line  # its place
     file: str
     at: str | None
-    began: float
-    request: records.ApiRequest
+    began: float  # milliseconds
+    counts: records.ApiRequest
     model: str = ""
     provider: str | None = None
-    prompted: bool = False
-    answered: bool = False
-    said: list[tuple[str, Raw]] = []
-    said_at: str | None = None
+    is_prompted: bool = False  # the history has the message that it sent
+    is_answered: bool = False  # the history has its answer
+    shown: list[Block] = field(default_factory=list[Block])  # the answer as the screen showed it
+    shown_at: str | None = None
 
 
-class ClineCut(Struct):
-    """A summary or a marker that waits for the moment at which the screen shows it."""
-
-    id: str
-    summary: Raw
-
-
-class ClineMemory(Struct):
-    """What the reader remembers; `cuts` of the screen that are still to come are counted in `coming`."""
-
-    begun: bool = False
-    name: str = ""
-    parent: str | None = None
-    system: Raw = NULL
-    models: list[records.ClineUsage] = []
-    model: str = ""
-    items: int = 0
-    known: list[ClineKnown] = []
-    request: Pending | None = None
-    cuts: list[ClineCut] = []
-    coming: int = 0
-    range: list[int] = []
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-
-
-class Cline(TranscriptDocument[ClineMemory]):
+class Cline(DocumentReader):
     """Reader of one file of a task, and of sessions of Cline's command line."""
 
     name: ClassVar[str] = "cline"
     paths: ClassVar[tuple[str, ...]] = ("", ".messages")
-    memory = ClineMemory
     unseen: ClassVar[str] = "the system prompt and the schemas of tools"
-    decoded: ClineRecord | None = None
+
+    def __init__(self, item: records.HistoryItem | None = None, models: Iterable[records.ClineUsage] = ()) -> None:
+        super().__init__()
+        self._session_id, self._parent = (item.id or "", item.parent_task_id) if item is not None else ("", None)
+        self._models = sorted(models, key=lambda usage: usage.ts)  # since when each model was used
+        self._system = NULL
+        self._model = ""  # that the details of the environment name
+        self._count = 0  # of items and cuts
+        self._history: list[ClineMessage] = []
+        self._request: ClineRequest | None = None
+        self._waiting: list[tuple[str, Raw]] = []  # id and summary of cuts in the history, until the screen shows them
+        self._coming = 0  # cuts that the screen has yet to show
+        self._left_out: list[int] = []  # range of messages that Cline leaves out
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
         if begin[:1] == b"{":
-            named = b'"system_prompt"' in head or b'"sessionId"' in head
-            return named and (b'"metrics"' in head or b'"modelInfo"' in head) and array_at(head, (".messages",)) >= 0
+            is_named = b'"system_prompt"' in head or b'"sessionId"' in head
+            return is_named and (b'"metrics"' in head or b'"modelInfo"' in head) and array_at(head, (".messages",)) >= 0
         if begin[:1] != b"[":
             return False
         first = next(iter(ElementCutter([head], ("",))), Line(1, 0, b""))
-        own = raw_members(first.data) or {}
-        shown = own.keys() >= {"ts", "type"} and not own.keys().isdisjoint(("say", "ask"))
-        return shown or (own.keys() >= {"ts", "role", "content"} and text_in(own["role"]) in _ROLES)
+        members = raw_members(first.data) or {}
+        is_of_screen = members.keys() >= {"ts", "type"} and not members.keys().isdisjoint(("say", "ask"))
+        return is_of_screen or (members.keys() >= {"ts", "role", "content"} and text_in(members["role"]) in _ROLES)
 
-    def join(self, memory: ClineMemory, placed: Iterable[tuple[str, ClineRecord, Line]]) -> list[Read]:
-        """Take the records of a task, each with its file and its place; `memory` is what is known before."""
-        self._memory = memory
-        for self._file, self.decoded, line in placed:
-            self._modelled(line)
-        self._at_record(self._line)
-        self._last()
-        return self._taken()
+    def read_task(self, placed: Iterable[Placed], coming: int) -> list[Read]:
+        """Return what the merged records of a task hold; the screen will show so many cuts."""
+        self._coming = coming
+        for self.session.file, record, line in placed:
+            self.session.read_record(line, lambda _, record=record: self._read(record))
+        self.session.start_record(self.session.line)
+        self.finish()
+        return self.session.take()
 
-    def _head(self, data: bytes) -> None:
-        own = raw_members(data) or {}
-        system = own.get("system_prompt", b"null")
-        self._memory.system = Raw(system) if opens(system) in ('"', "[") else NULL
-        self._memory.name = text_in(own.get("sessionId", b""))
+    def handle_head(self, data: bytes) -> None:
+        members = raw_members(data) or {}
+        system = members.get("system_prompt", b"null")
+        self._system = Raw(system) if opens(system) in ('"', "[") else NULL
+        self._session_id = text_in(members.get("sessionId", b""))
 
-    def _take(self, data: bytes) -> None:
-        record, self.decoded = self.decoded or lenient.decoded(records.RECORD, data), None
-        self._at = stamp_of(record.ts)
+    def handle(self, data: bytes) -> None:
+        self._read(lenient.decoded(records.RECORD, data))
+
+    def _read(self, record: ClineRecord) -> None:
+        self.session.at = stamp_of(record.ts)
         if record.role in _ROLES:
-            self._message(record)
+            self._read_message(record)
         elif record.type in ("say", "ask"):
-            self._shown(record)
+            self._read_screen(record)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, "neither a message nor what a screen shows; kept as opaque")
+            self.session.keep_opaque(Code.UNKNOWN_RECORD, "neither a message nor what a screen shows")
 
-    def _last(self) -> None:
-        self._settle(None)
-        for cut in self._memory.cuts:
-            self._cut(cut.id, cut.summary)
-        self._memory.cuts = []
+    def finish(self) -> None:
+        self._end_request(None)
+        for cut_id, summary in self._waiting:
+            self._cut(cut_id, summary)
+        self._waiting = []
 
-    # what the screen was shown
-
-    def _shown(self, record: ClineRecord) -> None:
-        memory, shown = self._memory, record.say or record.ask or ""
-        cut_out = record.conversation_history_deleted_range
-        if cut_out is not None and len(cut_out) == 2 and cut_out != memory.range:
-            self._leave_out(cut_out, record)
-        if shown == "api_req_started":
-            self._request(record)
-        elif shown in ("condense_context", "sliding_window_truncation"):
-            self._condensed(record)
-        elif shown in _SPOKEN and record.say and not record.partial and opens(record.text) == '"':
-            if memory.request is not None and memoryview(record.text).nbytes > len('""'):
-                memory.request.said.append((_SPOKEN[shown], record.text))
-                memory.request.said_at = self._at
-        elif shown in ("resume_task", "resume_completed_task") and memory.begun:
-            self._observe(Sign("resume"))
-        elif shown in _FAILURES and memory.begun:
-            self._observe(Sign("api-error"))
-
-    def _request(self, record: ClineRecord) -> None:
-        self._settle(record)
-        try:
-            request = records.request_in(record.text)
-        except ValueError:
-            request = records.ApiRequest()
-            self._problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
-        info = record.model_info or records.ModelInfo()
-        model = info.model_id or (records.model_in(request.request) if opens(request.request) == '"' else "")
-        self._open()
-        line, began = self._line, moment_of(record)
-        self._memory.request = Pending(
-            line.number, line.byte, self._file, self._at, began, request, model, info.provider_id
+    def _start(self) -> None:
+        session = self.session
+        session.start_session(
+            self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=self._parent
         )
 
-    def _settle(self, record: ClineRecord | None) -> None:
-        """End the request under way with what the screen showed of it, where the history holds no answer to it."""
-        memory = self._memory
-        pending, memory.request = memory.request, None
-        if pending is None or pending.answered:
-            return
-        now = self._line, self._file, self._at
-        self._line, self._file, self._at = Line(pending.line, pending.byte, b""), pending.file, pending.at
-        usage = self._bill(pending, record)
-        if pending.said or usage is not None:
-            if not pending.prompted and opens(pending.request.request) == '"':
-                self._say_user([TextBlock(pending.request.request)], ClineKnown([], own=False))
-            self._open_turn(pending)
-            blocks = [ThinkingBlock(text) if kind == "thinking" else TextBlock(text) for kind, text in pending.said]
-            if blocks:
-                uuid = self._uuid(ClineKnown([], own=False))
-                self._append(AssistantMessage(uuid, blocks=tuple(blocks), response_id=uuid))
-            self._at = pending.said_at
-            self._end_turn(memory.turns, usage)
-        else:
-            self._open_turn(pending)
-            error = pending.request.cancel_reason or "no answer is recorded"
-            self._emit(e.TurnFailed(turn=memory.turns.turn, error=error))
-        self._line, self._file, self._at = now
+    # the screen
 
-    def _bill(self, pending: Pending, record: ClineRecord | None) -> e.Usage | None:
-        moment = pending.began if record is None else moment_of(record)
-        chosen = next((usage for usage in reversed(self._memory.models) if usage.ts <= moment), None)
-        if chosen is not None:
-            pending.model = pending.model or chosen.model_id
-            pending.provider = pending.provider or chosen.model_provider_id
-        model = pending.model or self._memory.model
-        return records.bill_of(pending.request, pending.provider, model, pending.began)
+    def _read_screen(self, record: ClineRecord) -> None:
+        session, shown = self.session, record.say or record.ask or ""
+        left_out = record.conversation_history_deleted_range
+        if left_out is not None and len(left_out) == 2 and left_out != self._left_out:
+            self._leave_out(left_out, record)
+        if shown == "api_req_started":
+            self._start_request(record)
+        elif shown in ("condense_context", "sliding_window_truncation"):
+            self._show_cut(record)
+        elif shown in _ANSWERS and record.say and not record.partial and opens(record.text) == '"':
+            if self._request is not None and record.text != b'""':
+                self._request.shown.append(_ANSWERS[shown](record.text))
+                self._request.shown_at = session.at
+        elif shown in ("resume_task", "resume_completed_task") and session.is_started:
+            session.signal(Sign("resume"))
+        elif shown in _FAILURES and session.is_started:
+            session.signal(Sign("api-error"))
+
+    def _start_request(self, record: ClineRecord) -> None:
+        self._end_request(record)
+        session, info = self.session, record.model_info or records.ModelInfo()
+        try:
+            counts = records.request_in(record.text)
+        except ValueError:
+            counts = records.ApiRequest()
+            session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
+        model = info.model_id or (records.model_in(counts.request) if opens(counts.request) == '"' else "")
+        self._start()
+        line = Line(session.line.number, session.line.byte, b"")
+        began = moment_of(record)
+        self._request = ClineRequest(line, session.file, session.at, began, counts, model, info.provider_id)
+
+    def _end_request(self, record: ClineRecord | None) -> None:
+        """End the latest request at its own place, with the answer on the screen if the history has none."""
+        session, request, self._request = self.session, self._request, None
+        if request is None or request.is_answered:
+            return
+        here = session.line, session.file, session.at
+        session.line, session.file, session.at = request.line, request.file, request.at
+        usage = self._usage_of(request, record)
+        has_answer = bool(request.shown) or usage is not None
+        if has_answer and not request.is_prompted and opens(request.counts.request) == '"':
+            self._add_prompt([TextBlock(request.counts.request)], ClineMessage(is_logged=False))
+        self._start_turn(request)
+        if has_answer:
+            if request.shown:
+                uuid = self._uuid_of(ClineMessage(is_logged=False))
+                session.append(AssistantMessage(uuid, blocks=tuple(request.shown), response_id=uuid))
+            session.at = request.shown_at
+            session.end_turn(usage)
+        else:
+            error = request.counts.cancel_reason or "no answer is recorded"
+            session.emit(e.TurnFailed(turn=session.counter.number, error=error))
+        session.line, session.file, session.at = here
+
+    def _end_if_answered(self, record: ClineRecord) -> None:
+        if self._request is not None and (self._request.is_answered or self._request.shown):
+            self._end_request(record)
+
+    def _usage_of(self, request: ClineRequest, record: ClineRecord | None) -> e.Usage | None:
+        moment = request.began if record is None else moment_of(record)
+        used = next((usage for usage in reversed(self._models) if usage.ts <= moment), None)
+        if used is not None:
+            request.model = request.model or used.model_id
+            request.provider = request.provider or used.model_provider_id
+        return records.usage_of(request.counts, request.provider, request.model or self._model, request.began)
 
     # condensations and truncations
 
-    def _condensed(self, record: ClineRecord) -> None:
-        memory, found = self._memory, record.context_condense or record.context_truncation
-        if found is None:  # it has only begun
+    def _show_cut(self, record: ClineRecord) -> None:
+        """Apply a cut at the moment when the screen shows it, with the summary of the history if that has one."""
+        shown = record.context_condense or record.context_truncation
+        if shown is None:  # it has only begun
             return
-        if memory.request is not None and (memory.request.answered or memory.request.said):
-            self._settle(record)
-        name = found.condense_id or found.truncation_id or ""
-        at = next((n for n, cut in enumerate(memory.cuts) if cut.id == name), 0 if not name else None)
-        summary = found.summary if opens(found.summary) == '"' else NULL
-        waiting = memory.cuts.pop(at) if at is not None and at < len(memory.cuts) else None
-        if waiting is not None:
-            name, summary = waiting.id, waiting.summary
-        memory.coming -= 1
-        self._cut(name, summary, found)
+        self._end_if_answered(record)
+        cut_id = shown.condense_id or shown.truncation_id or ""
+        summary = shown.summary if opens(shown.summary) == '"' else NULL
+        at = next((at for at, (waiting, _) in enumerate(self._waiting) if not cut_id or waiting == cut_id), None)
+        if at is not None:
+            cut_id, summary = self._waiting.pop(at)
+        self._coming -= 1
+        self._cut(cut_id, summary, shown)
 
-    def _cut(self, name: str, summary: Raw, found: records.Condense | None = None) -> None:
-        """Prune what a summary or a marker stands for: what names it, or what only the screen showed."""
-        memory = self._memory
-        kept = [
-            known
-            for known in memory.known
-            if known.own and (not name or name not in (known.condensed, known.truncated))
+    def _cut(self, cut_id: str, summary: Raw, shown: records.Condense | None = None) -> None:
+        """Drop the messages that name a cut, and those that only the screen showed."""
+        self._history = [
+            message
+            for message in self._history
+            if message.is_logged and (not cut_id or cut_id not in (message.condensed, message.truncated))
         ]
-        memory.known = kept
-        memory.items += 1
-        stay, found = [uuid for known in kept for uuid in known.uuids] or None, found or records.Condense()
-        pre, post = count_in(found.prev_context_tokens), count_in(found.new_context_tokens)
-        self._prune(f"c{memory.items}", stay, pre=pre, post=post, summary=summary)
+        shown = shown or records.Condense()
+        before, after = count_in(shown.prev_context_tokens), count_in(shown.new_context_tokens)
+        self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
-    def _leave_out(self, cut_out: list[int], record: ClineRecord) -> None:
-        """Take a range of messages out of the prompt, by their numbers in the history."""
-        memory = self._memory
-        if memory.request is not None and (memory.request.answered or memory.request.said):
-            self._settle(record)
-        memory.range, (first, last) = cut_out, cut_out
-        out = {uuid for known in memory.known[max(0, first) : max(0, last + 1)] for uuid in known.uuids}
-        if not out:
+    def _leave_out(self, left_out: list[int], record: ClineRecord) -> None:
+        """Drop a range of messages, by their numbers in the history."""
+        self._end_if_answered(record)
+        self._left_out, (first, last) = left_out, left_out
+        messages = self._history[max(0, first) : max(0, last + 1)]
+        if any(message.items for message in messages):
+            for message in messages:
+                message.items = []
+            self._prune(trigger="overflow")
+
+    def _prune(self, trigger: str = "auto", **details: Raw | int | None) -> None:
+        self._count += 1
+        kept = [uuid for message in self._history for uuid in message.items]
+        self.session.prune(f"c{self._count}", kept or None, trigger=trigger, **details)
+
+    # the history
+
+    def _read_message(self, record: ClineRecord) -> None:
+        self._start()
+        notes, session = record.metadata or records.ClineNotes(), self.session
+        if notes.kind == "compaction_summary":  # of the command line: it replaces all before it
+            self._history = []
+            shown = records.Condense(prev_context_tokens=notes.tokens_before)
+            self._cut("", records.text_joined(record.content), shown)
             return
-        memory.items += 1
-        kept = tuple(uuid for known in memory.known for uuid in known.uuids if uuid not in out)
-        for known in memory.known:
-            known.uuids = [uuid for uuid in known.uuids if uuid not in out]
-        self._prune(f"c{memory.items}", kept or None, trigger="overflow")
-
-    # what was sent
-
-    def _message(self, record: ClineRecord) -> None:
-        memory = self._memory
-        self._open()
-        noted = record.metadata or records.ClineNoted()
-        if noted.kind == "compaction_summary":  # of the command line: it stands for all before it
-            memory.known = []
-            summed = records.Condense(prev_context_tokens=noted.tokens_before)
-            self._cut("", records.text_joined(record.content), summed)
-            return
-        if noted.display_only:
+        if notes.display_only:
             return
         if record.is_summary or record.is_truncation_marker:
-            name = record.condense_id or record.truncation_id or ""
-            summary = records.text_joined(record.content)
-            if memory.coming > len(memory.cuts):
-                memory.cuts.append(ClineCut(name, summary))
+            cut_id, summary = record.condense_id or record.truncation_id or "", records.text_joined(record.content)
+            if self._coming > len(self._waiting):
+                self._waiting.append((cut_id, summary))
             else:
-                self._cut(name, summary)
+                self._cut(cut_id, summary)
             return
-        known = ClineKnown([], record.condense_parent or "", record.truncation_parent or "")
+        message = ClineMessage(record.condense_parent or "", record.truncation_parent or "")
         said = said_in(record.content)
         if record.role == "assistant":
-            self._answer(record, said, known)
+            self._read_answer(record, said, message)
             return
         for result in said.results:
-            self._emit(replace(result, at=self._at))
-        if memory.request is not None and not memory.request.answered:
-            memory.request.prompted = True
+            session.emit(replace(result, at=session.at))
+        if self._request is not None and not self._request.is_answered:
+            self._request.is_prompted = True
         else:
-            memory.turns.asked_at = self._at
-        self._say_user(said.blocks, known, tool=bool(said.results))
+            session.counter.asked_at = session.at
+        self._add_prompt(said.blocks, message, has_results=bool(said.results))
 
-    def _say_user(self, said: list[Block], known: ClineKnown, *, tool: bool = False) -> None:
+    def _add_prompt(self, said: list[Block], message: ClineMessage, *, has_results: bool = False) -> None:
         blocks = [block for block in said if not records.is_environment(block)]
         environment = [block for block in said if records.is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
         for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
-            self._memory.model = records.model_in(text) or self._memory.model
-        uuid = self._uuid(known)
+            self._model = records.model_in(text) or self._model
+        uuid = self._uuid_of(message)
         if blocks:
-            own = records.is_users(texts) and not (tool and not any(b"<" in bytes(text) for text in texts))
-            source = "user" if own else "context_injection"
-            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source))
+            is_prompt = records.has_prompt(texts) and (not has_results or any(b"<" in bytes(text) for text in texts))
+            source = "user" if is_prompt else "context_injection"
+            self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
         if environment:
             name = f"{uuid}.environment" if blocks else uuid
-            known.uuids += [name] if blocks else []
-            self._append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
+            message.items += [name] if blocks else []
+            self.session.append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
-    def _answer(self, record: ClineRecord, said: Said, known: ClineKnown) -> None:
-        memory, usage = self._memory, None
-        pending = memory.request
-        if pending is not None and not pending.answered:
-            pending.answered = True
-            usage = self._bill(pending, record)
-        else:
-            pending = None
-        self._open_turn(pending, record.model_info)
+    def _read_answer(self, record: ClineRecord, said: Said, message: ClineMessage) -> None:
+        session, request, usage = self.session, self._request, None
+        if request is not None and request.is_answered:
+            request = None
+        if request is not None:
+            request.is_answered = True
+            usage = self._usage_of(request, record)
+        self._start_turn(request, record.model_info)
         if record.metrics is not None:
-            usage = records.metered(record.metrics)
-        uuid = self._uuid(known)
-        blocks = tuple([block for block in said.blocks if not records.is_environment(block)])
-        if blocks:
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+            usage = records.usage_in(record.metrics)
+        uuid = self._uuid_of(message)
+        if blocks := tuple([block for block in said.blocks if not records.is_environment(block)]):
+            session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(said.calls):
-            name = f"{uuid}.{number}"
-            known.uuids.append(name)
-            self._append(replace(call, uuid=name, response_id=uuid))
-        self._end_turn(memory.turns, usage)
+            message.items.append(f"{uuid}.{number}")
+            session.append(replace(call, uuid=f"{uuid}.{number}", response_id=uuid))
+        session.end_turn(usage)
 
-    # turns and items
+    def _uuid_of(self, message: ClineMessage) -> str:
+        """Add a message to the history; return the uuid of its first item."""
+        self._count += 1
+        message.items.append(f"m{self._count}")
+        self._history.append(message)
+        return f"m{self._count}"
 
-    def _open(self) -> None:
-        memory = self._memory
-        if not memory.begun:
-            memory.begun = True
-            self._emit(
-                e.SessionStarted(
-                    session_id=memory.name,
-                    at=self._at,
-                    dialect="anthropic",
-                    system=NULL if is_absent(memory.system) else memory.system,
-                    parent_session_id=memory.parent,
-                )  # fmt: skip
-            )
-
-    def _uuid(self, known: ClineKnown) -> str:
-        memory = self._memory
-        memory.items += 1
-        known.uuids.append(f"m{memory.items}")
-        memory.known.append(known)
-        return f"m{memory.items}"
-
-    def _open_turn(self, pending: Pending | None, info: records.ModelInfo | None = None) -> None:
-        memory = self._memory
-        named = None if info is None else info.model_id or info.id
-        model = named or (pending.model if pending is not None else "") or memory.model or None
-        if pending is not None:
-            memory.turns.asked_at = pending.at
-        self._start_turn(memory.turns, model)
+    def _start_turn(self, request: ClineRequest | None, info: records.ModelInfo | None = None) -> None:
+        model = None if info is None else info.model_id or info.id
+        if request is not None:
+            model = model or request.model
+            self.session.counter.asked_at = request.at
+        self.session.start_turn(model or self._model or None)
 
 
 def moment_of(record: ClineRecord) -> float:
-    """Return when a record was written, in milliseconds; 0 where it does not say."""
-    found = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
-    return float(found) if type(found) in (int, float) and found < 1e15 else 0.0
+    """Return when a record was written, in milliseconds; 0 if it does not say."""
+    moment = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
+    return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
 
 
 S = TypeVar("S", records.ClineMetadata, records.HistoryItem)
 
 
 class Placed(NamedTuple):
-    """A record of a file of a task, and where it stands."""
+    """A record of a file of a task, and its place."""
 
     file: str
     record: ClineRecord
@@ -390,7 +359,7 @@ class Placed(NamedTuple):
 
 
 class ClineTask(PackReader):
-    """Reader of a task's folder: its files, joined by their times."""
+    """Reader of a task's folder: its files, merged by their times."""
 
     name: ClassVar[str] = CLINE_TASK
     yields: ClassVar[Yields] = "events"
@@ -402,70 +371,60 @@ class ClineTask(PackReader):
 
     def _member(self, member: PackMember) -> list[Read]:
         self._files[member.header.name] = member.data
-        return self._joined() if member.header.name == API else []
+        return self._read_files() if member.header.name == API else []
 
     def _rest(self) -> list[Read]:
-        return self._joined() if self._files else []
+        return self._read_files() if self._files else []
 
-    def _joined(self) -> list[Read]:
+    def _read_files(self) -> list[Read]:
         files, self._files = self._files, {}
-        found = list[Read]()
-        item = _part(files, HISTORY, records.HistoryItem)
-        shown, sent = (list(_records(files.get(name, b""), name, found)) for name in (UI, API))
-        cuts = [(placed.record.context_condense, placed.record.context_truncation) for placed in shown]
-        memory = ClineMemory(
-            name=item.id or "",
-            parent=item.parent_task_id,
-            models=sorted(_part(files, METADATA, records.ClineMetadata).model_usage, key=lambda usage: usage.ts),
-            coming=sum(cut != (None, None) for cut in cuts),
-        )
-        return found + Cline().join(memory, _merged(shown, sent))
+        problems: list[Read] = []
+        shown, sent = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
+        item, metadata = _part(files, HISTORY, records.HistoryItem), _part(files, METADATA, records.ClineMetadata)
+        coming = sum(bool(one.record.context_condense or one.record.context_truncation) for one in shown)
+        return problems + Cline(item, metadata.model_usage).read_task(_merge(shown, sent), coming)
 
 
 def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:
-    """Read a small file; what cannot be read says nothing."""
+    """Read a small file; one that cannot be read is as good as empty."""
     try:
         return msgspec.json.decode(files.get(name, b"{}"), type=kind)
     except (ValueError, RecursionError):
         return kind()
 
 
-def _records(data: bytes, name: str, found: list[Read]) -> Iterator[Placed]:
-    """Yield the records of a file in its order; what is no record is a problem."""
+def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed]:
+    """Yield the records of a file in its order; report elements that are none."""
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
         try:
             yield Placed(name, records.RECORD.decode(line.data), line)
         except (ValueError, RecursionError) as error:
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
-            found += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
+            problems += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
     if elements.begin is not None and not elements.is_whole:
-        ended = Line(elements.line, elements.byte, b"")
-        found += in_file(name, [problem(Code.TORN_LAST_LINE, "the document ends before its list does", ended)])
+        end = Line(elements.line, elements.byte, b"")
+        problems += in_file(name, [problem(Code.TORN_LAST_LINE, "the document ends before its list does", end)])
 
 
-def _merged(shown: list[Placed], sent: list[Placed]) -> Iterator[Placed]:
-    """Put what was sent among what was shown, by their times, each file in its own order.
+def _merge(shown: list[Placed], sent: list[Placed]) -> Iterator[Placed]:
+    """Yield two files by the times of their records, each in its own order.
 
-    A message without a time stands with the next request of the screen.
+    A message without a time comes with the next request of the screen.
     """
     at = 0
     for message in sent:
-        moment, untimed = moment_of(message.record), opens(message.record.ts) == "n"
+        moment, has_time, role = moment_of(message.record), opens(message.record.ts) != "n", message.record.role
         while at < len(shown):
             record = shown[at].record
-            if untimed:
-                begins = record.say == "api_req_started"
-                if message.record.role == "assistant" or (begins and message.record.role != "user"):
-                    break
-                yield shown[at]
-                at += 1
-                if begins:
-                    break
-                continue
-            if moment_of(record) > moment:
+            is_request = record.say == "api_req_started"
+            if has_time and moment_of(record) > moment:
+                break
+            if not has_time and (role == "assistant" or (is_request and role != "user")):
                 break
             yield shown[at]
             at += 1
+            if not has_time and is_request:
+                break
         yield message
     yield from shown[at:]

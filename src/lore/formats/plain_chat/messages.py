@@ -1,10 +1,9 @@
-"""One message of a plain chat taken apart: what was said, calls, results, when.
+"""The parts of one message of a plain chat: blocks, calls, results, time.
 
-In: `{role, content, …}` in the words of OpenAI Chat (`tool_calls`, `tool_call_id`, the older `function_call`),
-Anthropic Messages (`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`), Ollama (calls
-without ids, arguments as an object), ShareGPT (`gpt`, `function_call`, `observation`) or LangChain (calls beside the
-content, which may hold them, too). Out: blocks and calls in their order, results apart. Rules: text stays as it was
-spelled; a part that none of them has stands as it is; a `function_call` that names none is what was said.
+It reads messages of OpenAI Chat (`tool_calls`, `tool_call_id`, the older `function_call`), Anthropic Messages
+(`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`), Ollama (calls without ids, arguments
+as an object), ShareGPT (`gpt`, `function_call`, `observation`) and LangChain (calls beside the content, which may also
+hold them). Text keeps its spelling; an unknown part stays as it is; a `function_call` without a function is text.
 
 Sources: the message types of the SDKs, November 2026.
 """
@@ -37,23 +36,23 @@ from lore.model.items import (
 from lore.model.jsonslice import raw_members
 from lore.model.times import decode_time
 
-SPOKEN = ("assistant", "call")
+ANSWERS = ("assistant", "call")  # roles of messages that the model made
 _ANTHROPIC = pattern(
     rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
 )
 
 
 class ChatResult(Struct, frozen=True):
-    """What came of a call: a text, or an array of blocks; of which, by id or by name, where the file says it."""
+    """The result of a call."""
 
-    call_id: str
-    name: str
-    output: Raw
+    call_id: str  # empty if the file does not say
+    name: str  # of the tool; empty if the file does not say
+    output: Raw  # a text, or an array of blocks
     status: Status = "completed"
 
 
 Members: TypeAlias = dict[str, bytes]
-Piece: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
+Part: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
 
 _MESSAGE = msgspec.json.Decoder(ChatMessage)
 _CONVERSATION = msgspec.json.Decoder(ChatConversation)
@@ -64,26 +63,26 @@ _times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 
 def decode(data: bytes | Raw) -> ChatMessage:
-    """Decode a message; ValueError where it is none."""
+    """Decode a message; ValueError if it is malformed."""
     found = lenient.decoded(_MESSAGE, data)
     if found.data is NULL or not found.type:
         return found
     return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
 
 
-def whole(data: bytes) -> ChatConversation:
-    """Decode what may be a conversation, or holds what a message does; ValueError where it is no object."""
+def decode_conversation(data: bytes) -> ChatConversation:
+    """Decode a conversation or a message; ValueError if it is malformed."""
     return lenient.decoded(_CONVERSATION, data)
 
 
 def time_of(message: ChatMessage) -> str | None:
-    """Return when a message was written, in RFC 3339; None where no member says a time."""
+    """Return when a message was written, in RFC 3339; None if no member is a time."""
     times = (raw for raw in _times_of(message) if raw is not NULL and decode_time(bytes(raw)) is not None)
     return next((stamp for raw in times if (stamp := stamp_of(raw)) is not None), None)
 
 
 def dialect_of(message: ChatMessage) -> str:
-    """Return the API that a message shows; empty where it could be of any."""
+    """Return the dialect that a message shows; empty if it could be any."""
     if message.tool_calls or message.function_call is not None or message.kind in ("call", "tool"):
         return "openai-chat"
     listed = opens(message.content) == "["
@@ -92,7 +91,7 @@ def dialect_of(message: ChatMessage) -> str:
 
 
 def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
-    """Return the definitions of tools that a conversation lists, as JSON or as its text; None without any."""
+    """Return the tools that a conversation lists, as JSON or as JSON in a text; None if there are none."""
     listed = Raw(text_in(raw).encode()) if opens(raw) == '"' else raw
     try:
         found = lenient.decoded(_LIST, listed) if opens(listed) == "[" else []
@@ -102,76 +101,76 @@ def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
 
 
 def texts_of(content: Raw) -> list[Raw]:
-    """Return the texts of a system message; ValueError where it holds anything else."""
-    pieces = pieces_of(content)
+    """Return the texts of a system message; ValueError if it holds anything else."""
+    pieces = parts_of(content)
     texts = [piece.text for piece in pieces if isinstance(piece, TextBlock)]
     if len(texts) < len(pieces):
         raise ValueError("a system message that is not text alone")
     return texts
 
 
-def pieces_of(content: Raw) -> list[Piece]:
-    """Return what content says, in order; ValueError where it is neither a text nor a list."""
+def parts_of(content: Raw) -> list[Part]:
+    """Return the parts of content, in order; ValueError if it is neither a text nor a list."""
     match opens(content):
         case '"':
             return [TextBlock(content)] if memoryview(content).nbytes > len('""') else []
         case "[":
-            return [_piece(raw) for raw in lenient.decoded(_LIST, content)]
+            return [_part(raw) for raw in lenient.decoded(_LIST, content)]
         case "n":
             return []
         case _:
             raise ValueError("content is neither text nor a list")
 
 
-def _piece(raw: Raw) -> Piece:
+def _part(raw: Raw) -> Part:
     if opens(raw) == '"':
         return TextBlock(raw)
-    own = raw_members(bytes(raw)) or {}
-    make = _PIECES.get(text_in(own.get("type", b"")))
-    return (None if make is None else make(own)) or block_in(raw)
+    members = raw_members(bytes(raw)) or {}
+    read = _READ_PART.get(text_in(members.get("type", b"")))
+    return (None if read is None else read(members)) or block_in(raw)
 
 
-def _thought(own: Members) -> Piece | None:
-    text = own.get("thinking", b"")
-    return ThinkingBlock(Raw(text), text_in(own.get("signature", b"")) or None) if text[:1] == b'"' else None
+def _thought_in(members: Members) -> Part | None:
+    text = members.get("thinking", b"")
+    return ThinkingBlock(Raw(text), text_in(members.get("signature", b"")) or None) if text[:1] == b'"' else None
 
 
-def _call_in(own: Members, call_id: str, name: str, given: str) -> ToolCall:
-    arguments = given_of(Raw(own.get(given, b"null")))
-    return ToolCall("", text_in(own.get(call_id, b"")), text_in(own.get(name, b"")), arguments)
+def _call_in(members: Members, call_id: str, name: str, given: str) -> ToolCall:
+    arguments = arguments_of(Raw(members.get(given, b"null")))
+    return ToolCall("", text_in(members.get(call_id, b"")), text_in(members.get(name, b"")), arguments)
 
 
-def _result_in(own: Members) -> ChatResult:
-    failed, output = own.get("is_error") == b"true", output_of(Raw(own.get("content", b"null")))
-    return ChatResult(text_in(own.get("tool_use_id", b"")), "", output, "failed" if failed else "completed")
+def _result_in(members: Members) -> ChatResult:
+    failed, output = members.get("is_error") == b"true", output_of(Raw(members.get("content", b"null")))
+    return ChatResult(text_in(members.get("tool_use_id", b"")), "", output, "failed" if failed else "completed")
 
 
-def _typed_result(own: Members) -> ChatResult:
-    """Take a result of the AI SDK: its value alone is what the model is told."""
-    output, failed = own.get("output", b"null"), False
-    output = own.get("result", b"null") if output == b"null" else output
+def _result_of_ai_sdk(members: Members) -> ChatResult:
+    """Return a result of the AI SDK; the model gets only its value."""
+    output, failed = members.get("output", b"null"), False
+    output = members.get("result", b"null") if output == b"null" else output
     typed = raw_members(output) or {}
     kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
     if kind and value != b"null":
         output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
         failed = kind.startswith("error")
-    name, call = text_in(own.get("toolName", b"")), text_in(own.get("toolCallId", b""))
+    name, call = text_in(members.get("toolName", b"")), text_in(members.get("toolCallId", b""))
     return ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
 
 
-_PIECES: dict[str, Callable[[Members], Piece | None]] = {
-    "thinking": _thought,
-    "tool_use": lambda own: _call_in(own, "id", "name", "input"),
-    "tool-call": lambda own: _call_in(
-        own, "toolCallId", "toolName", "args" if own.get("input", b"null") == b"null" else "input"
+_READ_PART: dict[str, Callable[[Members], Part | None]] = {
+    "thinking": _thought_in,
+    "tool_use": lambda members: _call_in(members, "id", "name", "input"),
+    "tool-call": lambda members: _call_in(
+        members, "toolCallId", "toolName", "args" if members.get("input", b"null") == b"null" else "input"
     ),
     "tool_result": _result_in,
-    "tool-result": _typed_result,
+    "tool-result": _result_of_ai_sdk,
 }
 
 
 def output_of(content: Raw) -> Raw:
-    """Return a result as lore keeps it: a text, an array of blocks; any other value as the text that it is spelled."""
+    """Return a result as a text or an array of blocks; any other value as the text of its JSON."""
     match opens(content):
         case '"':
             return content
@@ -189,8 +188,8 @@ def _text_of(raw: Raw) -> Raw:
     return Raw(encode(bytes(raw).decode("utf-8", "backslashreplace")))
 
 
-def given_of(arguments: Raw) -> Raw:
-    """Return what a call is given as a JSON object; a text that is none stands as the text that it is."""
+def arguments_of(arguments: Raw) -> Raw:
+    """Return the arguments of a call as a JSON object; another text as its member `arguments`."""
     kind = opens(arguments)
     if kind == "{":
         return arguments
@@ -204,49 +203,46 @@ def given_of(arguments: Raw) -> Raw:
     return Raw(given)
 
 
-def said_by(message: ChatMessage, *, calls: bool = False) -> list[Block | ToolCall]:
-    """Return what a response says: thoughts, texts and calls in their places.
-
-    With `calls`, its text is one that spells some. A call that the content holds, too, is made once.
-    """
-    found: list[Block | ToolCall] = []
+def parts_of_answer(message: ChatMessage, *, has_calls_in_text: bool = False) -> list[Block | ToolCall]:
+    """Return the thoughts, texts and calls of an answer, in order; a call that the content also holds, once."""
+    parts: list[Block | ToolCall] = []
     thoughts = (message.reasoning_content, message.reasoning, message.thinking)
-    found += [ThinkingBlock(thought) for thought in thoughts if thought is not NULL and opens(thought) == '"'][:1]
-    for piece in _calls_in(message.body) if calls else pieces_of(message.body):
-        if isinstance(piece, ChatResult):
-            _answered(piece, found)
+    parts += [ThinkingBlock(thought) for thought in thoughts if thought is not NULL and opens(thought) == '"'][:1]
+    for part in _calls_in_text(message.body) if has_calls_in_text else parts_of(message.body):
+        if isinstance(part, ChatResult):
+            _add_result(part, parts)
         else:
-            found.append(piece)
+            parts.append(part)
     if message.refusal is not NULL and opens(message.refusal) == '"':
-        found.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
+        parts.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
     if message.function_call is not None:
-        found.append(ToolCall("", "", message.function_call.name, given_of(message.function_call.arguments)))
-    known = {call.call_id for call in found if isinstance(call, ToolCall)} - {""}
+        parts.append(ToolCall("", "", message.function_call.name, arguments_of(message.function_call.arguments)))
+    known = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
     for call in message.tool_calls or ():
         if not call.id or call.id not in known:
             known.add(call.id or "")
-            found.append(ToolCall("", call.id or "", call.named.name, given_of(call.named.arguments)))
-    return found
+            parts.append(ToolCall("", call.id or "", call.named.name, arguments_of(call.named.arguments)))
+    return parts
 
 
-def _calls_in(value: Raw) -> Sequence[Piece]:
-    """Return the calls that a text holds as JSON, an object or a list of some; else what it says."""
+def _calls_in_text(value: Raw) -> Sequence[Part]:
+    """Return the calls that a text holds as JSON, an object or a list of them; its parts if it holds none."""
     try:
-        spelled = text_in(value).encode()
-        listed = lenient.decoded(_LIST, spelled) if spelled[:1] == b"[" else [spelled]
+        text = text_in(value).encode()
+        listed = lenient.decoded(_LIST, text) if text[:1] == b"[" else [text]
         functions = [lenient.decoded(_FUNCTION, raw) for raw in listed]
     except (ValueError, RecursionError):
         functions = []
     if not functions or not all(function.name for function in functions):
-        return pieces_of(value)
-    return [ToolCall("", "", function.name, given_of(function.arguments)) for function in functions]
+        return parts_of(value)
+    return [ToolCall("", "", function.name, arguments_of(function.arguments)) for function in functions]
 
 
-def _answered(result: ChatResult, found: list[Block | ToolCall]) -> None:
-    """Give a call of the same response its result, which the provider made; one of no such call is said."""
-    for place, call in enumerate(found):
+def _add_result(result: ChatResult, parts: list[Block | ToolCall]) -> None:
+    """Complete the call of the same answer that the provider ran; without such a call the result is text."""
+    for place, call in enumerate(parts):
         if isinstance(call, ToolCall) and call.call_id and call.call_id == result.call_id:
-            found[place] = replace(call, status=result.status, output=result.output)
+            parts[place] = replace(call, status=result.status, output=result.output)
             return
     output = result.output
-    found += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))
+    parts += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))

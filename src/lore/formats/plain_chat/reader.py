@@ -1,37 +1,33 @@
-"""Plain chats: messages and nothing else, a line each or whole conversations a line (`chat`), or one JSON document
-(`chat-json`: an array of messages or of conversations, or one conversation).
+"""Plain chats: JSON Lines of messages or of conversations (`chat`), or one JSON document (`chat-json`: an array of
+messages or of conversations, or one conversation).
 
-In: `{role, content, timestamp?}`, what many programs write that write no log of their own; a model, a usage, calls and
-results where a message has them (`messages.py`). Out: events. Each message of the assistant is a request.
-An array or a conversation that ends with what the model has not answered is the request that goes out next, as programs
-hold it.
+Programs that have no log of their own write `{role, content, timestamp?}`. Each message of the assistant is a request;
+a model, usage, calls and results are read if a message has them. An array or a conversation that ends unanswered is the
+next request, as programs hold it.
 
-Rules: system messages before all others are the system prompt, later ones stand where they are. A result belongs to the
-call that it names, else to the first that has none; one of no call stays in the chat as a message. A time that the
-message before has, too, is that of an export and says nothing. Whose API was spoken to shows in what was said up to the
-first answer.
+System messages before all others are the system prompt; later ones stay where they are. A result belongs to the call
+that it names, or else to the first call that has none; a result without a call is a message. A time that the previous
+message also has is that of an export, and is ignored. The dialect is that which the messages up to the first answer
+show.
 
-Several conversations in one file are chains of one session: the first is `main`, the others `chat-2`, `chat-3`, … as
-they come. So `check` judges each by itself and counts all, `convert` writes them into one log, which folds to the same
-chains, and `PATH#chat-2:N` names a turn; a session each would need names that such files do not have. Each has a
-system prompt and tools of its own, or none.
+Several conversations of a file are chains of one session: `main`, `chat-2`, `chat-3`, … in their order. So `check`
+judges each by itself, and `PATH#chat-2:N` names a turn. Each has a system prompt and tools of its own, or none.
 
-A chat is told by what it has, and by what it has not (`signs.py`): these readers are asked last, behind
-those of other packages.
+`signs.py` says how a chat is recognised. These readers are tried last, after those of other packages.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
 from lore.formats.lines import Line
 from lore.formats.plain_chat import messages, signs
 from lore.formats.plain_chat.messages import ChatResult
 from lore.formats.plain_chat.signs import ChatConversation, ChatMessage, Role
-from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptTurns
 from lore.formats.values import opens, spoken
 from lore.model import events as e
 from lore.model.canonical import printable
@@ -42,192 +38,183 @@ from lore.model.mask import cut_masked
 from lore.model.state import CHATS
 
 
-class ChatTalk(msgspec.Struct):
-    """What is remembered of the conversation that is read: `system` until the first other message, `open` the calls
-    that have no result; `waits` says that what came last is unanswered.
-    """
+@dataclass
+class Conversation:
+    """The conversation that is read."""
 
     number: int = 1
     chain: str = e.MAIN
-    begun: bool = False
-    system: list[Raw] = []
+    is_started: bool = False
+    system: list[Raw] = field(default_factory=list[Raw])  # texts of the system prompt, until the first other message
     tools: tuple[Raw, ...] | None = None
     model: str | None = None
-    stamp: str | None = None
-    dialect: str = ""
-    decided: bool = False
-    waits: bool = False
-    open: list[tuple[str, str]] = []
-    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
+    stamp: str | None = None  # time of the previous message
+    dialect: str = ""  # empty: the messages have not shown it
+    has_turn: bool = False
+    is_waiting: bool = False  # its last message is unanswered
+    open: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # id and name of calls without result
 
 
-class ChatMemory(Struct):
-    """What the reader remembers: how many messages there were, whether in whole conversations, the latest of them."""
+class _Chats:
+    """What both envelopes share: messages and conversations."""
 
-    begun: bool = False
-    whole: bool = False
-    messages: int = 0
-    talk: ChatTalk = msgspec.field(default_factory=ChatTalk)
-
-
-class _ChatEvents(Emitting[ChatMemory]):
-    """Messages to events."""
-
-    memory = ChatMemory
     unseen: ClassVar[str] = (
         "requests as they were sent, tools, and bills unless messages have their usage; "
         "without bills and requests only history is judged"
     )
-    successive: ClassVar[bool] = True  # no conversation goes on when the next one has begun
+    successive: ClassVar[bool] = True  # a conversation has ended when the next one begins
+    session: SessionBuilder
 
-    def _take(self, data: bytes) -> None:
-        if not self._memory.whole:
-            message = messages.decode(data)
-            kind = message.kind
-            if kind:
-                self._message(message, kind, data)
-                return
-        whole = messages.whole(data)
-        if whole.listed is None:
-            self._message(message := messages.decode(data), message.kind, data)
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_conversations = False  # the records are conversations, not messages
+        self._messages = 0
+        self._conversation = Conversation()
+
+    def handle(self, data: bytes) -> None:
+        if not self._has_conversations and (message := messages.decode(data)).kind:
+            self._read_message(message, message.kind, data)
+            return
+        conversation = messages.decode_conversation(data)
+        if conversation.listed is None:
+            self._read_message(message := messages.decode(data), message.kind, data)
         else:
-            self._conversation(whole, whole.listed)
+            self._read_conversation(conversation, conversation.listed)
 
-    def _conversation(self, whole: ChatConversation, listed: list[Raw]) -> None:
-        """Take a conversation that is whole: a message that is none is kept as it is, and hides no other."""
-        memory, line = self._memory, self._line
-        number = memory.talk.number + (memory.whole or memory.begun)
-        memory.talk = ChatTalk(number, e.MAIN if number == 1 else f"{CHATS}{number}")
-        memory.whole = True
-        self._describe(whole)
+    def _read_conversation(self, record: ChatConversation, listed: list[Raw]) -> None:
+        session, line = self.session, self.session.line
+        number = self._conversation.number + (self._has_conversations or session.is_started)
+        self._conversation = Conversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
+        self._has_conversations = True
+        self._describe(record)
         for raw in listed:
             try:
-                self._message(message := messages.decode(raw), message.kind, raw)
+                self._read_message(message := messages.decode(raw), message.kind, raw)
             except (ValueError, RecursionError) as error:
-                self._line = Line(line.number, line.byte, bytes(raw))
-                self._malformed(error)
-        self._line = line
-        self._close()
+                session.line = Line(line.number, line.byte, bytes(raw))
+                session.keep_malformed(error)
+        session.line = line
+        self._end_conversation()
 
-    def _describe(self, whole: ChatConversation) -> None:
-        """Take what a conversation says of itself."""
-        talk = self._memory.talk
-        talk.system = [] if whole.system is NULL else messages.texts_of(whole.system)
-        talk.tools, talk.model = messages.tools_in(whole.tools), whole.model or None
+    def _describe(self, record: ChatConversation) -> None:
+        conversation = self._conversation
+        conversation.system = [] if record.system is NULL else messages.texts_of(record.system)
+        conversation.tools, conversation.model = messages.tools_in(record.tools), record.model or None
 
-    def _close(self) -> None:
-        """End a conversation: what the model has not answered is the request that goes out next."""
-        talk = self._memory.talk
-        self._chain, self._at = talk.chain, None
-        if talk.system or talk.tools:
-            self._open_chain()
-        if talk.waits:
-            self._begin_turn(None)
+    def _end_conversation(self) -> None:
+        """End a conversation; messages without an answer are its next request."""
+        conversation = self._conversation
+        self.session.chain, self.session.at = conversation.chain, None
+        if conversation.system or conversation.tools:
+            self._start_conversation()
+        if conversation.is_waiting:
+            self._start_turn(None)
 
-    def _message(self, message: ChatMessage, kind: Role, data: bytes | Raw) -> None:
-        memory = self._memory
-        talk, stamp = memory.talk, messages.time_of(message)
-        self._chain, self._at, talk.stamp = talk.chain, (None if stamp == talk.stamp else stamp), stamp
-        memory.messages = number = memory.messages + 1
-        uuid = f"m{number}"
-        if not talk.decided:
-            if not talk.begun and kind == "system":
-                talk.system += messages.texts_of(message.body)
+    def _read_message(self, message: ChatMessage, kind: Role, data: bytes | Raw) -> None:
+        session, conversation, stamp = self.session, self._conversation, messages.time_of(message)
+        session.chain, session.at = conversation.chain, None if stamp == conversation.stamp else stamp
+        conversation.stamp, self._messages = stamp, self._messages + 1
+        uuid = f"m{self._messages}"
+        if not conversation.has_turn:
+            if not conversation.is_started and kind == "system":
+                conversation.system += messages.texts_of(message.body)
                 return
-            self._open_chain()
-            talk.dialect = talk.dialect or messages.dialect_of(message)
-        if kind in messages.SPOKEN:
-            self._answer(message, uuid, calls=kind == "call")
+            self._start_conversation()
+            conversation.dialect = conversation.dialect or messages.dialect_of(message)
+        if kind in messages.ANSWERS:
+            self._read_answer(message, uuid, has_calls_in_text=kind == "call")
             return
-        talk.turns.asked_at, talk.waits = self._at, True
+        session.counter.asked_at, conversation.is_waiting = session.at, True
         if kind == "tool":
-            self._results(message, uuid)
+            self._read_results(message, uuid)
         elif kind:
-            self._told(message, uuid, "user" if kind == "user" else "context_injection")
+            self._read_prompt(message, uuid, "user" if kind == "user" else "context_injection")
         else:
-            self._line = Line(self._line.number, self._line.byte, bytes(data))
+            session.line = Line(session.line.number, session.line.byte, bytes(data))
             role = printable(cut_masked(message.role or message.speaker, 40))
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}; kept as opaque")
+            session.keep_opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}")
 
-    def _open_chain(self) -> None:
-        """Begin a conversation: the header is that of the first, the others differ from it."""
-        memory, talk = self._memory, self._memory.talk
-        if talk.begun:
+    def _start_conversation(self) -> None:
+        """Emit the header, which holds for all chains; what only one of several conversations has is a change."""
+        session, conversation = self.session, self._conversation
+        if conversation.is_started:
             return
-        talk.begun, texts = True, talk.system
-        talk.system = []
+        texts, tools, is_only = conversation.system, conversation.tools, not self._has_conversations
+        conversation.is_started, conversation.system = True, []
         system = NULL if not texts else texts[0] if len(texts) == 1 else Raw(b"[%b]" % b",".join(map(bytes, texts)))
-        alone = not memory.whole  # what a header says holds for all chains
-        if not memory.begun:
-            memory.begun = True
-            tools = talk.tools if alone else None
-            self._emit(e.SessionStarted(session_id="", at=self._at, system=system if alone else NULL, tools=tools))
-        if not alone and (system is not NULL or talk.tools):
-            self._emit(e.SessionChanged(system=system, tools=talk.tools, chain=talk.chain, observed=True))
+        header = {"system": system, "tools": tools} if is_only else {}
+        session.start_session("", at=session.at, **header)
+        if not is_only and (system is not NULL or tools):
+            session.emit(e.SessionChanged(system=system, tools=tools, chain=conversation.chain, observed=True))
 
-    def _begin_turn(self, model: str | None) -> None:
-        talk = self._memory.talk
-        if not talk.decided:
-            talk.decided = True
-            self._emit(e.SessionChanged(dialect=talk.dialect or "openai-chat", chain=talk.chain))
-        self._start_turn(talk.turns, model or talk.model)
-        talk.turns.asked_at, talk.waits = None, False
+    def _start_turn(self, model: str | None) -> None:
+        session, conversation = self.session, self._conversation
+        if not conversation.has_turn:
+            conversation.has_turn = True
+            session.emit(e.SessionChanged(dialect=conversation.dialect or "openai-chat", chain=conversation.chain))
+        session.start_turn(model or conversation.model)
+        session.counter.asked_at, conversation.is_waiting = None, False
 
-    def _answer(self, message: ChatMessage, uuid: str, *, calls: bool) -> None:
-        talk = self._memory.talk
-        items = spoken(messages.said_by(message, calls=calls), uuid, uuid)
-        self._begin_turn(message.answered_by)
+    def _read_answer(self, message: ChatMessage, uuid: str, *, has_calls_in_text: bool) -> None:
+        open_calls = self._conversation.open
+        items = spoken(messages.parts_of_answer(message, has_calls_in_text=has_calls_in_text), uuid, uuid)
+        self._start_turn(message.answered_by)
         for item in items:
             if type(item) is ToolCall and item.status == "running":
-                talk.open.append((item.call_id, item.name))
-            self._append(item)
-        del talk.open[:-OPEN_CALLS]
-        self._end_turn(talk.turns, message.bill)
+                open_calls.append((item.call_id, item.name))
+            self.session.append(item)
+        del open_calls[:-OPEN_CALLS]
+        self.session.end_turn(message.usage_of_answer)
 
-    def _told(self, message: ChatMessage, uuid: str, source: str) -> None:
-        """Take a message that the model did not make: results first, then what is said beside them."""
-        blocks: list[Block] = []
-        results: list[ChatResult] = []
-        for piece in messages.pieces_of(message.body):
-            if isinstance(piece, ToolCall):
-                raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
-            if isinstance(piece, ChatResult):
-                results.append(piece)
-            else:
-                blocks.append(piece)
+    def _read_prompt(self, message: ChatMessage, uuid: str, source: str) -> None:
+        """Read a message that the model did not make: its results, then its other parts."""
+        parts = messages.parts_of(message.body)
+        if any(isinstance(part, ToolCall) for part in parts):
+            raise ValueError("a call in a message that is not the model's")
+        results = [part for part in parts if isinstance(part, ChatResult)]
         for number, result in enumerate(results, 1):
-            self._result(result, f"{uuid}:{number}")
+            self._add_result(result, f"{uuid}:{number}")
+        blocks: list[Block] = [part for part in parts if not isinstance(part, (ChatResult, ToolCall))]
         if blocks:
-            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source))
+            self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
 
-    def _results(self, message: ChatMessage, uuid: str) -> None:
-        """Take a message that holds what came of a call, or of several."""
-        parts = messages.pieces_of(message.body) if opens(message.body) == "[" else []
-        several = [piece for piece in parts if isinstance(piece, ChatResult)]
-        name = message.tool_name or message.name or ""
-        status = "failed" if message.status == "error" else "completed"
-        alone = ChatResult(message.tool_call_id or "", name, messages.output_of(message.body), status)
-        for number, result in enumerate(several or [alone]):
-            self._result(result, f"{uuid}:{number}" if number else uuid)
+    def _read_results(self, message: ChatMessage, uuid: str) -> None:
+        """Read a message with the result of one call, or of several."""
+        parts = messages.parts_of(message.body) if opens(message.body) == "[" else []
+        results = [part for part in parts if isinstance(part, ChatResult)]
+        if not results:
+            name, status = (
+                message.tool_name or message.name or "",
+                "failed" if message.status == "error" else "completed",
+            )
+            results = [ChatResult(message.tool_call_id or "", name, messages.output_of(message.body), status)]
+        for number, result in enumerate(results):
+            self._add_result(result, f"{uuid}:{number}" if number else uuid)
 
-    def _result(self, result: ChatResult, uuid: str) -> None:
-        """Give the call that a result names, else the first of its name, else the first, its result."""
-        talk = self._memory.talk
-        named = 0 if result.call_id else 1
-        first = talk.open[0] if named and talk.open else None
-        found = next((call for call in talk.open if call[named] == (result.call_id or result.name)), first)
-        if found is None:
-            if result.call_id or result.name:  # else calls stand in texts, as some models write them
-                self._problem(Code.UNKNOWN_ID, "a result of no call that the chat holds; it is kept as a message")
-            output = result.output
-            blocks = (TextBlock(output),) if opens(output) == '"' else blocks_of(bytes(output))
-            self._append(UserMessage(uuid, blocks=blocks, source="context_injection"))
+    def _add_result(self, result: ChatResult, uuid: str) -> None:
+        """Give a result to the call that it names by id, else by name, else to the first open one."""
+        open_calls = self._conversation.open
+        field, key = (0, result.call_id) if result.call_id else (1, result.name)
+        call = next((call for call in open_calls if call[field] == key), None)
+        if call is None and not result.call_id and open_calls:
+            call = open_calls[0]
+        if call is not None:
+            open_calls.remove(call)
+            self.session.add_result(call[0], result.output, failed=result.status == "failed")
             return
-        talk.open.remove(found)
-        self._patch(found[0], result.output, failed=result.status == "failed")
+        if result.call_id or result.name:  # otherwise the calls are in texts, as some models write them
+            reason = "a result of no call that the chat holds; it is kept as a message"
+            self.session.problem(Code.UNKNOWN_ID, reason)
+        is_text = opens(result.output) == '"'
+        blocks = (TextBlock(result.output),) if is_text else blocks_of(bytes(result.output))
+        self.session.append(UserMessage(uuid, blocks=blocks, source="context_injection"))
+
+    def finish(self) -> None:
+        if self._conversation.system:
+            self._start_conversation()
 
 
-class Chat(_ChatEvents, TranscriptLines[ChatMemory]):
+class Chat(_Chats, LogReader):
     """Reader of plain chats with a message, or a conversation, a line."""
 
     name: ClassVar[str] = "chat"
@@ -236,13 +223,9 @@ class Chat(_ChatEvents, TranscriptLines[ChatMemory]):
     def recognises(cls, head: bytes) -> bool:
         return signs.are_lines(head)
 
-    def _last(self) -> None:
-        if self._memory.talk.system:
-            self._open_chain()
 
-
-class ChatDocument(_ChatEvents, TranscriptDocument[ChatMemory]):
-    """Reader of plain chats that are one JSON document: an array of messages or conversations, or one conversation."""
+class ChatDocument(_Chats, DocumentReader):
+    """Reader of plain chats that are one JSON document."""
 
     name: ClassVar[str] = "chat-json"
     paths: ClassVar[tuple[str, ...]] = signs.PATHS
@@ -251,11 +234,11 @@ class ChatDocument(_ChatEvents, TranscriptDocument[ChatMemory]):
     def recognises(cls, head: bytes) -> bool:
         return signs.is_list(head) or signs.is_document(head)
 
-    def _head(self, data: bytes) -> None:
-        self._describe(messages.whole(data))
+    def handle_head(self, data: bytes) -> None:
+        self._describe(messages.decode_conversation(data))
 
-    def _last(self) -> None:
-        if self._elements.is_whole:
-            self._close()
-        elif self._memory.talk.system:
-            self._open_chain()
+    def finish(self) -> None:
+        if self.is_whole:
+            self._end_conversation()
+        else:
+            super().finish()
