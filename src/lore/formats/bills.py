@@ -182,8 +182,6 @@ def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
         bill = _with_passes(bill, passes)
     if passes and not bill.contradiction and (differing := _disagreement(usage, passes)):
         bill = replace(bill, contradiction=differing)
-    if passes and not bill.contradiction and (doubt := _disagreement(usage, passes)):
-        bill = replace(bill, contradiction=doubt)
     used = _object(usage, "server_tool_use")
     counts = ((name, _count(used, name)) for name in used if name.endswith(_REQUESTS))
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
