@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options as Options, kind_of as kind_of
     from lore.recording.request_session import session_of as session_of
     from lore.recording.requests import RequestRecording as RequestRecording
-    from lore.recording.tailing import INTERVAL as INTERVAL, Live as Live
+    from lore.recording.tailing import INTERVAL as INTERVAL, LogTail as LogTail
 
 __getattr__ = public_names(
     __name__,
@@ -32,7 +32,7 @@ __getattr__ = public_names(
         "opening": "Options kind_of",
         "request_session": "session_of",
         "requests": "RequestRecording",
-        "tailing": "INTERVAL Live",
+        "tailing": "INTERVAL LogTail",
     },
     {"databases": "agents.databases"},
 )

@@ -1,11 +1,11 @@
-"""What a recording is, what all recordings share, and what other packages add to read and judge them.
+"""The base class of recordings, and the plug-ins that help to read and judge them.
 
-A recording is one opened input that gives turns, as soon as they are whole. There are three: a session log
-(`events.py`), recorded requests, and prompts that stand ready (`requests.py`); `opening.py` says which an input is.
+A recording is one opened input that yields turns. There are three kinds: a session log (`events.py`), recorded
+requests, and assembled prompts (`requests.py`); `opening.py` chooses one for an input.
 
-Plug-ins are what other packages publish under lore's entry-point groups: readers, dialects, rules, caches, stores,
-reports. They are loaded once, when a command begins to read. A plug-in never replaces what lore has under the same
-name; one that cannot be loaded is an error that names it.
+Plug-ins are published by other packages under lore's entry-point groups: readers, dialects, rules, caches, stores,
+reports. They are loaded once, when a command begins to read. A plug-in never replaces a part of lore of the same name;
+one that cannot be loaded is an error that names it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SELDOM = (200_000, 50, 1_000)  # thresholds of the garbage collector
 
 
 class UnrecognisedError(LoreError):
-    """The input can be read, and is no recording that lore knows."""
+    """The input can be read, but no reader recognises it."""
 
 
 class Template(NamedTuple):
-    """A chat template: its text, and the name of its file."""
+    """A chat template."""
 
-    source: str
-    file: str
+    source: str  # its text
+    file: str  # the name of its file
 
 
 class Problems:
@@ -59,7 +59,7 @@ class Problems:
     def add(
         self, problem: Problem, file: str | None, line: int | None = None, byte: int | None = None, *, times: int = 1
     ) -> None:
-        """Take a problem, with the place where it was met where it has none of its own; one of many `times` is kept."""
+        """Count a problem and keep it, with the given place if it has none; it may have occurred many `times`."""
         self.counts[problem.code, file] += times
         if times > 1 or self.counts[problem.code, file] <= KEPT:
             placed = msgspec.structs.replace(
@@ -71,7 +71,7 @@ class Problems:
             self.kept.append(placed)
 
     def take(self) -> list[Problem]:
-        """Return those kept since the last call."""
+        """Return the problems kept since the last call."""
         start, self._taken = self._taken, len(self.kept)
         return self.kept[start:]
 
@@ -82,21 +82,16 @@ class Problems:
 
 
 class Recording:
-    """A reader with the bytes of its input. Iterate `turns()` once; then `state`, `boundaries`, `problems` are final,
-    and `measures`, what an engine's log says of its cache.
-
-    `boundaries` are the uuids and times of a session log's compactions, `companions` files with more chains of the
-    session, read after it.
-    """
+    """A reader with the bytes of its input. Iterate `turns()` once; then the other values are final."""
 
     def __init__(self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems) -> None:
         self.path = path
         self.shown = corpus.show(path)
         self.reader = reader
         self.problems = problems
-        self.companions: tuple[str, ...] = ()
-        self.boundaries: list[tuple[str, str | None]] = []
-        self.measures: list[Measurement] = []
+        self.companions: tuple[str, ...] = ()  # files with more chains of the session, read after it
+        self.boundaries: list[tuple[str, str | None]] = []  # uuid and time of each compaction
+        self.measures: list[Measurement] = []  # what an engine's log measured of its cache
         self._data = data
         self._cutter = LineCutter()  # of a log that grows
 
@@ -107,12 +102,12 @@ class Recording:
 
     @property
     def state(self) -> FoldedSession:
-        """The session after what was read so far: requests alone make none."""
+        """The session so far; recorded requests alone make none."""
         return FoldedSession(format=self.reader.name)
 
     @property
     def measures_nothing(self) -> str:
-        """What to say of an engine's log that was read and measures nothing: the first of its problems may tell why."""
+        """The message about an engine's log that measures nothing, with the first of its problems."""
         text = f"{self.shown} ({self.reader.name}) measures nothing of a cache"
         first = next((problem for problem in self.problems.kept if problem.file == self.shown), None)
         return text if first is None else f"{text}; line {first.line}: {first.message}"
@@ -141,7 +136,7 @@ class Recording:
             yield from self._without_problems(reader.read_line(line))
 
     def take_problem(self, read: Read) -> None:
-        """Collect a problem that was read."""
+        """Keep a problem of the reader."""
         if isinstance(read.value, Problem):
             self.problems.add(read.value, self.shown, times=read.times)
 
@@ -157,10 +152,10 @@ class Recording:
 
 @contextmanager
 def collected_seldom() -> Generator[None]:
-    """Raise the garbage collector's thresholds while recordings are read; not meant for several threads at once.
+    """Raise the garbage collector's thresholds while recordings are read; not for several threads at once.
 
-    What is read lives as long as its session and holds no cycles: looking for some again and again costs a fifth of
-    the time (measured on 10,000 turns) and finds none.
+    Events live as long as their session and hold no cycles. Searching for cycles took a fifth of the time (10,000
+    turns) and found none.
     """
     before = gc.get_threshold()
     gc.set_threshold(*SELDOM)
@@ -170,8 +165,8 @@ def collected_seldom() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-# A cache model is published as what makes one; a dialect or rule is made by calling what is published. Stores are
-# loaded by `lore.store.registry`, when a URL has their scheme.
+# Cache models are published as classes, dialects and rules as functions that make one. Stores are loaded by
+# `lore.store.registry`, when a URL has their scheme.
 PLUGIN_GROUPS = Registry[MutableMapping[str, Any]](
     {
         "lore.formats": "lore.formats.registry:READERS",

@@ -1,16 +1,13 @@
-"""Convert a session to lore's own log, or requests to lines of bodies: what `lore convert` answers.
+"""Convert a session to lore's own log, or recorded requests to lines of bodies: the output of `lore convert`.
 
-In: a session log of any format, with the files of its subagents, or recorded requests. Out: lines of a log, version
-1, whose folding gives what folding the original gives, and whose turns are assembled to the same bytes. Rules: the
-header names the format that the session was recorded in, and comes first; content is written as it was spelled,
-nothing is masked; of lore's own logs a record with keys of its own is copied as it stands.
+**A session** becomes a log of version 1 that folds to the same state and assembles to the same prompts, with the files
+of its subagents. The header names the original format and comes first. Content is written as it was spelled, unmasked;
+a record of lore's own log that has unknown keys is copied as it is.
 
-Or (`--to bodies`) in: a capture of the requests that a gateway received, and rows of its `session_prompt_deltas`: JSON
-(an array, as `sqlite3 -json` prints it, or a row a line), or the database itself, which is opened to be read. Out: a
-line a request, as the format `bodies` reads it, each body as it was but for the deltas that were put in; and the rows
-as they stand in the end. Rules: a row belongs to the conversation of its session (a capture that names none has one:
-the rows', where they are of one session), not to calls beside it and subagents; it is there from the first request on
-that has a message behind its place. A row that is corrupt is a problem, and never the end.
+**Requests** (`--to bodies`) become one line each, as the format `bodies` reads it. The rows of a gateway's
+`session_prompt_deltas` (JSON as `sqlite3 -json` prints it, a row a line, or the database) are put into the bodies of
+their session, from the first request on that has a message after a row's place. Calls beside the conversation and
+subagents get none. A capture that names no session has that of the rows, if they are of one session.
 """
 
 from __future__ import annotations
@@ -50,16 +47,16 @@ _DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder
 
 
 class Conversion(NamedTuple):
-    """The lines of the log, each with its end, to be iterated once; and the names of all inputs."""
+    """What a conversion gives."""
 
-    lines: Iterator[bytes]
-    inputs: tuple[str, ...]
+    lines: Iterator[bytes]  # of the log, each with its line feed; to be iterated once
+    inputs: tuple[str, ...]  # names of all files that are read
 
 
 def convert(name: corpus.Name, options: Options, problems: Problems) -> Conversion:
-    """Convert a session; raises LoreError for one turn of it, and for what holds no session.
+    """Convert a session; raises LoreError for a single turn, and for an input without a session.
 
-    The lines raise LoreError too, where the input cannot be read to its end. Costs O(bytes).
+    The lines raise LoreError if the input cannot be read to its end.
     """
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a session is converted whole", hint="leave #TURN out")
@@ -67,7 +64,7 @@ def convert(name: corpus.Name, options: Options, problems: Problems) -> Conversi
 
 
 def converted(recording: Recording) -> Conversion:
-    """Convert what a recording holds; raises LoreError where that is no session. The recording is used up."""
+    """Convert an opened recording, which is read to its end; raises LoreError if it holds no session."""
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
     log = session_of(recording, "events: there is no session to convert", hint=hint)
     return Conversion(_Converter(log).lines(), (recording.path, *recording.companions))
@@ -105,10 +102,9 @@ class _Converter:
             yield _on_one_line(line) + b"\n"
 
     def _headed(self) -> Iterator[Read]:
-        """Put the header first: what came before it follows.
+        """Yield the events, the header first.
 
-        In lore's own logs only what is opaque gives way, for other events would fold to something else;
-        such a log keeps its order, and the problem that it has.
+        In lore's own logs the header only overtakes opaque records: after other events the log would fold differently.
         """
         reads = self._recording.reads()
         held: list[Read] = []
@@ -127,7 +123,7 @@ class _Converter:
         yield from reads
 
     def _missing_header(self, held: list[Read]) -> Read | None:
-        """Return a header for a session of another format that has none; lore's own logs stay without."""
+        """Return a header for a session of another format that has none."""
         if self._own is not None and held:
             return None
         if all(isinstance(read.value, OpaqueEvent) for read in held):
@@ -147,7 +143,7 @@ class _Converter:
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Tell whether a line holds nothing but what its event holds."""
+    """Return whether the event of a line holds everything in it."""
     try:
         _STRICT.decode(raw)
     except (ValueError, RecursionError):
@@ -156,7 +152,7 @@ def _is_plain(raw: bytes) -> bool:
 
 
 def _on_one_line(line: bytes) -> bytes:
-    """Take out line ends between values, which a reader may have kept; inside strings they are escapes."""
+    """Remove line feeds between values, which a reader may have kept; inside strings they are escapes."""
     return line.translate(None, b"\r\n")
 
 
@@ -171,7 +167,7 @@ _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its
 
 
 def read_rows(name: str, problems: Problems) -> list[GatewayDelta]:
-    """Read the rows of a file, `FILE#SESSION` those of one session; raises LoreError where it holds none."""
+    """Read the rows of a file, or of one session in it (`FILE#SESSION`); raises LoreError if there are none."""
     path, _, session = (name, "", "") if os.path.lexists(name) or "#" not in name else name.rpartition("#")
     shown = corpus.show(path)
     found: list[GatewayDelta] = []
@@ -206,7 +202,7 @@ def _records(path: str) -> Iterator[bytes]:
 
 
 def _selected(path: str) -> Iterator[bytes]:
-    """Read the table of a database, which nothing is written to."""
+    """Yield the rows of a database, which is opened read-only."""
     import sqlite3  # noqa: PLC0415 - rows are seldom given so
 
     try:
@@ -230,12 +226,12 @@ def _value(value: object) -> bytes:
 
 @dataclass(slots=True)
 class DeltaReplay:
-    """The rows of sessions, and what became of them; iterate `lines` once, then `rows` and `counts` are final."""
+    """Puts rows into requests; iterate `lines` once, then `rows` and `counts` are final."""
 
     rows: list[GatewayDelta] = field(default_factory=list[GatewayDelta])
-    counts: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    _opening: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    _chains: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    counts: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])  # requests that got a row
+    _opening: dict[str, bytes] = field(default_factory=dict[str, bytes])  # the first message, by session
+    _chains: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # of the conversation, by session
 
     def lines(self, recording: RequestRecording) -> Iterator[bytes]:
         """Yield a line for each request of a capture."""
@@ -244,7 +240,7 @@ class DeltaReplay:
             yield _line(exchange, body).translate(None, b"\r\n") + b"\n"
 
     def unused(self) -> list[GatewayDelta]:
-        """Return the rows that no request had a place for."""
+        """Return the rows that were put into no request."""
         return [row for row in self.rows if (row.session, row.seq) not in self.counts]
 
     def _replayed(self, exchange: Exchange, turn: Turn | None) -> bytes:
@@ -267,7 +263,7 @@ class DeltaReplay:
         return body
 
     def _belongs(self, exchange: Exchange, turn: Turn, session: str, first: bytes) -> bool:
-        """Tell whether a request is of the session's conversation, by its own word, its chain, or how it begins."""
+        """Return whether a request is of the session's conversation: by its session id, chain or first message."""
         if _is_beside(exchange, turn):
             return False
         chains = self._chains.setdefault(session, set())
@@ -287,7 +283,7 @@ class DeltaReplay:
             )
 
     def _session(self, exchange: Exchange) -> str | None:
-        """Return the session whose rows a request gets: its own, or that of all rows."""
+        """Return the session whose rows a request gets: its own, or the only one that has rows."""
         names = dict.fromkeys(row.session for row in self.rows)
         if exchange.call.session in names:
             return exchange.call.session
@@ -300,7 +296,7 @@ def _is_beside(exchange: Exchange, turn: Turn) -> bool:
 
 
 def converted_requests(name: corpus.Name, options: Options, problems: Problems, replay: DeltaReplay) -> Conversion:
-    """Write the requests of a capture as lines of bodies; raises LoreError for one turn, and for what holds none."""
+    """Convert the requests of a capture to lines; raises LoreError for a single turn, and for other recordings."""
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
     recording = options.open(name.path, problems)
@@ -313,7 +309,7 @@ def converted_requests(name: corpus.Name, options: Options, problems: Problems, 
 
 
 def _line(exchange: Exchange, body: bytes) -> bytes:
-    """Write a request as `bodies` reads it: alone, or as a text beside what is known of it."""
+    """Return a request as `bodies` reads it: alone, or as a text beside its other recorded facts."""
     call, known = exchange.call, dict[str, bytes]()
     if exchange.at is not None:
         known["timestamp"] = encode_json(exchange.at)
@@ -334,7 +330,7 @@ def _line(exchange: Exchange, body: bytes) -> bytes:
 
 
 def _usage(bill: Usage) -> dict[str, object]:
-    """Write a bill in Anthropic's names, which leave out of the input what was cached; unknown counts are left out."""
+    """Return a usage by Anthropic's names, whose input leaves out cached tokens; unknown counts are left out."""
     counts = {
         "input_tokens": bill.uncached_tokens, "cache_read_input_tokens": bill.read_tokens,
         "cache_creation_input_tokens": bill.write_tokens, "output_tokens": bill.output_tokens,

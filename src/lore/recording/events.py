@@ -1,8 +1,7 @@
-"""Session logs: input to events, folded and assembled into turns.
+"""Session logs: events folded into a session, and its turns with their prompts.
 
-In: a log and its reader. Out: turns, as soon as they are whole, each with its prompt; the state at the end;
-problems. Rules: one pass, memory bounded by the session's state; a turn is whole when its chain's next turn starts
-(its bill may come any time before) or the log ends.
+A log is read once. A turn is complete when its chain's next turn starts, because its usage may be recorded any time
+before, or when the log ends.
 """
 
 from __future__ import annotations
@@ -35,54 +34,50 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording, Template, load_plugins
 from lore.recording.overrides import Completion, completed
 
-_PLAIN = (e.Append, e.PatchToolCall, e.TurnCompleted)
+_FREQUENT = (e.Append, e.PatchToolCall, e.TurnCompleted)
 
 
 class EventRecording(Recording):
-    """One session log: with its companions, and completed by what the caller adds to its prompts.
-
-    `reading` names the file that is being read. With `watchful`, turns say what stands in their timeline and in no
-    prompt.
-    """
+    """One session log, with the logs of its subagents (companions)."""
 
     def __init__(
         self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, *, rules: Rules,
         dialect: Dialect | None = None, template: Template | None = None, companions: Sequence[str] = (),
         completion: Completion | None = None, completes: str | None = None,
     ) -> None:  # fmt: skip
-        """Read `data`; `completion` is of the chain `completes`, where that is not None."""
+        """Read `data`; `completion` adds to the prompts of the chain `completes`, if that is not None."""
         super().__init__(path, reader, data, problems)
         self.rules = rules
-        self.reading = self.shown
+        self.reading = self.shown  # the file that is being read
         self.companions = tuple(companions)
-        self.watchful = False
+        self.watchful = False  # turns list the items of their timeline that no prompt holds
         self._completion = completion
         self._completes = completes
         self._dialect = dialect
         self._template = template
-        self._saved: SavedEvents | None = None
-        self._planners: dict[str, Planner] = {}
+        self._saved: SavedEvents | None = None  # of lore's own logs: what later lines say of earlier turns
+        self._planners: dict[str, Planner] = {}  # by chain
         self._folding = Folding(FoldedSession(format=self.reader.name, divider=rules.divider))
-        self._unsaid: dict[str, OpaqueTypes] = {}
-        self._assemblers: dict[str, Assembler] = {}
-        self._over: list[str] = []
+        self._opaque_types: dict[str, OpaqueTypes] = {}  # by chain
+        self._assemblers: dict[str, Assembler] = {}  # by chain
+        self._forgotten: list[str] = []
 
     def reads(self) -> Iterator[Read]:
-        """Yield what the readers find, companions' last; problems are collected and left out."""
+        """Yield events, those of companions last; problems are collected and left out."""
         reads = super().reads()
         if self._completion is not None and self._completes is not None:
             reads = completed(reads, self._completion, self._completes, self.shown)
         return self._with_companions(reads) if self.companions else reads
 
     def _every_read(self) -> Iterator[Read]:
-        """Yield what `reads` does; problems may be left in, for a caller who looks at each read anyway."""
+        """Yield what `reads` does, perhaps with problems: the caller looks at each read anyway."""
         if self.companions or self._completes is not None:
             return self.reads()
         return self.every_read()
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
         chains = SessionChains(self.companions, self.problems)
-        yield from chains.noted(reads)
+        yield from chains.with_names_noted(reads)
         for shown, read in chains.reads():
             self.reading = shown
             yield read
@@ -90,52 +85,52 @@ class EventRecording(Recording):
 
     @property
     def state(self) -> FoldedSession:
-        """The session after what was read so far."""
+        """The session after all events so far."""
         return self._folding.state()
 
     def apply(self, read: Read, event: e.Event) -> None:
-        """Fold one event into the state, before a turn's start also what lore derives."""
-        start = isinstance(event, e.TurnStarted)
-        self._odd(self.begin(event) if start else self._folding.apply(event), read)
+        """Fold one event into the state."""
+        is_start = isinstance(event, e.TurnStarted)
+        self._report(self.begin(event) if is_start else self._folding.apply(event), read)
         if isinstance(event, e.CompactApplied):
             self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, e.SessionStarted) and event.dialect not in (None, *dialect_names()):
-            shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
+            shown = f"dialect {event.dialect!r} is not written yet; anthropic is used instead"
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
 
-    def _odd(self, problems: Iterable[Problem], read: Read) -> None:
+    def _report(self, problems: Iterable[Problem], read: Read) -> None:
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
         waiting: dict[str, Turn] = {}
-        fold, odd = self._folding.apply, self._odd
+        fold, report = self._folding.apply, self._report
         for read in self._every_read():
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             kind = type(event)
             if kind is e.TurnStarted:
-                if self._lines_up and event.chain not in self._assemblers:
-                    yield from map(self._billed, waiting.values())
+                if self._is_successive and event.chain not in self._assemblers:
+                    yield from map(self._complete, waiting.values())
                     waiting.clear()
-                    self._leave()
+                    self._forget_chains()
                 of_requests = self._is_of_requests  # the end of each follows directly after its start
                 for name in list(waiting) if of_requests else [event.chain] if event.chain in waiting else ():
-                    yield self._billed(waiting.pop(name))
+                    yield self._complete(waiting.pop(name))
                 problems = self.begin(event)  # pyright: ignore[reportArgumentType]
                 if problems:
-                    odd(problems, read)
-                waiting[event.chain] = self._asked(event.chain, read)
-            elif kind in _PLAIN:  # the most by far
+                    report(problems, read)
+                waiting[event.chain] = self._start_turn(event.chain, read)
+            elif kind in _FREQUENT:
                 problems = fold(event)
                 if problems:
-                    odd(problems, read)
+                    report(problems, read)
             elif isinstance(event, Problem):
                 self.problems.add(event, self._file_of(read) or self.shown, times=read.times)
             else:
                 self.apply(read, event)
         for turn in waiting.values():
-            yield self._billed(turn)
+            yield self._complete(turn)
 
     @property
     def _is_of_requests(self) -> bool:
@@ -143,28 +138,28 @@ class EventRecording(Recording):
         return getattr(READERS.get(self._folding.session.format), "yields", "") == "exchanges"
 
     @property
-    def _lines_up(self) -> bool:
-        """Whether a chain is over when the next one begins, and no prompt is asked for by its name."""
+    def _is_successive(self) -> bool:
+        """Whether a chain ends when the next one begins, and no prompt is asked for by its name."""
         return getattr(self.reader, "successive", False) and not self.watchful
 
-    def _leave(self) -> None:
-        """Let go of the chains that had turns: a file may hold any number of conversations."""
-        self._over += self._assemblers
+    def _forget_chains(self) -> None:
+        """Forget the chains that had turns, because a file may hold any number of conversations."""
+        self._forgotten += self._assemblers
         for over in self._assemblers:
             self._folding.forget(over)
         self._assemblers.clear()
-        self._unsaid.clear()
+        self._opaque_types.clear()
 
     def forgotten(self) -> list[str]:
-        over, self._over = self._over, []
-        return over
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
 
     def _file_of(self, read: Read) -> str:
-        """Name the file that holds what was read, where a folder is read as one recording; empty elsewhere."""
+        """Return the file of a read if a folder is read as one recording, else an empty text."""
         return os.path.join(self.shown, read.file) if read.file else ""
 
     def begin(self, event: e.TurnStarted) -> Sequence[Problem]:
-        """Fold a turn's start, and before it what lore derives and the log does not hold."""
+        """Fold a turn's start; in lore's own logs first the events that lore derives at that point."""
         session = self._folding.session
         if not session.is_own:
             return self._folding.apply(event)
@@ -178,8 +173,8 @@ class EventRecording(Recording):
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 
-    def _billed(self, turn: Turn) -> Turn:
-        """Return a turn that is whole, with its bill."""
+    def _complete(self, turn: Turn) -> Turn:
+        """Add the recorded usage to a turn that has ended."""
         last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
             turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
@@ -190,14 +185,14 @@ class EventRecording(Recording):
 
     @property
     def _clock(self) -> Clock:
-        """What the time of a response is: as the format says in which the session was recorded first."""
+        """What the time of a response means, in the format in which the session was recorded first."""
         origin = self._folding.session.format
         if origin not in READERS:
             load_plugins()
         return READERS.get(origin, type(self.reader)).clock
 
     def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:
-        """Return the dialect asked for, else the chain's, else the session's own, else Anthropic's."""
+        """Return the dialect that the user named, else the chain's, else the session's, else Anthropic's."""
         if self._template is not None and self._dialect is None:
             from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
 
@@ -208,8 +203,8 @@ class EventRecording(Recording):
         own = state.dialect if chain is None or chain.dialect is None else chain.dialect
         return self._dialect or dialect_named(own or "") or DIALECTS["anthropic"]
 
-    def _asked(self, name: str, read: Read) -> Turn:
-        """Return the turn that a chain has begun: its prompt where that is lore's own, else what makes it."""
+    def _start_turn(self, name: str, read: Read) -> Turn:
+        """Return the turn that a chain has begun; its prompt is assembled now, or by another tool's log on demand."""
         session, chain = self._folding.session, self._folding.chain(name)
         dialect = self.dialect_for(session, chain)
         assembler = self._assemblers.get(name)
@@ -218,7 +213,7 @@ class EventRecording(Recording):
         opened = chain.turn
         assert opened is not None
         own = not is_absent(chain.system) and dialect.name == session.dialect
-        whole = own and self._lacks_tools_alone
+        whole = own and self._lacks_only_tools
         source = partial(_made, assembler, session, chain, whole=whole)
         turn = Turn(name, opened.turn, source, opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
@@ -236,12 +231,12 @@ class EventRecording(Recording):
         return turn
 
     def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
-        """Make a prompt at once: what is wrong with it is said where it is met. A template renders when asked."""
+        """Assemble a turn's prompt now, so that its problems are reported in order; templates render on demand."""
         prompt, problems, turn.omitted = assembler.assemble(self._folding.session, chain, finished=False)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
         if self.watchful or self.is_whole(chain):
-            turn.unexpressed = self._unsaid.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
+            turn.unexpressed = self._opaque_types.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
             left_out = len(turn.unexpressed) + len(turn.omitted)
             prompt = raise_to_structural(prompt, whole=self.is_whole(chain), left_out=left_out)
         if self._is_of_requests and not self.watchful:
@@ -249,24 +244,23 @@ class EventRecording(Recording):
         turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt
 
     def is_whole(self, chain: Chain) -> bool:
-        """Tell whether another tool's session says all of its prompt that lore itself does not write."""
+        """Return whether another tool's session holds all parts of a chain's prompt."""
         if self._folding.session.is_own or chain.tools is None or is_absent(chain.system):
             return False
-        given = self._completion is not None and self._completion.tools is not None
-        return given or not self._lacks_tools_alone
+        has_given_tools = self._completion is not None and self._completion.tools is not None
+        return has_given_tools or not self._lacks_only_tools
 
     @property
-    def _lacks_tools_alone(self) -> bool:
-        """Whether the session was recorded in a format that holds all of a prompt but the client's own tools."""
+    def _lacks_only_tools(self) -> bool:
+        """Whether the format of the session holds everything of a prompt except the client's own tools."""
         return getattr(READERS.get(self._folding.session.format), "own_tools", True) is False
 
 
 class SessionChains:
-    """The chains of one session, its own file's and those of its companions: subagents beside it, or in a folder.
+    """The chains of one session: of its own file and of its companions.
 
-    Each file has a fresh reader, and its header is dropped, for the session's own holds; a chain whose name is taken
-    (or is `main`) goes by its file's name, so that chains of two files are never mixed up; a file that cannot be read
-    is a problem, not the end.
+    The header of a companion is dropped, because that of the session counts. A chain whose name is taken is named after
+    its file. A companion that cannot be read is a problem.
     """
 
     def __init__(self, paths: Sequence[str], problems: Problems) -> None:
@@ -275,15 +269,15 @@ class SessionChains:
         self._taken = {e.MAIN}
         self._started = False
 
-    def noted(self, reads: Iterator[Read]) -> Iterator[Read]:
-        """Pass on the session's own reads, and remember its chains."""
+    def with_names_noted(self, reads: Iterator[Read]) -> Iterator[Read]:
+        """Yield the session's own reads; the names of its chains are taken."""
         for read in reads:
             self._started = self._started or isinstance(read.value, e.SessionStarted)
             self._taken.add(e.MAIN if isinstance(read.value, Problem | Exchange | Measurement) else read.value.chain)
             yield read
 
     def reads(self) -> Iterator[tuple[str, Read]]:
-        """Yield what the companions hold, each read with the name of its file."""
+        """Yield the events of companions, each with the name of its file."""
         for path in self._paths:
             shown = corpus.show(path)
             try:
@@ -296,7 +290,7 @@ class SessionChains:
         opened = corpus.open_head(path)
         kind = recognise(opened.head)
         if kind is None or kind.yields != "events":
-            raise LoreError(f"{shown} is no session log")
+            raise LoreError(f"{shown} is not a session log")
         reader = kind()
         stored = corpus.is_in_database(path)
         stem = shown.rpartition("#")[2] if stored else os.path.splitext(os.path.basename(shown))[0]
@@ -325,7 +319,7 @@ class SessionChains:
         return event if name == event.chain else msgspec.structs.replace(event, chain=name)
 
     def _free(self, chain: str, stem: str) -> str:
-        """Choose a name that no other chain has: the chain's own, else its file's, else that with a number."""
+        """Return a name that no other chain has: the chain's own, else its file's, else that with a number."""
         name, number = chain, 1
         while name in self._taken:
             name = stem if number == 1 else f"{stem}-{number}"
@@ -335,23 +329,23 @@ class SessionChains:
 
 
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:
-    """Return a recording that is a session log; raises LoreError for any other: it is not what `instead` names."""
+    """Return a recording that is a session log; raises LoreError for any other, which is not what `instead` names."""
     if isinstance(recording, EventRecording):
         return recording
     raise LoreError(f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as {instead}", hint=hint)
 
 
 def look_ahead(path: str) -> SavedEvents:
-    """Read what a log says further on about its turns; nothing of an input that can be read once only.
+    """Return what later lines of a log say about its turns; nothing if the input can be read only once.
 
-    Costs one more pass over the bytes, which are searched and not decoded where they say nothing of the kind.
+    Costs one more pass over the bytes; only lines with the right words are decoded.
     """
     try:
         if corpus.is_stream(path) or not holds_any(corpus.pieces(path), SAVED_KINDS):
             return SavedEvents()
         lines = read_lines(corpus.pieces(path))
         saved = [line for line in lines if any(kind in line.data for kind in SAVED_KINDS)]
-    except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
+    except (LoreError, OSError):  # the file is gone, or changes: its opened bytes are read all the same
         return SavedEvents()
     reader = LoreLog()
     reads = (read for line in saved for read in reader.read_line(line))
@@ -359,7 +353,7 @@ def look_ahead(path: str) -> SavedEvents:
 
 
 def holds_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
-    """Tell whether bytes hold any of these words, of at most 64 bytes each."""
+    """Return whether bytes hold any of these words, of at most 64 bytes each."""
     before = b""
     for piece in data:
         edge = before + piece[:64]

@@ -1,9 +1,7 @@
-"""Complete the prompts of sessions whose format records neither system prompt nor tools.
+"""Complete the prompts of sessions whose format records neither system prompt nor tools (`--system`, `--tools`).
 
-In: a file with the system prompt, a file with the tools. Out: their JSON, folded as a change of the
-session before its first turn, so that everything behind the fold sees it. Rules: they belong to the main
-chain, a subagent has others; what a session records itself is never replaced; content stays as it was
-spelled, but for line breaks and indentation between values: a log has one record a line.
+The given parts become a change of the session before its first turn. They belong to the main chain, because subagents
+have other prompts. A session that records its own parts keeps them.
 """
 
 from __future__ import annotations
@@ -34,18 +32,14 @@ HINT_TOOLS = "give a JSON array of tools, an object with `tools`, or one that ha
 
 
 class Completion(NamedTuple):
-    """A system prompt (a JSON string, or an array of them) and tools, as JSON; None where not given.
+    """The parts that complete a session's prompts."""
 
-    `strict`: one session was named, so one that records its own is an error, and in a subagent's own file
-    the first chain is meant. Otherwise such sessions are left as they are.
-    """
-
-    system: bytes | None = None
-    tools: tuple[bytes, ...] | None = None
-    strict: bool = True
+    system: bytes | None = None  # a JSON string, or an array of them
+    tools: tuple[bytes, ...] | None = None  # each as JSON
+    strict: bool = True  # one session was named: its own parts are an error, and a subagent's log is completed too
 
     def chain(self, kind: type[Reader], head: bytes) -> str | None:
-        """Return the chain to complete, as the beginning of a log shows it; None where there is none."""
+        """Return the chain to complete, read from the beginning of a log; None if it has none."""
         first: str | None = None
         for read in kind().read([head]):
             event = read.value
@@ -58,15 +52,18 @@ class Completion(NamedTuple):
 
 
 def completed(reads: Iterator[Read], given: Completion, chain: str, shown: str) -> Iterator[Read]:
-    """Yield a log's events, and after its header what completes it."""
-    done = False
+    """Yield a log's events, and after its header the change that completes it.
+
+    Raises LoreError if a session that was named (`given.strict`) records the given parts itself.
+    """
+    is_done = False
     for read in reads:
         event = read.value
-        if isinstance(event, SessionStarted | SessionChanged) and (given.strict or not done):
-            given = _beside(event, given, Where(shown, read.line, read.byte))
+        if isinstance(event, SessionStarted | SessionChanged) and (given.strict or not is_done):
+            given = _without_recorded(event, given, Where(shown, read.line, read.byte))
         yield read
-        if isinstance(event, SessionStarted) and not done:
-            done = True
+        if isinstance(event, SessionStarted) and not is_done:
+            is_done = True
             system = NULL if given.system is None else Raw(given.system)
             tools = None if given.tools is None else tuple(map(Raw, given.tools))
             if given.system is not None or tools is not None:
@@ -74,57 +71,48 @@ def completed(reads: Iterator[Read], given: Completion, chain: str, shown: str) 
                 yield Read(changed, read.line, read.byte)
 
 
-def _beside(event: SessionStarted | SessionChanged, given: Completion, where: Where) -> Completion:
-    """Return what is given and not recorded; raises LoreError for a session that was named and records it."""
-    if given.system is not None and not is_absent(event.system):
-        _refuse("system prompt", "--system", given, where)
-        given = given._replace(system=None)
-    if given.tools is not None and event.tools is not None:
-        _refuse("tools", "--tools", given, where)
-        given = given._replace(tools=None)
+def _without_recorded(event: SessionStarted | SessionChanged, given: Completion, where: Where) -> Completion:
+    recorded = [
+        ("system", "system prompt", given.system is not None and not is_absent(event.system)),
+        ("tools", "tools", given.tools is not None and event.tools is not None),
+    ]
+    for name, what, is_recorded in recorded:
+        if is_recorded and given.strict:
+            hint = f"leave --{name} out: the recorded ones are those that were sent"
+            raise LoreError(f"{where.file} records its own {what}", hint=hint, where=where)
+        given = given._replace(**{name: None}) if is_recorded else given
     return given
 
 
-def _refuse(what: str, option: str, given: Completion, where: Where) -> None:
-    if given.strict:
-        hint = f"leave {option} out: what was recorded is what was sent"
-        raise LoreError(f"{where.file} records its own {what}", hint=hint, where=where)
-
-
-# files
-
-
 def read_completion(system: str | None, tools: str | None, *, strict: bool) -> Completion | None:
-    """Read the named files; raises LoreError with the place where one is not what it should be."""
+    """Read the files of --system and --tools; None if neither is named.
+
+    Raises LoreError with the place of the fault in a file.
+    """
     if system is None and tools is None:
         return None
     if system == tools == corpus.STDIN:
         raise LoreError("standard input can be one of --system and --tools only", hint="name a file for the other")
     return Completion(
-        None if system is None else _system(system, _read(system)),
-        None if tools is None else _tools(tools, _read(tools)),
-        strict,
+        None if system is None else _read_system(system), None if tools is None else _read_tools(tools), strict
     )
 
 
-def _read(path: str) -> bytes:
-    return b"".join(corpus.pieces(path)).removeprefix(BOM)
-
-
-def _system(path: str, data: bytes) -> bytes:
-    """Read a system prompt: JSON where the file holds a value of a fitting kind, else text as it is."""
+def _read_system(path: str) -> bytes:
+    """Return a system prompt: JSON if the file holds a value of a fitting kind, else the text as it is."""
+    data = b"".join(corpus.pieces(path)).removeprefix(BOM)
     start = data.lstrip(SPACE)[:1]
     if path.endswith(".json") or (start in (b'"', b"[", b"{") and is_json(data)):
-        found = _value(path, data)
-        held = raw_members(found)
-        return _texts(path, held["system"] if held is not None and "system" in held else found)
+        value = _read_value(path, data)
+        members = raw_members(value)
+        return _texts_of(path, members["system"] if members is not None and "system" in members else value)
     try:
         return encode(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise _fault(path, " holds bytes that are not UTF-8", HINT_SYSTEM, at=(data, error.start)) from None
 
 
-def _texts(path: str, raw: bytes) -> bytes:
+def _texts_of(path: str, raw: bytes) -> bytes:
     if raw[:1] == b'"':
         return raw
     if raw[:1] != b"[":
@@ -140,17 +128,13 @@ def _texts(path: str, raw: bytes) -> bytes:
     return b"[" + b",".join(texts) + b"]"
 
 
-def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
-    """Read tools in the order given; a set, each tool under its name, has none: it is ordered by name."""
-    found = _value(path, data)
-    held = raw_members(found)
-    if (
-        held
-        and "tools" not in held
-        and all(tool[:1] == b"{" and tool_name(Raw(tool)) == name for name, tool in held.items())
-    ):
-        return tuple(held[name] for name in sorted(held))
-    listed = found if held is None else held.get("tools", b"")
+def _read_tools(path: str) -> tuple[bytes, ...]:
+    """Return tools in the order given; an object that has each tool under its name has no order: by name then."""
+    value = _read_value(path, b"".join(corpus.pieces(path)).removeprefix(BOM))
+    members = raw_members(value) or {}
+    if members and "tools" not in members and all(map(_is_named, members.items())):
+        return tuple(members[name] for name in sorted(members))
+    listed = members.get("tools", b"") if value[:1] == b"{" else value
     if listed[:1] != b"[":
         raise _fault(path, " holds no tools", HINT_TOOLS)
     tools = tuple(array(listed))
@@ -160,8 +144,13 @@ def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
     return tools
 
 
-def _value(path: str, data: bytes) -> bytes:
-    """Return a file's JSON value on one line; raises LoreError where it holds none."""
+def _is_named(member: tuple[str, bytes]) -> bool:
+    name, tool = member
+    return tool[:1] == b"{" and tool_name(Raw(tool)) == name
+
+
+def _read_value(path: str, data: bytes) -> bytes:
+    """Return a file's JSON value without line feeds, because a log has one record a line; raises LoreError."""
     try:
         data.decode("utf-8")
         decode(data)
@@ -176,7 +165,7 @@ def _value(path: str, data: bytes) -> bytes:
 
 
 def _fault(path: str, reason: str, hint: str = "", at: tuple[bytes, int] | None = None) -> LoreError:
-    """Say what is wrong with a file, and where in its bytes if that is known."""
+    """Return the error about a file; `at` is its bytes and the offset of the fault, if that is known."""
     shown = corpus.show(path)
     where = Where(shown) if at is None else Where(shown, at[0].count(b"\n", 0, at[1]) + 1, at[1])
     return LoreError(shown + reason, hint=hint, where=where)

@@ -1,20 +1,15 @@
-"""Several files as one stream: folders of request and response files, `.eval` archives.
+"""Folders and archives that are one recording, as one stream of bytes (a pack, `formats.folders`).
 
-In: a folder, or an archive. Out: the bytes of a pack (`formats.folders`), one file after another, each request before
-its response; at most one is held.
+**Request and response files**: requests are ordered by the times of their files, then by name; one that names the
+response before it (`cc_prev_req`) follows the request which that response answers. A response answers the request of
+the same name; else the one that a link leads to; else the latest request before it that has no response. Files that
+were copied or checked out have nearly equal times: these order them, but are not taken for the times of sending.
 
-Rules of folders: requests are ordered by the time of their files, then by name; one that names the response before it
-(`cc_prev_req`) stands behind the request which that response answers. A response answers the request of the same
-name; else the one that a link leads to; else the last request of that time which none answers yet. Files that were
-copied or checked out have the time of that, and all nearly the same: it orders them, and is not taken for the time
-at which they were sent.
+**Tasks of Cline and sessions that are folders** (`session_folders`): their files in a fixed order. Naming one of the
+files means the whole folder (`task_of`).
 
-A task of Cline, and a session that an agent keeps as a folder (`session_folders`), is its files in a fixed order;
-whoever names one of them means all (`task_of`).
-
-Rules of archives: an archive is read as it stands, nothing is unpacked to disk and the names in it open nothing; its
-directory, its members, and all of them against its own size are bounded, and what is beyond, encrypted or compressed
-in an unknown way becomes a member with a fault.
+**Archives** (`.eval`): read in place, nothing is unpacked to disk and no name in one opens anything. Its directory, its
+members and their sum are bounded; what exceeds a bound, is encrypted or has an unknown compression is a problem.
 """
 
 from __future__ import annotations
@@ -49,16 +44,18 @@ PIECE = 1024 * 1024
 REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
 _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
-_TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of at most 65,535
+_TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
-_MEMBER = re.compile(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one with others
+_MEMBER = re.compile(
+    r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$"
+)  # names of files that may be one recording with others
 _CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
 def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
-    """Write a member of a pack, its bytes as one piece."""
+    """Yield the bytes of a member of a pack."""
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
         yield data
@@ -66,7 +63,7 @@ def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterat
 
 
 def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
-    """Read to the end, without holding it twice; None where there are more bytes than that."""
+    """Read to the end without holding the bytes twice; None if there are more than `limit`."""
     found = io.BytesIO()
     while data := read(PIECE):
         found.write(data)
@@ -79,7 +76,7 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
 
 
 def members(folder: str) -> list[str]:
-    """Return the names in a folder that are one recording together."""
+    """Return the files of a folder that are one recording together; none if it is a folder of recordings."""
     try:
         names = _regular(folder)
     except (OSError, ValueError):
@@ -99,7 +96,7 @@ def members(folder: str) -> list[str]:
 
 
 def task_of(path: str) -> str:
-    """Return the folder of the task that a file belongs to, where it has to be joined with others; else the path."""
+    """Return the folder of the task that a file belongs to if its files are one recording, else the path."""
     folder, name = os.path.split(path)
     if session := session_folders.session_of(path):
         return session
@@ -109,12 +106,12 @@ def task_of(path: str) -> str:
 
 
 def is_task(names: Collection[str]) -> bool:
-    """Tell whether a folder of these files is a task of Cline, Roo Code or Kilo Code that has to be joined."""
+    """Return whether these are the files of a task of Cline, Roo Code or Kilo Code that have to be joined."""
     return UI in names and API in names
 
 
 def _regular(folder: str) -> list[str]:
-    """Return the names of a folder's files, sorted; of a remote one, which may have a million, possible members."""
+    """Return the names of a folder's files, sorted; of a remote one possible members only: it may have a million."""
     if filesystem.is_remote(folder):
         found = (
             entry.name for entry in filesystem.entries(folder) if not entry.is_dir() and _MEMBER.search(entry.name)
@@ -135,13 +132,13 @@ def size_of(folder: str) -> int:
     """Return how many bytes these files have together."""
     total = 0
     for name in members(folder):
-        with suppress(OSError):  # reading it will say what is wrong
+        with suppress(OSError):  # reading it reports the error
             total += filesystem.status(os.path.join(folder, name)).size or 0
     return total
 
 
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
-    """Yield the pack of a folder; `names` are its members. A file of Kimi CLI's is several, a piece each."""
+    """Yield the pack of a folder; `names` are its members. A file of Kimi CLI is one member for each piece."""
     for header in ordered(folder, names):
         limit = MEMBER_BYTES if header.lore_pack in _WHOLE else RECORD_BYTES
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
@@ -160,10 +157,10 @@ def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
 
 
 def ordered(folder: str, names: list[str]) -> list[PackHeader]:
-    """Order the members of a folder.
+    """Return the headers of a folder's members in their order.
 
-    Completions are ordered by the time that each holds, then by name; requests each with the response that answers
-    it, and responses without one last.
+    Completions are ordered by the time in each, then by name. Each request is followed by its response; responses
+    without a request come last.
     """
     if is_task(names):
         return [PackHeader(CLINE_TASK, name, place=True) for name in names]
@@ -191,19 +188,19 @@ def ordered(folder: str, names: list[str]) -> list[PackHeader]:
 
 
 class PairedRequest(Struct):
-    """What orders a request: its file, its time, the response that it follows, what it shares with others."""
+    """What orders a request."""
 
-    name: str
-    at: float
-    previous: str = ""
+    name: str  # its file
+    at: float  # when the file was written
+    previous: str = ""  # id of the response that it follows
     session: str = ""
-    first: bytes = b""
+    first: bytes = b""  # digest of the first message: requests of one conversation share it
     messages: int = 0
-    response: str = ""
+    response: str = ""  # the file that answers it
 
 
 def _table(path: str) -> dict[str, bytes]:
-    """Return the members of a file's JSON object; none where it cannot be read (whoever reads it says why)."""
+    """Return the members of a file's JSON object; none if it cannot be read, which reading it reports."""
     try:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
@@ -229,7 +226,7 @@ def _request(folder: str, name: str, at: float) -> PairedRequest:
 
 
 def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
-    """Find the request of each response: by its name, by a link, by the time."""
+    """Give each request its response: by name, by a link, or by time."""
     free = dict(responses)
     for request in requests:
         request.response = free.pop(request.name.removesuffix(REQUEST), "")
@@ -252,21 +249,21 @@ def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dic
 
 
 def _before(follower: PairedRequest, alike: list[PairedRequest], answered: float) -> PairedRequest | None:
-    """Return the request that this one follows: of the same conversation, with the most messages but fewer."""
+    """Return the request that this one follows: the longest shorter one of the same conversation."""
     shorter = [request for request in alike if not request.response and request.messages < follower.messages]
     timely = [request for request in shorter if request.at <= answered]
     return max(timely or shorter, key=lambda request: request.messages, default=None)
 
 
 def _is_live(requests: list[PairedRequest]) -> bool:
-    """Tell whether the files' times can be those at which requests were sent: copies are made faster."""
+    """Return whether the files' times can be the times of sending: copies are made faster."""
     if len(requests) < 2:
         return False
     return requests[-1].at - requests[0].at >= SHORTEST * len(requests)
 
 
 def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
-    """Put each request behind the one that it follows, and else keep the order; a ring of links is cut."""
+    """Return the requests in order, each after the one that it follows; a ring of links is cut."""
     answered = {
         request.response.removesuffix(RESPONSE): place for place, request in enumerate(requests) if request.response
     }
@@ -297,7 +294,7 @@ def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
 
 
 def archive_stream(path: str) -> Iterator[bytes]:
-    """Yield the pack of an archive: its samples, if it is an Inspect log; else one that no reader knows."""
+    """Yield the pack of an archive: the samples of an Inspect log; else a pack that no reader recognises."""
     kind = "inspect-archive"
     total = filesystem.status(path).size or 0
     if (size := _directory(path, total)) > DIRECTORY_BYTES:
@@ -317,7 +314,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
 
 
 def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) -> Iterator[bytes]:
-    """Yield the samples in the order of the archive, as long as they do not burst it."""
+    """Yield the samples in the order of the archive, up to `room` bytes together."""
     for info in infos:
         header = PackHeader("inspect-archive", printable(info.filename))
         limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE)
@@ -351,7 +348,7 @@ def _why(error: Exception) -> str:
 
 
 def _directory(path: str, size: int) -> int:
-    """Return how long an archive says its directory is, before it is read; 0 where it has none."""
+    """Return the stated size of an archive's directory, before it is read; 0 if it has none."""
     with filesystem.opened(path) as file:
         file.seek(max(0, size - _TAIL))
         tail = file.read()

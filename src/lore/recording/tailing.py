@@ -1,17 +1,9 @@
-"""What is being written, as the bytes that come: a file, opened once, polled, never read again; and its logs.
+"""Follow a file that grows, and the logs in it.
 
-In: a path, and what waits between two looks. Out: bytes as they are added, `None` each time that all
-there was has been read, and a `FileChange` where the file is another one now. Rules: what a rotation leaves
-in the old file is read before the new one; a file that vanishes is waited for. Errors of the operating
-system are left to the caller; a file that is missing at the start is one.
-
-Noticed: another file under the name (renamed over it, removed and created), a file that became shorter,
-one whose last 4 KiB before the place that was read are not what they were. A file rewritten in place to
-be at least as long, and the same there, is not told from one that grew.
-
-`Live` gives one log after another: of each enough to recognise it, then its bytes, and `None` whenever all that there
-was has been read. What was there at the start and is no recording is an error; what came later is waited for, up to
-256 KiB.
+`FileTail` polls a file that stays open. What a rotation leaves in the old file is read before the new one, and a file
+that vanishes is waited for. It notices another file under the name, a file that became shorter, and one whose last 4
+KiB before the place that was read are different now; a file rewritten in place with the same bytes there is taken for
+one that grew. `LogTail` gives one log after another: its beginning, to recognise it, then its bytes.
 """
 
 from __future__ import annotations
@@ -38,14 +30,14 @@ Say: TypeAlias = Callable[[str], None]
 
 
 class FileChange(NamedTuple):
-    """What happened to the file; `anew`: what comes now is another log, from its beginning."""
+    """Something that happened to a followed file."""
 
     what: str
-    anew: bool
+    is_other_log: bool  # the next bytes are the beginning of another log
 
 
 class FileTail:
-    """Follow a file from its beginning. `wait` returns once it is time to look again, False to end."""
+    """Follow a file from its beginning. `wait` returns when it is time to look again; False ends."""
 
     def __init__(self, path: str, wait: Wait) -> None:
         self._path = path
@@ -62,7 +54,7 @@ class FileTail:
         self._seen = (0, 0)
 
     def __iter__(self) -> Iterator[bytes | FileChange | None]:
-        """Yield what comes, until `wait` says that it is enough."""
+        """Yield bytes and changes as they come, and None each time that everything was read."""
         try:
             while True:
                 change = self._rewritten()
@@ -71,8 +63,8 @@ class FileTail:
                 yield from self._added()
                 change = self._moved()
                 if change is not None:
-                    yield from self._added()  # what came before the file was moved away
-                    if not change.anew or self._reopen():
+                    yield from self._added()  # written before the file was moved away
+                    if not change.is_other_log or self._reopen():
                         yield change
                         continue
                 yield None
@@ -86,7 +78,7 @@ class FileTail:
         self._file.close()
 
     def _reopen(self) -> bool:
-        """Open what the name means now; False where that has vanished again."""
+        """Open the file that has the name now; False if it has vanished again."""
         old = self._file
         try:
             self._open()
@@ -103,7 +95,7 @@ class FileTail:
             yield data
 
     def _rewritten(self) -> FileChange | None:
-        """Look whether what was read still stands there; if not, begin again."""
+        """Begin again if the bytes before the current place are different now."""
         found = os.fstat(self._file.fileno())
         seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
         if self._seen == seen:
@@ -117,30 +109,30 @@ class FileTail:
         if not what:
             return None
         self._offset, self._known = 0, b""
-        return FileChange(what, anew=True)
+        return FileChange(what, is_other_log=True)
 
     def _moved(self) -> FileChange | None:
-        """Look whether the name still means the file that is open."""
+        """Return a change if the name belongs to another file now."""
         try:
             named = os.stat(self._path)
         except (FileNotFoundError, NotADirectoryError):
             gone, self._gone = self._gone, True
-            return None if gone else FileChange("is gone; waiting for it", anew=False)
+            return None if gone else FileChange("is gone; waiting for it", is_other_log=False)
         held = os.fstat(self._file.fileno())
         gone, self._gone = self._gone, False
         if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
-            return FileChange("was replaced by another file", anew=True)
-        return FileChange("is back", anew=False) if gone else None
+            return FileChange("was replaced by another file", is_other_log=True)
+        return FileChange("is back", is_other_log=False) if gone else None
 
 
 def every(seconds: float = INTERVAL) -> bool:
-    """Wait a moment; what follows a file waits with this unless it is given something else."""
+    """Wait for a moment: the usual `wait` of a followed file."""
     time.sleep(seconds)
     return True
 
 
 def check_followable(path: str) -> None:
-    """Raise LoreError where an input cannot be followed."""
+    """Raise LoreError if an input cannot be followed."""
     if corpus.is_stored(path):
         hint = "run the command again after a while, or `lore store export` it to a file"
         raise LoreError(f"{corpus.show(path)} is a stored session, not a file that grows", hint=hint)
@@ -152,13 +144,13 @@ def check_followable(path: str) -> None:
         raise LoreError(f"{corpus.show(path)} is a stream, not a file that grows", hint=hint)
 
 
-class Live:
-    """Follow a name. `over` once waiting has ended."""
+class LogTail:
+    """Follow the logs under a name: `head`, then `pieces`, for one log after another."""
 
     def __init__(self, path: str, format: str | None, wait: Wait, say: Say) -> None:
         check_followable(path)
         self.shown = corpus.show(path)
-        self.over = False
+        self.over = False  # waiting has ended
         self._path = path
         self._format = format
         self._say = say
@@ -174,11 +166,14 @@ class Live:
             raise LoreError(f"cannot open {self.shown!r}: {error}") from None
 
     def close(self) -> None:
-        """Close the file, where following ends before waiting does."""
+        """Close the file before waiting has ended."""
         self._file.close()
 
     def head(self) -> bytes | None:
-        """Wait for the next log; return its beginning, in whole lines, or None where waiting ended."""
+        """Wait for the next log and return its beginning, in whole lines; None if waiting ended.
+
+        A file that is not a recording is an error at the start; later it is waited for, up to 256 KiB.
+        """
         while (data := self._next()) is not None:
             self._quiet = not data
             if isinstance(data, bytes) and data:
@@ -197,7 +192,7 @@ class Live:
         return None
 
     def _beginning(self) -> bytes:
-        """Return the first lines: 256 KiB, or the first that says anything where that is longer; empty: not yet."""
+        """Return the first lines: 256 KiB, or the first line if it is longer; empty until there is one."""
         data = b"".join(self._held)
         begin = len(data) - len(data.lstrip())
         end = data.rfind(b"\n", begin, corpus.HEAD)
@@ -207,7 +202,7 @@ class Live:
         return data[: end + 1] if end >= 0 else data[: corpus.HEAD]
 
     def pieces(self) -> Iterator[bytes | None]:
-        """Yield the bytes of the log whose head was returned, None where there are no more for now."""
+        """Yield the bytes of the log whose head was returned, None each time that everything was read."""
         held, self._held = self._held, []
         yield from held
         if self._quiet:
@@ -218,14 +213,14 @@ class Live:
             yield data or None
 
     def _next(self) -> bytes | FileChange | None:
-        """Return the next bytes (none: all was read), or a change to another log; None where waiting ended."""
+        """Return the next bytes (empty: everything was read) or the change to another log; None if waiting ended."""
         try:
             for segment in self._tail:
                 if not isinstance(segment, FileChange):
                     return segment or b""
-                then = "; it is read from its beginning" if segment.anew else ""
+                then = "; it is read from its beginning" if segment.is_other_log else ""
                 self._say(f"{self.shown} {segment.what}{then}")
-                if segment.anew:
+                if segment.is_other_log:
                     self._held = []
                     return segment
         except OSError as error:

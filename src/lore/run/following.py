@@ -39,7 +39,7 @@ from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options, kind_of
 from lore.recording.packed import ARCHIVE
 from lore.recording.request_session import session_of
-from lore.recording.tailing import Live, Say, Wait, every
+from lore.recording.tailing import LogTail, Say, Wait, every
 from lore.recording.zstd import MAGIC
 from lore.report.plain import counted
 from lore.report.timeline import Row, rows
@@ -65,7 +65,7 @@ def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every
     A request is shown once it has ended, with what it read and paid; a message that arrives in pieces once it is whole;
     what a recorded request was answered with the next one that holds it.
     """
-    with closing(Live(path, options.format, wait, say)) as live:
+    with closing(LogTail(path, options.format, wait, say)) as live:
         while (head := live.head()) is not None:
             folding = _folding(path, options, head)
             view = _TimelineView(folding)
@@ -199,7 +199,7 @@ def follow_events(
     It can be said of the last 500 events of this very log. Events are those of what was read so far:
     folded one by one after the snapshot, they give the state of folding the whole log.
     """
-    with closing(Live(path, options.format, wait, say)) as live:
+    with closing(LogTail(path, options.format, wait, say)) as live:
         while (head := live.head()) is not None:
             folding = _folding(path, options, head)
             epoch, number, begun = epoch_of(head), 0, False

@@ -17,7 +17,7 @@ from lore.errors import LoreError
 from lore.formats import LoreCapture
 from lore.judge import RunningSums, TurnVerdict, findings_of
 from lore.model import LastBreak, LedgerRow, Place
-from lore.recording import INTERVAL, Live, Opened, Options, Problems, UnrecognisedError, load_plugins
+from lore.recording import INTERVAL, LogTail, Opened, Options, Problems, UnrecognisedError, load_plugins
 from lore.report import visible, worded_break
 from lore.run import Dated, starting_processes, verdicts
 from lore_plugins.record.lines import live_line, live_problem
@@ -36,7 +36,7 @@ def live_verdicts(
 ) -> Iterator[LiveVerdict]:
     """Judge a whole capture, and yield the verdicts from byte `begin` on, until `wait` returns false."""
     load_plugins()
-    live = Live(path, LoreCapture.name, wait, say)
+    live = LogTail(path, LoreCapture.name, wait, say)
     while (head := live.head()) is not None:
         problems, sums = Problems(), RunningSums(dated.rules, worded_break)
         data = (piece for piece in live.pieces() if piece is not None)

@@ -118,7 +118,7 @@ _OWN = pattern(
     r"|not counted: --all reads it"
     r"|.* (?:is not a file|is empty|holds no request body that lore knows"
     r"|is OpenCode's database of [\d,]+ sessions.*"
-    r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
+    r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is not a session log)",
     re.DOTALL,
 )
 _UNKNOWN = pattern(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # what follows names its members

@@ -19,7 +19,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import place_of
 from lore.recording.opening import Options
-from lore.recording.tailing import Live, Say, Wait, every
+from lore.recording.tailing import LogTail, Say, Wait, every
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -35,7 +35,7 @@ def follow_check(
     load_plugins()
     policy.known("check.")
     dated.known()
-    live = Live(path, options.format, wait, say)
+    live = LogTail(path, options.format, wait, say)
     while (head := live.head()) is not None:
         problems = Problems()
         data = (piece for piece in live.pieces() if piece is not None)
