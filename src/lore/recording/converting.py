@@ -6,7 +6,7 @@ a record of lore's own log that has unknown keys is copied as it is.
 
 **Requests** (`--to bodies`) become one line each, as the format `bodies` reads it. The rows of a gateway's
 `session_prompt_deltas` (JSON as `sqlite3 -json` prints it, a row a line, or the database) are put into the bodies of
-their session, from the first request on that has a message after a row's place. Calls beside the conversation and
+their session, from the first request on that has a message after a row's place. Utility calls and
 subagents get none. A capture that names no session has that of the rows, if they are of one session.
 """
 
@@ -167,7 +167,7 @@ _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its
 
 
 def read_rows(name: str, problems: Problems) -> list[GatewayDelta]:
-    """Read the rows of a file, or of one session in it (`FILE#SESSION`); raises LoreError if there are none."""
+    """Read the rows of a file, or of one session in it (`FILE#SESSION`); raises LoreError if it holds no row."""
     path, _, session = (name, "", "") if os.path.lexists(name) or "#" not in name else name.rpartition("#")
     shown = corpus.show(path)
     found: list[GatewayDelta] = []
@@ -291,7 +291,7 @@ class DeltaReplay:
 
 
 def _is_beside(exchange: Exchange, turn: Turn) -> bool:
-    """Return whether a request is a call beside the conversation, or a subagent's."""
+    """Return whether a request is a utility call, or a subagent's."""
     return turn.chain.startswith("utility-") or bool(exchange.call.agent)
 
 
@@ -309,7 +309,7 @@ def converted_requests(name: corpus.Name, options: Options, problems: Problems, 
 
 
 def _line(exchange: Exchange, body: bytes) -> bytes:
-    """Return a request as `bodies` reads it: alone, or as a text beside its other recorded facts."""
+    """Return a request as `bodies` reads it: alone, or as a text with its other recorded facts."""
     call, known = exchange.call, dict[str, bytes]()
     if exchange.at is not None:
         known["timestamp"] = encode_json(exchange.at)
