@@ -71,15 +71,21 @@ def converted(recording: Recording) -> Conversion:
 
 
 class _Verbatim(LoreLog):
-    """lore's own reader, which remembers the latest line by its number."""
+    """lore's own reader, which remembers the lines whose events were not taken yet."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lines: dict[int, bytes] = {}
+        self._lines: dict[int, bytes] = {}
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        self.lines = {line.number: line.data}
+        self._lines[line.number] = line.data
         return super().read_line(line)
+
+    def take_line(self, number: int) -> bytes | None:
+        """Return a line once, and forget the lines before it."""
+        for earlier in [known for known in self._lines if known < number]:
+            del self._lines[earlier]
+        return self._lines.pop(number, None)
 
 
 class _Converter:
@@ -133,7 +139,7 @@ class _Converter:
 
     def _line(self, read: Read) -> bytes:
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
-        raw = self._own.lines.pop(read.line, None) if self._own is not None else None
+        raw = self._own.take_line(read.line) if self._own is not None else None
         if raw is not None and not isinstance(event, OpaqueEvent) and not _is_plain(raw) and not fault(raw):
             return raw
         if not isinstance(event, SessionStarted):
