@@ -15,7 +15,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -121,7 +121,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     memory: MemorySettings = MemorySettings()
 
 
-class Loaded(NamedTuple):
+class Loaded(Struct, frozen=True):
     """The settings in force."""
 
     settings: Settings
@@ -129,7 +129,7 @@ class Loaded(NamedTuple):
     compaction_file: SettingsFile | None = None  # where `[compaction]` was found; None: --config named the file
 
 
-class _SettingsRead(NamedTuple):
+class _SettingsRead(Struct, frozen=True):
     settings: Settings
     tables: frozenset[str]  # that the file has
     file: SettingsFile

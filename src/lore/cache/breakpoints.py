@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Prediction, Request
 from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR
 from lore.cache.lookback import positions
@@ -35,7 +37,7 @@ class CacheEntry(NamedTuple):
     lifetime: float  # seconds
 
 
-class _Pending(NamedTuple):
+class _Pending(Struct, frozen=True):
     """A request whose usage has not been read yet."""
 
     request: Request

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lore.cache.counts import BYTES_PER_TOKEN
 from lore.cache.lookback import lookback
@@ -41,7 +42,7 @@ _LOOKED_AT = 256  # bytes at the beginning of an output or block that say what i
 _REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
 
 
-class Growth(NamedTuple):
+class Growth(Struct, frozen=True):
     """The entries of a timeline that follow an earlier prompt."""
 
     answer_bytes: int = 0  # by the model: texts, thinking, calls

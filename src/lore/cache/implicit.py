@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
@@ -102,7 +102,7 @@ class GeminiExplicit:
         return self._rest.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
 
 
-class _UnitPart(NamedTuple):
+class _UnitPart(Struct, frozen=True):
     """A unit that ends within a piece."""
 
     size: int  # bytes of the piece

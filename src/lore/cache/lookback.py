@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lore.model.deferred import pattern
 from lore.model.turn import Prompt, Segment, Turn
@@ -59,7 +60,7 @@ def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
         yield count
 
 
-class Lookback(NamedTuple):
+class Lookback(Struct, frozen=True):
     """How far Anthropic looks back."""
 
     since: float  # seconds since the epoch
@@ -79,7 +80,7 @@ def lookback(at: float | None) -> Lookback:
     return next((rule for rule in reversed(LOOKBACKS) if at is None or rule.since <= at), LOOKBACKS[0])
 
 
-class LookbackGap(NamedTuple):
+class LookbackGap(Struct, frozen=True):
     """The distance from the last breakpoint of a request to the next breakpoint of the following request."""
 
     new: int  # positions in between; negative if the following request has no breakpoint after it

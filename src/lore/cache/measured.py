@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lore.cache.base import Confidence, Prediction, Request
 from lore.cache.tree import PrefixTree, Ruler, TreePath
 from lore.model.events import Usage
 
 
-class Laid(NamedTuple):
+class Laid(Struct, frozen=True):
     """A request with its output, measured.
 
     A piece keeps the position that it had when it came first, so that equal beginnings remain equal.

@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
+
+from msgspec import Struct
 
 from lore.cache.base import CacheKind, CacheModel, Look
 from lore.cache.breakpoints import Breakpoints
@@ -23,7 +25,7 @@ from lore.model.providers import ENGINES
 Option: TypeAlias = int | float | bool | str | None
 
 
-class CacheRow(NamedTuple):
+class CacheRow(Struct, frozen=True):
     """A cache model: a row of `CACHES`."""
 
     name: str

@@ -20,9 +20,10 @@ import tomllib
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 
 from lore.cache.breakpoint_rules import BreakpointRule
 from lore.cache.rules import DatedRule
@@ -34,7 +35,7 @@ _TOP = ("as_of", "rules", "breakpoints")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 
-class RuleTable(NamedTuple):
+class RuleTable(Struct, frozen=True):
     """The content of one file."""
 
     rows: tuple[DatedRule, ...]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
@@ -38,7 +38,7 @@ _MOST = 10**12  # no rule's value is larger
 _MANY = 4096  # remembered answers: a recording can name any number of models
 
 
-class RuleKind(NamedTuple):
+class RuleKind(Struct, frozen=True):
     """What kind of value a rule has, and in which unit."""
 
     kind: Literal["number", "whole", "flag", "text"]
@@ -316,7 +316,7 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
     return None if lifetime is None else float(lifetime)
 
 
-class Lifetime(NamedTuple):
+class Lifetime(Struct, frozen=True):
     """How long a cache keeps an unused prefix."""
 
     seconds: float | None = None  # None: unknown

@@ -7,7 +7,7 @@ are of no use (`shared_head`), and the read when only the history changed (`head
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from lore.cache.counts import GRACE, ONE_HOUR, position, total
 from lore.cache.growth import Growth, TokenRate, growth
@@ -19,7 +19,7 @@ from lore.model.vector import Vector
 _MOST_ENTRIES = 200  # entries that surely have more than `POSITIONS` positions
 
 
-class Position(NamedTuple):
+class Position(Struct, frozen=True):
     """A place in the prompt whose tokens usage has shown."""
 
     entries: int  # of the timeline before it
@@ -128,7 +128,7 @@ class ModelHistory:
         return self.rate.tokens_of_answer(grown.answer_bytes - grown.thinking_bytes)
 
 
-class WaitingText(NamedTuple):
+class WaitingText(Struct, frozen=True):
     """Text that came since the last prompt of the user and may be moved at the next one."""
 
     entries: int  # of the timeline before it

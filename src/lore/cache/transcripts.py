@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
 from lore.cache.falls import RANDOM_READS, find_fall
@@ -40,7 +42,7 @@ _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of
 _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
 
 
-class ReadLevel(NamedTuple):
+class ReadLevel(Struct, frozen=True):
     """Up to where the log lets the cache be read."""
 
     tokens: int | None  # None: unknown
@@ -48,7 +50,7 @@ class ReadLevel(NamedTuple):
     is_sure: bool = True
 
 
-class Signal(NamedTuple):
+class Signal(Struct, frozen=True):
     """A signal of the log that may make the read fall."""
 
     sign: str  # its name in `model.state.SIGNS`, or `reasoning`

@@ -21,6 +21,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from lore.cache.base import Piece, Request
 from lore.model.turn import Section
 from lore.model.vector import common_prefix
@@ -52,7 +54,7 @@ class _Trail(NamedTuple):
     space: bytes
 
 
-class _TreeStep(NamedTuple):
+class _TreeStep(Struct, frozen=True):
     """One piece of a walk."""
 
     begin: int  # the node before it

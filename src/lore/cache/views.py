@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.counts import lifetime_of
 from lore.cache.lookback import NO_POSITION, kind_of
@@ -64,7 +66,7 @@ VIEWS: dict[str, View] = {  # by cache; other caches have the plain view, or tha
 }  # fmt: skip
 
 
-class _ChainView(NamedTuple):
+class _ChainView(Struct, frozen=True):
     """The latest turn of a chain."""
 
     prompt: Prompt

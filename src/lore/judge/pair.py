@@ -132,7 +132,7 @@ class BytesColumn(NamedTuple):
     behind: bool = False
 
 
-class BilledColumn(NamedTuple):
+class BilledColumn(Struct, frozen=True):
     """Tokens read of those that were cached, and by how many the bill fell; None is not known."""
 
     read: int | None
@@ -150,7 +150,7 @@ class Columns(NamedTuple):
     dispute: Disputed | None = None
 
 
-class Sizes(NamedTuple):
+class Sizes(Struct, frozen=True):
     """Bytes of the left, of the left up to where it wants to be cached, and of what both share."""
 
     left: int

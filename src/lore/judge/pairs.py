@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
@@ -48,7 +49,7 @@ def unknown() -> None:
     """Know nothing of levels."""
 
 
-class Extension(NamedTuple):
+class Extension(Struct, frozen=True):
     """A turn that extends the one before; `pair`, its bytes not measured, where its bill fell all the same."""
 
     pair: Pair | None = None

@@ -206,7 +206,7 @@ class Decided(NamedTuple):
     place: int = -1  # its number among the findings kept of its file; -1: it is not kept
 
 
-class Ruling(NamedTuple):
+class Ruling(Struct, frozen=True):
     """What holds for one recording."""
 
     select: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ class Ruling(NamedTuple):
         return _longest(self.select, code, name) > ignored
 
 
-class NarrowedRun(NamedTuple):
+class NarrowedRun(Struct, frozen=True):
     """What a run was asked to look for, besides what is set: it can speak of nothing else."""
 
     select: tuple[str, ...] = ()

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import BreakpointRule
@@ -53,7 +53,7 @@ LONGEST_KEY = 64  # characters of OpenAI's prompt_cache_key
 _DAY = 86_400
 
 
-class Broken(NamedTuple):
+class Broken(Struct, frozen=True):
     """A law that a request breaks: the place of its body, and the segment there (-1: none).
 
     `kind` is the code's own where it is None; `start` is where in the text it begins, in characters.

@@ -19,8 +19,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import text_of
@@ -89,7 +90,7 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
     return start if message.kind == "envelope" and b'"user"' in message.data else None
 
 
-class _Text(NamedTuple):
+class _Text(Struct, frozen=True):
     """A text that stands where messages part, and whether the model's own message holds it."""
 
     segment: Segment
@@ -238,7 +239,7 @@ def _sent(prompt: Prompt, begin: int = 0) -> set[bytes]:
 # replaced tails
 
 
-class ReplacedTail(NamedTuple):
+class ReplacedTail(Struct, frozen=True):
     """Where the tail begins among the left's messages, its segments and role.
 
     `repeated`: it ends the right again; `retried`: the right is the same request with another end.

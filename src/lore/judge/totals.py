@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from lore.cache.counts import total
 from lore.errors import LoreError
@@ -64,7 +64,7 @@ class Judged(NamedTuple):
     recorded: float | None = None  # dollars that the log states
 
 
-class CauseCost(NamedTuple):
+class CauseCost(Struct, frozen=True):
     """What a cause cost."""
 
     breaks: int = 0

@@ -20,6 +20,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from lore.cache.counts import (
     FIVE_MINUTES,
     ONE_HOUR,
@@ -49,7 +51,7 @@ REASONS = frozenset((*CLIENTS, "previous_message_not_found", "unavailable"))
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 
-class Tally(NamedTuple):
+class Tally(Struct, frozen=True):
     """How often a session showed something, and how often the read fell then."""
 
     seen: int = 0

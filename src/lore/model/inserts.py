@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from msgspec import Raw, Struct
 
@@ -55,7 +55,7 @@ class Insert(Struct, frozen=True, gc=False):
         return (self.place, self.age, *self.key)
 
 
-class InsertText(NamedTuple):
+class InsertText(Struct, frozen=True):
     """One text of an insert."""
 
     role: Speaker
@@ -124,7 +124,7 @@ def with_place(selector: Raw, place: int) -> Raw:
     return Raw(object_of(members))
 
 
-class DeltaNews(NamedTuple):
+class DeltaNews(Struct, frozen=True):
     """What a delta updates."""
 
     changed: dict[str, str]  # signatures of entries that were added or changed, by id

@@ -10,10 +10,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from lore.model.canonical import decode, encode, printable, text_of
 
@@ -188,7 +187,7 @@ def object_of(members: Mapping[str, bytes]) -> bytes:
 # Positions
 
 
-class Member(NamedTuple):
+class Member(Struct, frozen=True):
     """One member of an object."""
 
     key: str

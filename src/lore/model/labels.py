@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Holds: TypeAlias = Literal[
     "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
@@ -48,7 +50,7 @@ LABELS: dict[str, Holds] = {
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening
 
 
-class LabelledLine(NamedTuple):
+class LabelledLine(Struct, frozen=True):
     """A label in a text."""
 
     holds: Holds  # what follows the label

@@ -10,8 +10,9 @@ references.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from lore.model.patterns import matches_shell
 
@@ -99,7 +100,7 @@ def _is_host(host: str, part: str) -> bool:
     return host == part or host.endswith((part if part.startswith(".") else "." + part, "-" + part))
 
 
-class ExactBreakpoints(NamedTuple):
+class ExactBreakpoints(Struct, frozen=True):
     """Models whose requests are cached at breakpoints alone."""
 
     model: str  # shell pattern
@@ -137,7 +138,7 @@ def place_in(endpoint: str) -> str:
     return endpoint
 
 
-class ModelDialects(NamedTuple):
+class ModelDialects(Struct, frozen=True):
     """The dialects in which a provider accepts requests for some models."""
 
     model: str  # shell pattern

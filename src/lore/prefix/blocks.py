@@ -10,7 +10,9 @@ refuse them. The chat template of an open model sees them and may print them. Va
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from lore.model.canonical import canonical, decode, encode, text_of
 from lore.model.differences import BlockKind
@@ -34,7 +36,7 @@ _CALL_ID_BYTES = 4096
 _TEXT_MEMBERS = frozenset(("type", "text"))
 
 
-class BlockParts(NamedTuple):
+class BlockParts(Struct, frozen=True):
     """What a segment is made of."""
 
     kind: BlockKind

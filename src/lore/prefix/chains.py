@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from lore.model.events import MAIN
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED
 from lore.model.turn import Call, Exchange, Prompt, StreamedOutput
@@ -35,7 +37,7 @@ class ChainTurn(NamedTuple):
     turn: int  # from 1
 
 
-class _ChainRequest(NamedTuple):
+class _ChainRequest(Struct, frozen=True):
     """A request whose chain is looked for."""
 
     prompt: Prompt

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model import differences as d
@@ -62,7 +63,7 @@ _API_MEMBERS = _THOUGHT | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
 ))  # fmt: skip
 
 
-class PromptContext(NamedTuple):
+class PromptContext(Struct, frozen=True):
     """Facts about two prompts as a whole."""
 
     new_blocks: Counter[bytes]  # blocks that only the current prompt has, with their number
@@ -88,7 +89,7 @@ def explain_section(
 # Which segments correspond
 
 
-class _Message(NamedTuple):
+class _Message(Struct, frozen=True):
     """A message, or a part of one."""
 
     segments: tuple[Segment, ...]  # the first one may be its envelope
@@ -116,7 +117,7 @@ class _Message(NamedTuple):
         return tuple([call_id for call_id in ids if call_id is not None])
 
 
-class _Mismatch(NamedTuple):
+class _Mismatch(Struct, frozen=True):
     """Two corresponding segments that differ, or a segment without a counterpart."""
 
     previous: Segment | None

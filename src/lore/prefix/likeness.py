@@ -18,8 +18,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import decode, string_in, text_of
@@ -55,7 +56,7 @@ _PREVIOUS_REQUEST = re.compile(rb"cc_prev_req=([\w-]{1,128})")
 # Who sends a request
 
 
-class Identity(NamedTuple):
+class Identity(Struct, frozen=True):
     """Who sends a request; a field is empty if the recording does not say it."""
 
     session: str = ""

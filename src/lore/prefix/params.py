@@ -7,8 +7,7 @@ level"). Sampling (temperature, limits, streaming) is part of no cache's key.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import canonical, printable, text_of
@@ -84,7 +83,7 @@ _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste
 _SHOWN_CHARACTERS = 60  # of a value
 
 
-class FieldChange(NamedTuple):
+class FieldChange(Struct, frozen=True):
     """A field whose value changed, as JSON."""
 
     field: str

@@ -15,7 +15,9 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.cause import Cause
@@ -50,7 +52,7 @@ TOPICS: dict[str, tuple[Code, Varies]] = {
 # Differences of two sequences
 
 
-class Gap(NamedTuple):
+class Gap(Struct, frozen=True):
     """Ranges of both sequences in which no member corresponds to one of the other."""
 
     previous: range
@@ -107,7 +109,7 @@ def _find_anchors(previous: Sequence[Hashable], current: Sequence[Hashable]) -> 
 # Equal content in other bytes
 
 
-class SpellingChange(NamedTuple):
+class SpellingChange(Struct, frozen=True):
     """How content that is equal after normalisation differs in bytes."""
 
     code: Code
@@ -237,7 +239,7 @@ def _normalise_numbers(value: Any) -> Any:
 # Why a text changed
 
 
-class TextReason(NamedTuple):
+class TextReason(Struct, frozen=True):
     """One reason why a text changed."""
 
     code: Code | None  # None: no reason found

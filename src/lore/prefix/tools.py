@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import printable, text_of
@@ -28,7 +29,7 @@ NAMED = 64  # tools of one change, or segments, that evidence names
 _MCP_SERVER = re.compile(r"mcp__(.+?)__.")
 
 
-class _ToolChange(NamedTuple):
+class _ToolChange(Struct, frozen=True):
     """A tool that only one list has."""
 
     position: int  # in the previous list; of an added tool: after the tool that it follows

@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile, zip_longest
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lore.model.codes import Code
 from lore.model.differences import Varies, VaryingKind
@@ -83,7 +84,7 @@ def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | N
 # Text that is new in each request
 
 
-class VolatileWord(NamedTuple):
+class VolatileWord(Struct, frozen=True):
     """Text that is new in each request, or that belongs after the history."""
 
     what: str  # in words for the user: "a clock"
@@ -198,7 +199,7 @@ def _open_headings(context: str) -> list[str]:
     return [text for text in (label, title, *(text for _, text in reversed(tags))) if text]
 
 
-class TextWrapper(NamedTuple):
+class TextWrapper(Struct, frozen=True):
     """What a program put before or after a text."""
 
     text: str
@@ -251,7 +252,7 @@ _DATE_LABEL = dict(p.LABELS)["date"]
 _MOST_OF_A_KIND = 16  # words of one prompt
 
 
-class VaryingWord(NamedTuple):
+class VaryingWord(Struct, frozen=True):
     """A word that often differs in the next request, session or project."""
 
     kind: VaryingKind

@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
@@ -41,7 +42,7 @@ class UnrecognisedError(LoreError):
     """The input can be read, but no reader recognises it."""
 
 
-class Template(NamedTuple):
+class Template(Struct, frozen=True):
     """A chat template."""
 
     source: str  # its text

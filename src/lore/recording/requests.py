@@ -26,6 +26,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
 
 from lore.formats.base import Read, Reader
 from lore.formats.bounds import is_crowded, too_many
@@ -239,7 +240,7 @@ _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
 
 
-class _Response(NamedTuple):
+class _Response(Struct, frozen=True):
     """What stands behind a response: messages, items before the next one, leading system items, breakpoints."""
 
     messages: Vector[Segment]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, string_in, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
@@ -138,7 +138,7 @@ def outcome_of(call: ToolCall) -> tuple[bytes, bool]:
     return (b'""', False) if call.status == "completed" else (NO_RESULT, True)
 
 
-class CallResult(NamedTuple):
+class CallResult(Struct, frozen=True):
     """A call's result in a request."""
 
     call_id: str  # empty if the server gave none

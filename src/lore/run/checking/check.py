@@ -21,7 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from lore.errors import LoreError
 from lore.files import relative
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
 
 
-class CheckOutcome(NamedTuple):
+class CheckOutcome(Struct, frozen=True):
     """The result, whether a finding is an error, and whether an input could not be judged.
 
     `baselined` counts the findings of a baseline that was written, `unseen` those of them that this run did not
@@ -65,7 +65,7 @@ class CheckOutcome(NamedTuple):
     unseen: int = 0
 
 
-class CheckContext(NamedTuple):
+class CheckContext(Struct, frozen=True):
     """What findings are held against: settings and a baseline.
 
     `settings` is the file they come from, `root` what their paths are relative to (empty: the current folder);
@@ -201,7 +201,7 @@ def _baseline(context: CheckContext) -> Baseline | None:
     return baseline.decode(b"".join(corpus.pieces(path)), shown)
 
 
-class _Extent(NamedTuple):
+class _Extent(Struct, frozen=True):
     """Of which entries of a baseline a run can say that nothing needs them.
 
     What a run did not look at, or not look for, or could not read whole, is not gone. So a run over the files of one

@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from lore.errors import lacks_plug_in
 from lore.judge.totals import FileResult
@@ -25,7 +27,7 @@ SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than
 Progress = Callable[[int, int], None]
 
 
-class ClusterJob(NamedTuple):
+class ClusterJob(Struct, frozen=True):
     """What a cluster needs to judge files. `apart` and `maker` can be pickled."""
 
     here: Callable[[Input], FileResult]  # judges a file in this process
@@ -53,14 +55,14 @@ def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Clust
     raise lacks_plug_in("scale", "--cluster", "dask")
 
 
-class Means(NamedTuple):
+class Means(Struct, frozen=True):
     """How files are judged: `jobs` at a time in processes of this machine, or on a `cluster`."""
 
     jobs: int = 1
     cluster: Cluster | None = None
 
 
-class Hearer(NamedTuple):
+class Hearer(Struct, frozen=True):
     """Who hears how many bytes of a `total` have been judged, and may interrupt."""
 
     progress: Progress | None
