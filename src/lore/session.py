@@ -25,6 +25,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.conversation import Begun as Begun
 from lore.conversation import Conversation
 from lore.errors import LoreError, MisuseError
@@ -255,7 +256,7 @@ class Session(Conversation):
         dialect = self.dialect
         assembler = self._assemblers.get(chain)
         if assembler is None or assembler.dialect is not dialect:
-            assembler = self._assemblers[chain] = Assembler(dialect, rules=self.rules)
+            assembler = self._assemblers[chain] = Assembler(dialect, self.rules, accepted_breakpoints)
         return assembler.assemble(self._folding.session, self._folding.chain(chain))
 
     def _plan(self, event: TurnStarted) -> list[Event]:

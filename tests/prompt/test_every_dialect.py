@@ -363,15 +363,6 @@ def test_cache_points_are_breakpoints_of_earlier_segments():
 
 
 @pytest.mark.parametrize(
-    ("model", "tools"),
-    [("us.anthropic.claude-opus-5", True), ("amazon.nova-pro-v1:0", False), ("meta.llama3", None), (None, None)],
-)
-def test_only_models_that_take_cache_points_get_them(model, tools):
-    made = DIALECTS["bedrock"].breakpoint(model, "1h")
-    assert (made and made.on_tools) == tools
-
-
-@pytest.mark.parametrize(
     ("item", "may"),
     [
         ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, True),

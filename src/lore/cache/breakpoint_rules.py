@@ -3,22 +3,28 @@
     rule = rules.breakpoints(turn.dialect, "anthropic", "claude-opus-5", at=turn.at)
     rule.field, rule.sections, rule.most, rule.lifetimes
 
-Lint, check and whoever writes requests read the same rule.
+Lint and check read the rule that held for a recorded request. Prompts are written by the latest packaged one.
 """
 
 from __future__ import annotations
 
+import math
+import tomllib
 from collections.abc import Iterable
 from datetime import date
+from functools import cache, lru_cache
+from importlib import resources
 from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from lore.cache.served import PLATFORMS, model_pattern
+from lore.cache.served import PLATFORMS, model_pattern, normal_name, served
 from lore.errors import did_you_mean
 from lore.model.mask import cut_masked
 from lore.model.patterns import matches_shell
+from lore.model.providers import AcceptedBreakpoints
 
 Api: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"]
 Field: TypeAlias = Literal["", "cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint"]
@@ -81,3 +87,20 @@ def _specificity(row: BreakpointRule) -> tuple[bool, int, bool, bool, date]:
     """Order rows: the user's, the longest literal part of the model's pattern, a provider, a platform, the date."""
     literals = sum(char not in "*?[]" for char in row.model)
     return row.own, literals, row.provider != "*", bool(row.platform), row.valid_from
+
+
+@lru_cache(4096)  # a recording can name any number of models
+def accepted_breakpoints(api: str, model: str | None) -> AcceptedBreakpoints | None:
+    """Return where an API accepts breakpoints in a request that is sent today; None if no packaged row is about it."""
+    where = served("", model, api)
+    rule = most_specific(_packaged(), api, where.provider, normal_name(model), where.platform, math.inf)
+    return rule and AcceptedBreakpoints(rule.sections, rule.lifetimes)
+
+
+@cache
+def _packaged() -> tuple[BreakpointRule, ...]:
+    """Return the rows of the packaged table; reading those of prices and lifetimes would take ten times as long."""
+    text = resources.files("lore.cache").joinpath("data", "breakpoints.toml").read_text("utf-8")
+    blocks = tomllib.loads(text)["breakpoints"]
+    rows = [{**block, **row} for block in blocks for row in block.pop("rows", [{}])]
+    return msgspec.convert(rows, tuple[BreakpointRule, ...])

@@ -100,6 +100,13 @@ def _is_host(host: str, part: str) -> bool:
     return host == part or host.endswith((part if part.startswith(".") else "." + part, "-" + part))
 
 
+class AcceptedBreakpoints(Struct, frozen=True):
+    """Where the API accepts cache breakpoints in a request for a model, and for how long."""
+
+    sections: tuple[str, ...]  # of tools, system, messages; empty: the API refuses or ignores breakpoints
+    lifetimes: tuple[int, ...]  # seconds that a breakpoint may ask for
+
+
 class ExactBreakpoints(Struct, frozen=True):
     """Models whose requests are cached at breakpoints alone."""
 

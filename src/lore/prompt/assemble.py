@@ -28,6 +28,7 @@ from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
+from lore.model.providers import AcceptedBreakpoints
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
@@ -66,9 +67,13 @@ class _End(Struct, frozen=True, gc=False):
 class Assembler:
     """Assembles one chain's turns, in any order; cheapest in the order in which they came."""
 
-    def __init__(self, dialect: base.Dialect, rules: base.Rules | None = None) -> None:
+    def __init__(
+        self, dialect: base.Dialect, rules: base.Rules | None = None,
+        accepted: Callable[[str, str | None], AcceptedBreakpoints | None] = lambda api, model: None,
+    ) -> None:  # fmt: skip
         self.dialect = dialect
         self.rules = rules or base.Rules()
+        self._accepted = accepted  # where an API (a dialect's name) accepts breakpoints for a model; None: not known
         self._finish: Callable[[Prompt], Prompt] | None = getattr(dialect, "finish", None)
         self._verbatim: Callable[[bytes, base.Spot], base.Rendered | None] | None = getattr(dialect, "verbatim", None)
         self._key_member: Callable[[str | None], str | None] | None = getattr(dialect, "cache_key_member", None)
@@ -309,6 +314,7 @@ class Assembler:
         return b.place_breakpoints(
             self.dialect, chain.model, self.rules, params,
             self._head_ends, len(self._head), self._segments, previous, latest,
+            self._accepted(self.dialect.name, chain.model) or b.EVERYWHERE,
         )  # fmt: skip
 
     def _recorded_marks(self, session: FoldedSession, chain: Chain) -> tuple[Mark, ...]:

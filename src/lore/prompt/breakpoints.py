@@ -11,7 +11,8 @@ it, so more of them cost nothing; what counts is which entries later requests ca
     last tool               read when only the system prompt changed
 
 They are set in this order, which is that of their savings, until four are set. An automatic breakpoint that the caller
-asked for (`cache_control` in the parameters) is one of the four.
+asked for (`cache_control` in the parameters) is one of the four. None is set where the API does not accept one for the
+model (`AcceptedBreakpoints`, which comes from the dated rules of `lore.cache`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.model.codes import Code, Problem
+from lore.model.providers import AcceptedBreakpoints
 from lore.model.turn import Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Dialect, Rules
+from lore.prompt.base import Dialect, Rules, Ttl
 
 MOST_BREAKPOINTS = 4  # of a request: Anthropic's API refuses more
 AUTOMATIC = "cache_control"  # the parameter with which a caller asks for an automatic breakpoint at the end
+HOUR = 3600
+EVERYWHERE = AcceptedBreakpoints(("tools", "system", "messages"), (300, HOUR))  # if no rule is known for a model
 
 
 class PlannedBreakpoints(NamedTuple):
@@ -56,24 +60,33 @@ def find_head_ends(dialect: Dialect, head: tuple[Segment, ...], shared: int) -> 
 def place_breakpoints(
     dialect: Dialect, model: str | None, rules: Rules, params: Mapping[str, bytes],
     ends: HeadEnds, head: int, messages: Vector[Segment], previous: int, latest: int,
+    accepted: AcceptedBreakpoints = EVERYWHERE,
 ) -> PlannedBreakpoints:  # fmt: skip
     """Return the breakpoints that save most; `previous` and `latest` are ends of the history, -1 for none."""
     automatic = params.get(AUTOMATIC, b"null")
     is_hour = b'"1h"' in automatic  # an automatic breakpoint is the last one: none before it may expire earlier
-    on_head = dialect.breakpoint(model, "1h" if is_hour else rules.head_ttl)
-    on_history = dialect.breakpoint(model, "1h" if is_hour else rules.ttl)
+    on_head = dialect.breakpoint(model, _lifetime("1h" if is_hour else rules.head_ttl, accepted))
+    on_history = dialect.breakpoint(model, _lifetime("1h" if is_hour else rules.ttl, accepted))
     if on_head is None or on_history is None:
         return PlannedBreakpoints()
     new = _count_new(messages, previous, latest) if previous >= 0 else 0
     before, end = (head + at if at >= 0 else -1 for at in (previous, latest))
     is_far = new > on_history.look_back
     ranked = [end, before if is_far else -1, ends.shared, ends.head, before, ends.tools]
-    if not on_head.on_tools:
-        ranked = [at for at in ranked if at > ends.tools]
+    sections = accepted.sections if on_head.on_tools else [name for name in accepted.sections if name != "tools"]
+    ranked = [at for at in ranked if _section_of(at, ends, head) in sections]
     room = on_head.most - (automatic != b"null")
     positions = tuple(sorted([*dict.fromkeys(at for at in ranked if at >= 0)][:room]))
     values = tuple([on_head.value if at < head else on_history.value for at in positions])
     return PlannedBreakpoints(positions, values, _report_far_apart(new, on_history.look_back))
+
+
+def _lifetime(wanted: Ttl, accepted: AcceptedBreakpoints) -> Ttl:
+    return "1h" if wanted == "1h" and HOUR in accepted.lifetimes else "5m"
+
+
+def _section_of(at: int, ends: HeadEnds, head: int) -> str:
+    return "messages" if at >= head else "tools" if at <= ends.tools else "system"
 
 
 def _count_new(messages: Vector[Segment], previous: int, latest: int) -> int:

@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import HOLDS, Clock, Read, Reader
@@ -209,7 +210,7 @@ class EventRecording(Recording):
         dialect = self.dialect_for(session, chain)
         assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
-            assembler = self._assemblers[name] = Assembler(dialect, rules=self.rules)
+            assembler = self._assemblers[name] = Assembler(dialect, self.rules, accepted_breakpoints)
         opened = chain.turn
         assert opened is not None
         own = not is_absent(chain.system) and dialect.name == session.dialect

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
+from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.errors import LoreError
 from lore.fold import inserts
 from lore.model.canonical import encode
@@ -79,7 +80,7 @@ def assemble(name: Name, options: Options) -> Assembly:
         recording.begin(TurnStarted(turn=1, chain=begun))  # as it stands: what is known is pinned as in a first turn
         state = recording.state
         chain = state.chain(begun)
-        made = Assembler(dialect, rules=options.ruled).assemble(state, chain)
+        made = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(state, chain)
         omitted, unsaid = made.omitted, OpaqueTypes().types_in(chain.entries)
         prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]

@@ -8,7 +8,6 @@ the Converse API reference.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
@@ -26,7 +25,6 @@ from lore.prompt.dialects.messages import Body, Writing, slice_elements, slice_l
 _POINT = "cachePoint"
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
 # Models whose cache points may ask for an hour; others refuse the request (user guide, 2026-10).
-_ONE_HOUR = re.compile(r"claude-(?:\w+-(?:4-[5-9]|[5-9])|fable|mythos)")
 _CACHED = ("claude", "nova")  # models that take cache points; others refuse the request (reference, 2026-10)
 _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _BLOCKS = frozenset((
@@ -116,10 +114,9 @@ class Bedrock(Body):
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         if not any(name in (model or "") for name in _CACHED):
             return None
-        has_choice = ttl != "5m" and _ONE_HOUR.search(model or "") is not None
-        value = b'{"type":"default","ttl":' + encode(ttl) + b"}" if has_choice else b'{"type":"default"}'
-        is_claude = "claude" in (model or "")  # Nova takes no points in tools, and looks up only those of a request
-        return CacheMark(value, on_tools=is_claude, look_back=20 if is_claude else 0)
+        value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
+        is_claude = "claude" in (model or "")  # Nova's cache looks up only the points of a request
+        return CacheMark(value, look_back=20 if is_claude else 0)
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
