@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -14,7 +15,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.recording.opening import Options
-from lore.testing import ReaderContract
+from lore.testing import ReaderContract, everything
 
 
 def turns(made):
@@ -84,6 +85,17 @@ def test_a_message_of_the_assistant_is_a_request():
 @pytest.mark.parametrize(("given", "title"), [("Add a licence", "Add a licence"), ("New session - 2026-11-01", None)])
 def test_title_of_session_is_read(given, title):
     assert Export(title=given).user("go").read()[0].title == title
+
+
+def test_placeholder_ids_of_a_redactor_are_not_one_id():
+    made = Export().user("look")
+    made.answer(made.tool("call_1", "first")).answer(made.tool("call_2", "second"))
+    hidden = re.sub(rb'"(msg|prt|call)_[^"]*"', b'"REDACTED"', made.data())
+    found = [read.value for read in everything(OpenCode(), hidden)]
+    uuids = [value.item.uuid for value in found if isinstance(value, e.Append)]
+    assert len(uuids) == len(set(uuids)) == 3
+    calls = [value.item.call_id for value in found if isinstance(value, e.Append) and isinstance(value.item, ToolCall)]
+    assert calls == [value.call_id for value in found if isinstance(value, e.PatchToolCall)]
 
 
 def test_a_session_names_its_parent():

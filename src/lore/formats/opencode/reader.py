@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import name_of, recorded_dollars
+from lore.formats.http import real
 from lore.formats.opencode import records
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
@@ -106,7 +107,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _take(self, data: bytes) -> None:
         if self._memory.session is None:
             self._begin_session(records.OpenCodeSession())
-        record = records.decode(data)
+        record = _with_own_ids(records.decode(data), f"line-{self._line.number}")
         info, memory = record.info, self._memory
         memory.is_reverted = memory.is_reverted or (bool(memory.revert) and info.id == memory.revert)
         if info.role == "user":
@@ -317,6 +318,18 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
 
 _TRUE = Raw(b"true")
+
+
+def _with_own_ids(record: OpenCodeRecord, line: str) -> OpenCodeRecord:
+    """Return a message with an id of its own for each that a redactor replaced: one placeholder is many ids."""
+    ids = (record.info.id, *(name for part in record.parts for name in (part.id, part.call_id)))
+    if all(not name or real(name) for name in ids):
+        return record
+    parts = [
+        replace(part, id=real(part.id), call_id=real(part.call_id) or (part.call_id and f"{line}:{number}:call"))
+        for number, part in enumerate(record.parts)
+    ]
+    return OpenCodeRecord(replace(record.info, id=real(record.info.id)), parts)
 
 
 def _trigger(marker: Marker) -> str:
