@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.bills import billed_of
+from lore.formats.bills import billed_of, reconcile
 from lore.model.events import Usage
 from model.making import dumps
 
@@ -110,3 +110,18 @@ def test_a_count_that_no_request_has_is_odd(count):
     assert found is not None
     assert (found.uncached_tokens, found.output_tokens) == (None, 10**9)
     assert found.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"
+
+
+@pytest.mark.parametrize(
+    ("other", "doubt"),
+    [
+        (Usage(100, None, None, 5), ""),
+        (None, ""),
+        (Usage(20, 80, None, 9), "5 output tokens in the record, 9 in its stream; the former are used"),
+        (Usage(40, 60, None, 5), "80 read tokens in the record, 60 in its stream; the former are used"),
+        (Usage(20, 90, None, 5), "100 input tokens in the record, 110 in its stream; the former are used"),
+    ],
+)
+def test_two_usages_that_disagree_are_a_contradiction(other, doubt):
+    found = reconcile(Usage(20, 80, None, 5), other, "the record", "its stream")
+    assert found == Usage(20, 80, None, 5, contradiction=doubt)

@@ -173,6 +173,25 @@ def name_of(at: object, bill: Usage | None) -> str | None:
     return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
 
 
+def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_from: str) -> Usage | None:
+    """Return the first usage, else the second; if both are recorded and disagree, the first says so with both values.
+
+    A usage that states no cached tokens counts them as input, so inputs are compared as sums.
+    """
+    if used is None or other is None:
+        return other if used is None else used
+    inputs = [sum(count or 0 for count in (one.uncached_tokens, one.read_tokens, one.write_tokens))
+              for one in (used, other)]  # fmt: skip
+    counts = [("input", *inputs), ("read", used.read_tokens, other.read_tokens),
+              ("written", used.write_tokens, other.write_tokens),
+              ("output", used.output_tokens, other.output_tokens)]  # fmt: skip
+    for name, count, counted in counts:
+        if count is not None and counted is not None and count != counted and not used.contradiction:
+            text = f"{count:,} {name} tokens in {used_from}, {counted:,} in {other_from}; the former are used"
+            return replace(used, contradiction=text)
+    return used
+
+
 def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
     """Return a bill with what its usage says besides the counts: other passes, what it was served at, server tools."""
     listed = usage.get("iterations")

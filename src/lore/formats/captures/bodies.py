@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.formats.answers import NOTHING, ParsedAnswer, answered
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.bills import billed_of
+from lore.formats.bills import billed_of, reconcile
 from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
@@ -181,7 +181,7 @@ def _answer(record: dict[str, bytes]) -> ParsedAnswer:
     """Return what a record says of its response; the usage next to a response outweighs the usage in it."""
     found = content_answer(_response(record))
     usage = billed_of(next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null"))
-    return found if usage is None else replace(found, usage=usage)
+    return replace(found, usage=reconcile(usage, found.usage, "the record's usage", "its response"))
 
 
 def _response(record: dict[str, bytes]) -> Content:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lore.formats.answers import answer_in, call_answered
-from lore.formats.bills import billed_of
+from lore.formats.bills import billed_of, reconcile
 from lore.formats.contents import Content, RecordedBody, body_of, kept, object_of, unescaped
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import refusal, status_of
@@ -134,11 +134,13 @@ def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
 
 
 def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[str, bytes]) -> Usage | None:
-    """Read the usage that says most: the response's, LiteLLM's own object, else the sums beside them."""
-    for raw in (response.get("usage", b"null"), metadata.get("usage_object", b"null"), record.get("usage", b"null")):
-        found = billed_of(raw, response.get("service_tier", b""))
-        if found is not None:
-            return found
+    """Return the response's usage, else LiteLLM's own, else the sums of the payload."""
+    tier = response.get("service_tier", b"")
+    raws = (metadata.get("usage_object", b"null"), record.get("usage", b"null"))
+    own = next((found for raw in raws if (found := billed_of(raw, tier)) is not None), None)
+    stated = billed_of(response.get("usage", b"null"), tier)
+    if (found := reconcile(stated, own, "the response", "LiteLLM's usage_object")) is not None:
+        return found
     sums = {key: record[key] for key in _SUMS if key in record}
     return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else billed_of(object_of(sums))
 
