@@ -6,7 +6,7 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore.compaction.policy import RESULT_KEPT, plan_overflow, pruned_entries, shorten_result
-from lore.prompt.entries import messages, tokens_of
+from lore.prompt.entries import count_messages, tokens_of
 
 
 def call(output):
@@ -54,7 +54,7 @@ def test_room_is_kept_for_a_summary(reserve):
     entries = agent.entries()
     plan = plan_overflow(entries, 2_000, reserve=reserve)
     assert plan.tokens == 550 + max(reserve, 37)
-    assert messages(pruned_entries(entries, plan.cut)) == 20
+    assert count_messages(pruned_entries(entries, plan.cut)) == 20
 
 
 @pytest.mark.parametrize(("overhead", "fires"), [(9_000, False), (10_500, True)])
@@ -79,4 +79,4 @@ def test_what_frees_less_than_a_twentieth_of_the_window_stays_until_it_is_full(s
     plan = plan_overflow(
         entries, 12_000, overhead=8_500 - tokens_of(entries)
     )  # 71 %, and below 70 % without two messages
-    assert (None if plan is None else len(entries) - messages(pruned_entries(entries, plan.cut))) == stay
+    assert (None if plan is None else len(entries) - count_messages(pruned_entries(entries, plan.cut))) == stay

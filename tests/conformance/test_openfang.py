@@ -26,7 +26,7 @@ from lore.compaction.policy import (
 from lore.compaction.settings import Compaction, ContextSource
 from lore.config import Sessions
 from lore.model.items import ToolCall, UserMessage
-from lore.prompt.entries import has_real_activity, messages, tokens_of, tool_calls
+from lore.prompt.entries import count_calls, count_messages, has_real_activity, tokens_of
 
 NOON = 1772366400.0  # 2026-03-01T12:00:00Z
 DAY = 86_400
@@ -177,7 +177,7 @@ def test_tool_calls_are_counted_one_by_one():
     made = told([("user", "go")])
     made.calls(3)
     made.calls(1)
-    assert tool_calls(made.entries()) == 4
+    assert count_calls(made.entries()) == 4
 
 
 # overflow
@@ -195,7 +195,7 @@ def filled(count, size, *, output=0):
 
 def drained(entries, plan):
     """How many messages an overflow takes away."""
-    return messages(pruned_entries(entries, plan.cut))
+    return count_messages(pruned_entries(entries, plan.cut))
 
 
 def test_up_to_70_percent_nothing_happens():

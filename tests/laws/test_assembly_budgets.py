@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.strategies import AWKWARD
 from helpers.strategies.sessions import Agent
-from lore.model.inserts import cut, shown_ids
+from lore.model.inserts import cut_graphemes, shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import HEADING, News, delta_text, estimate
@@ -93,7 +93,7 @@ def test_cut_keeps_as_many_graphemes_as_fit(text, limit):
         if size + len(cluster) > limit:
             break
         size += len(cluster)
-    assert cut(text, limit) == text[:size]
+    assert cut_graphemes(text, limit) == text[:size]
 
 
 @pytest.mark.parametrize("size", range(895, 905))

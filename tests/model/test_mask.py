@@ -272,6 +272,7 @@ CUT_AS_IT_IS = {
     "prefix/params.py": "masked a line before",
     "prompt/breakpoints.py": "a digest",
     "prompt/dialects/template.py": "what a developer typed as a time",
+    "recording/titles.py": "masked, then cut to less",
     "store/jsonl_log.py": "a name of a file that lore makes",
 }
 

@@ -12,7 +12,7 @@ from lore.prompt.entries import (
     TimelineSizes,
     calls_tools,
     has_real_activity,
-    overhead,
+    head_tokens,
     tokens_of,
 )
 from lore.prompt.layout import begins_as_tick, is_real
@@ -95,7 +95,7 @@ def test_tokens_are_a_quarter_of_content_bytes(item, tokens):
 
 def test_what_stands_before_the_messages_is_estimated_too():
     agent = Compacted(system="s" * 400, tools=[])
-    before = overhead(agent.session.state.chain("main"))
+    before = head_tokens(agent.session.state.chain("main"))
     agent.know("abcdef1", "k" * 400)
     agent.play([("exchange", "main", None)])
-    assert (before, overhead(agent.session.state.chain("main"))) == (100, 200)
+    assert (before, head_tokens(agent.session.state.chain("main"))) == (100, 200)

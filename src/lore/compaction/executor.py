@@ -42,7 +42,7 @@ from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, 
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.times import format_timestamp
-from lore.prompt.entries import in_tokens, messages, overhead, tokens_of
+from lore.prompt.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import ignore
@@ -129,7 +129,7 @@ def compaction_events(
 
 def _measure(chain: Chain, firing: Firing, summary: str) -> _Sizes:
     """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
-    head, kept = overhead(chain), kept_entries(chain.entries, firing.cut)
+    head, kept = head_tokens(chain), kept_entries(chain.entries, firing.cut)
     text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
     divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
     after = tokens_of([*divider, *replace_results(kept, firing.shortened)])
@@ -214,7 +214,7 @@ def prepare(
             why = error.message
         if stage.marker:  # room has to be made
             tell(f"an overflow with a rule-based summary: {why}")
-            most = max(0, request.tokens - in_tokens(len(stage.marker)) - 1)
+            most = max(0, request.tokens - tokens_of_size(len(stage.marker)) - 1)
             yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
 
     prepared, context = find_shorter_stage(folded, firing, settings, summaries, tell=tell), ""
@@ -249,9 +249,9 @@ def finish(session: FoldedSession, chain: str, prepared: Prepared, *, at: float 
         return None
     stamp = None if at is None else format_timestamp(at)
     events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-    pruned = messages(pruned_entries(folded.entries, firing.cut))
-    kept = messages(kept_entries(folded.entries, firing.cut))
-    context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
+    pruned = count_messages(pruned_entries(folded.entries, firing.cut))
+    kept = count_messages(kept_entries(folded.entries, firing.cut))
+    context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
     return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
 
 
@@ -273,7 +273,7 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
         for entry in chain.entries
     )
     if billed is None or least is None or not chain.sent or is_compacted:
-        return TokenScale(overhead(chain))
+        return TokenScale(head_tokens(chain))
     sent = tokens_of(tuple(islice(chain.entries, chain.sent)))
     return TokenScale.of(billed, sent, min(max(0, billed - sent), least))
 
@@ -289,7 +289,7 @@ def judge_chain(
     head = 0
     if settings.window and "overflow" in triggers:
         scale = token_scale(activity, chain) if scale is None else scale
-        head = max(overhead(chain), scale.estimated(scale.head))
+        head = max(head_tokens(chain), scale.estimated(scale.head))
         settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
     return find_due(
         activity.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=head, tokens=tokens,

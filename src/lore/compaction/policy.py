@@ -44,11 +44,11 @@ from lore.prompt.entries import (
     Entries,
     bytes_of,
     calls_tools,
+    count_messages,
     has_real_activity,
-    in_tokens,
     is_message,
-    messages,
     tokens_of,
+    tokens_of_size,
 )
 from lore.prompt.layout import is_real
 
@@ -128,7 +128,7 @@ def judge_cadence(inputs: PolicyInput) -> Firing | None:
     count, settings = inputs.activity.finished, inputs.settings
     if count <= inputs.activity.compacted or not is_cadence(count, len(inputs.entries), settings):
         return None  # the number of all items is asked first: it is cheaper, and never smaller
-    if _is_in_tool_loop(inputs.entries) or not is_cadence(count, messages(inputs.entries), settings):
+    if _is_in_tool_loop(inputs.entries) or not is_cadence(count, count_messages(inputs.entries), settings):
         return None
     return _cut_for("cadence", inputs) if count and _has_person(inputs) else None
 
@@ -360,7 +360,7 @@ def _keep_last(entries: Entries, keep: int, overhead: int, reserve: int) -> Firi
 
 def _tokens_with_summary(entries: Entries, marker: str, reserve: int) -> int:
     size = sum(map(bytes_of, entries))
-    return max(in_tokens(size + len(marker)), in_tokens(size) + reserve)
+    return max(tokens_of_size(size + len(marker)), tokens_of_size(size) + reserve)
 
 
 def _result_text(call: ToolCall) -> str | None:

@@ -49,7 +49,7 @@ from lore.model.results import UsageResult
 from lore.model.results.compact import CompactedSide, CompactedTotals, Figures, FiredTrigger
 from lore.model.state import Chain, FoldedSession, settled
 from lore.model.times import format_timestamp, parse_timestamp
-from lore.prompt.entries import TimelineSizes, in_tokens, messages, overhead
+from lore.prompt.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, context_refresh
 
@@ -61,7 +61,7 @@ def most_context(settings: Compaction) -> int:
     """Return the most tokens that outside sources may add: their cap, and the boundary lines of each."""
     empty = [SourceText(source.name, "") for source in settings.context_sources]
     wraps = context_refresh(empty, session_id="", key=b"any", at=0.0)
-    return settings.context_token_cap + in_tokens(len(wraps.encode()))
+    return settings.context_token_cap + tokens_of_size(len(wraps.encode()))
 
 
 class SideTotals:
@@ -172,7 +172,7 @@ class RecordedSide:
         tokens = None if usage is None or reason_to_doubt(usage) else total(usage)
         if usage is None or tokens is None:
             self.without_usage += 1
-            self.scale = self.scale if known else TokenScale(overhead(chain))
+            self.scale = self.scale if known else TokenScale(head_tokens(chain))
             tokens = self.scale.prompt(request.tokens)
             lifetime = self._lookup.costs(request.model, request.at, tokens).lifetime
             usage = predict_usage(tokens, self._previous, request.pause, lifetime)
@@ -315,7 +315,7 @@ class TrialPlan:
         context = most_context(settings) if settings.context_sources and firing.window is not None else 0
         self._pruned.update(entry.item.uuid for entry in pruned)
         if pruned:
-            added_tokens = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it
+            added_tokens = tokens_of_size(len(encode(summary)) - 2)  # as the timeline counts it
             self._added, self._context, self._new = added_tokens + context, context, 0
         else:  # results were shortened, or only sources asked: what was added before is still there
             self._added, self._context, self._new = self._added + context, self._context + context, self._new + context
@@ -325,7 +325,7 @@ class TrialPlan:
         sizes = PromptSizes(scale.prompt(before), scale.prompt(self._tokens(chain.id)), head, recorded.growth)
         price = summary_price(self._rules, settings, sizes.before - sizes.head if pruned else 0, recorded.last)
         fired = FiredTrigger(
-            trigger=firing.trigger, turn=recorded.turn, at=at, kept=messages(kept), pruned=messages(pruned),
+            trigger=firing.trigger, turn=recorded.turn, at=at, kept=count_messages(kept), pruned=count_messages(pruned),
             context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
             cost=compaction_cost(sizes, recorded.costs, None, price),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lore.fold.timeline import Problems, end_deltas, note_change, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import Insert, delta_news, insert_texts, is_behind, place_in, shown_ids, with_place
+from lore.model.inserts import Insert, delta_news, insert_texts, joins_results, place_in, shown_ids, with_place
 from lore.model.items import is_absent
 from lore.model.limits import SESSION_DELTAS
 from lore.model.state import Chain, FoldedSession
@@ -45,7 +45,7 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     if len(chain.deltas) >= SESSION_DELTAS:
         return _unreadable(f"prompt_delta {event.seq}: more than {SESSION_DELTAS} without a reset, skipped")
     place, problems = _allowed_place(chain, wanted, f"prompt_delta {event.seq}")
-    behind = is_behind(event.selector, event.content)
+    behind = joins_results(event.selector, event.content)
     delta = Insert(place, chain.turns, event.seq, event.content, event.selector, behind=behind)
     chain.deltas = {**chain.deltas, event.seq: delta}
     news = delta_news(delta)
@@ -57,7 +57,7 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
 def _repeat_delta(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Problems:
     was_sent = known.place < chain.sent or (known.behind and known.age < chain.turns)
     place = known.place if was_sent else _allowed_place(chain, wanted, "")[0]
-    behind = known.behind if was_sent else is_behind(event.selector, known.content)
+    behind = known.behind if was_sent else joins_results(event.selector, known.content)
     chain.deltas = {**chain.deltas, event.seq: replace(known, place=place, selector=event.selector, behind=behind)}
     _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq)
     if not is_absent(event.content) and event.content != known.content:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lore.model.events import Event as Event, Knowledge as Knowledge, MAIN as MAIN, SessionStarted as SessionStarted
     from lore.model.events import Usage as Usage
     from lore.model.fact import format_money as format_money
-    from lore.model.inserts import normalised as normalised
+    from lore.model.inserts import normal_form as normal_form
     from lore.model.items import AssistantMessage as AssistantMessage, Block as Block, CompactDivider as CompactDivider
     from lore.model.items import Item as Item, NULL as NULL, OpaqueItem as OpaqueItem, RawBlock as RawBlock
     from lore.model.items import Status as Status, TextBlock as TextBlock, ThinkingBlock as ThinkingBlock
@@ -48,7 +48,7 @@ __getattr__ = public_names(
         "codes": "CODES Code Problem",
         "events": "Event Knowledge MAIN SessionStarted Usage",
         "fact": "format_money",
-        "inserts": "normalised",
+        "inserts": "normal_form",
         "items": (
             "AssistantMessage Block CompactDivider Item NULL OpaqueItem RawBlock Status TextBlock ThinkingBlock "
             "ToolCall UserMessage is_absent"

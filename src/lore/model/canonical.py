@@ -73,11 +73,10 @@ _OTHERS = bytes(byte for byte in range(256) if byte not in _COUNTED)
 _ESCAPED_LETTERS = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
 
 
-def letters(raw: bytes) -> tuple[int, ...] | None:
-    """Count letters of JSON text, first all that are counted, then some by name; None if letters are escaped.
+def letter_counts(raw: bytes) -> tuple[int, ...] | None:
+    """Return how many letters of some kinds a JSON text has, a cheap fingerprint; None if letters are escaped.
 
     Texts with different counts have different canonical forms; texts with equal counts nearly always have the same.
-    Costs a fraction of the canonical form.
     """
     if b"\\u00" in raw and any(letter in raw for letter in _ESCAPED_LETTERS):
         return None

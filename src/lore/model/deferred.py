@@ -36,7 +36,7 @@ class Registry(UserDict[str, T]):
 
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a pattern that is compiled at its first use; a fault in it is raised then."""
+    """Return a pattern that is compiled at its first use, which raises re.error if it is wrong."""
     return cast("re.Pattern[AnyStr]", _Uncompiled(text, flags))
 
 

@@ -1,4 +1,4 @@
-"""What evidence is made of: its base struct, field types that say which texts are content, words for its figures.
+"""The base struct of evidence, field types that mark which texts are content, and words for figures.
 
 A plain `str` in evidence is an error (a test looks at every struct): each text field has one of the types below, so
 that `replace_texts` masks or redacts any evidence without knowing its struct.
@@ -108,7 +108,7 @@ def count_of(count: int, noun: str) -> str:
 
 
 def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
-    """Return names by what became of them, `added a, b; removed c`; `more` others belong to the last kind."""
+    """Return names grouped by change: `added a, b; removed c`; `more` counts further names of the last group."""
     some = [(word, list(names)) for word, names in kinds]
     shown = [(word, names) for word, names in some if names]
     return "; ".join(

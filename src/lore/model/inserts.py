@@ -103,15 +103,15 @@ def _insert_text(raw: bytes) -> InsertText | None:
 
 
 def place_in(selector: Raw) -> int | None:
-    """Return the place that a selector names; None if it cannot be read."""
+    """Return the place (number of items before it) that a selector names; None if it cannot be read."""
     members = raw_members(bytes(selector)) or {}
     place = members.get("insert_at", members.get("insertAt", b""))
     is_readable = members.get("target") == b'"messages"' and place.isdigit() and len(place) <= 15
     return int(place) if is_readable else None
 
 
-def is_behind(selector: Raw, content: Raw) -> bool:
-    """Return whether a delta extends the message of tool results: its selector says so, and its content is text."""
+def joins_results(selector: Raw, content: Raw) -> bool:
+    """Return whether a delta joins the message of tool results: its selector says so, and its content is text."""
     members = raw_members(bytes(selector)) or {}
     texts = insert_texts(content) or ()
     return members.get("behind") == b'"results"' and all(text.role == "user" and not text.message for text in texts)
@@ -168,14 +168,14 @@ def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
     return Raw(encode(cast("object", {**where, "mut": mut})))
 
 
-def normalised(text: str) -> str:
-    """Return a text without what carries no meaning: case, quotes, mark-up, punctuation, white space."""
+def normal_form(text: str) -> str:
+    """Return a text without case, quotes, mark-up, punctuation and white space, which carry no meaning."""
     return " ".join(text.lower().translate(_BLANK).split())
 
 
 def signature(title: str, content: str) -> str:
     """Return 16 hex digits that change if the meaning of an entry does (SHA-256 of its normal form)."""
-    text = f"{normalised(title)}\x1f{normalised(content)}"
+    text = f"{normal_form(title)}\x1f{normal_form(content)}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -187,8 +187,8 @@ SHORTEST_ID, LONGEST_ID = 5, 64
 def short_digest(name: str) -> str:
     """Return 8 hex digits of a name's SHA-256.
 
-    The prompt announces that of the session's id, and the text of each delta begins with it, so that the model knows
-    lore's updates. A short form of an id that was cut ends with one.
+    The prompt announces the digest of the session's id, and each delta begins with it, so that the model recognises
+    lore's updates. Short forms of ids that were cut end with one.
     """
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
@@ -212,15 +212,15 @@ def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, st
         shared = [len(name) if name.startswith(other) else common_prefix(name, other) for other in beside]
         form = name[: max([SHORTEST_ID - 1, *shared]) + 1]
         if len(form) > LONGEST_ID:
-            form = f"{cut(form, 48)}…{short_digest(form)}"
+            form = f"{cut_graphemes(form, 48)}…{short_digest(form)}"
         while form in taken:
-            form = f"{cut(name, 48)}…{short_digest(form)}"
+            form = f"{cut_graphemes(name, 48)}…{short_digest(form)}"
         forms[name] = form
         taken.add(form)
     return forms
 
 
-def cut(text: str, limit: int) -> str:
+def cut_graphemes(text: str, limit: int) -> str:
     """Return at most `limit` code points from the beginning of a text, without splitting a grapheme cluster."""
     if len(text) <= limit:
         return text

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.canonical import canonical, letters
+from lore.model.canonical import canonical, letter_counts
 from lore.model.jsonslice import leaf_in
 from lore.model.limits import WORD_BYTES
 from lore.model.mask import mask
@@ -110,7 +110,7 @@ def outline(segment: Segment) -> tuple[int, ...] | None:
     Two long segments with equal outlines nearly always have equal content.
     """
     data = segment.data
-    counts = letters(data)
+    counts = letter_counts(data)
     if counts is None:
         return None
     if data[:1] == b'"' and segment.kind in ("block", "text"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lore.prompt.dialects.messages import Body as Body
     from lore.prompt.entries import BYTES_PER_TOKEN as BYTES_PER_TOKEN, Entries as Entries
     from lore.prompt.entries import has_real_activity as has_real_activity, is_injected as is_injected
-    from lore.prompt.entries import tokens_of as tokens_of, tool_calls as tool_calls
+    from lore.prompt.entries import count_calls as count_calls, tokens_of as tokens_of
     from lore.prompt.layout import TICKS as TICKS, is_real as is_real
 
 __getattr__ = public_names(
@@ -20,7 +20,7 @@ __getattr__ = public_names(
         "base": "POLICIES Policy",
         "dialects": "DIALECTS",
         "dialects.messages": "Body",
-        "entries": "BYTES_PER_TOKEN Entries has_real_activity is_injected tokens_of tool_calls",
+        "entries": "BYTES_PER_TOKEN Entries count_calls has_real_activity is_injected tokens_of",
         "layout": "TICKS is_real",
     },
 )

@@ -40,12 +40,12 @@ def has_real_activity(entries: Entries) -> bool:
     return any(is_real(entry.item) for entry in entries)
 
 
-def messages(entries: Entries) -> int:
+def count_messages(entries: Entries) -> int:
     """Count the messages."""
     return sum(1 for entry in entries if is_message(entry.item))
 
 
-def tool_calls(entries: Entries) -> int:
+def count_calls(entries: Entries) -> int:
     """Count the tool calls."""
     return sum(1 for entry in entries if isinstance(entry.item, i.ToolCall))
 
@@ -62,10 +62,10 @@ def calls_tools(entries: Entries, last: int) -> bool:
 
 def tokens_of(entries: Entries) -> int:
     """Estimate how many tokens these entries are in a prompt. Costs O(entries)."""
-    return in_tokens(sum(bytes_of(entry) for entry in entries))
+    return tokens_of_size(sum(bytes_of(entry) for entry in entries))
 
 
-def in_tokens(size: int) -> int:
+def tokens_of_size(size: int) -> int:
     """Estimate the tokens of `size` bytes, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
@@ -88,14 +88,14 @@ class TimelineSizes:
             total += bytes_of(entry)
             self._sums.append(total)
         self._entries = entries
-        return in_tokens(total)
+        return tokens_of_size(total)
 
 
-def overhead(chain: Chain) -> int:
+def head_tokens(chain: Chain) -> int:
     """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
     known = "".join(fact.title + fact.content for fact in chain.pinned or ())
     raws = (chain.system, *(chain.tools or ()), *(layer.text for layer in chain.pinned_layers))
-    return in_tokens(sum(map(_size, raws)) + len(known.encode("utf-8", "replace")))
+    return tokens_of_size(sum(map(_size, raws)) + len(known.encode("utf-8", "replace")))
 
 
 def bytes_of(entry: Entry) -> int:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.events import Layer
-from lore.model.inserts import cut, short_digest
+from lore.model.inserts import cut_graphemes, short_digest
 from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.state import Fact
 
@@ -156,7 +156,7 @@ def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
     """Return an entry with its content cut to the room; None if not even its title fits."""
     limit = min(FIRST_CHARACTERS, len(fact.content) - 1)
     while limit > 0:
-        shorter = Fact(fact.id, fact.category, fact.title, cut(fact.content, limit) + "…")
+        shorter = Fact(fact.id, fact.category, fact.title, cut_graphemes(fact.content, limit) + "…")
         if len(shorter.content) == 1:
             return None
         if _cost(shorter, ids) <= room:
@@ -166,7 +166,7 @@ def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
 
 
 def _cut(fact: Fact) -> Fact:
-    return Fact(fact.id, "", cut(fact.title, CUT_CHARACTERS), cut(fact.content, CUT_CHARACTERS))
+    return Fact(fact.id, "", cut_graphemes(fact.title, CUT_CHARACTERS), cut_graphemes(fact.content, CUT_CHARACTERS))
 
 
 def _is_cut(fact: Fact) -> bool:

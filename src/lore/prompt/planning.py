@@ -25,7 +25,16 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
-from lore.model.inserts import DeltaNews, delta_news, is_behind, place_in, selector, shown_ids, signature, with_place
+from lore.model.inserts import (
+    DeltaNews,
+    delta_news,
+    joins_results,
+    place_in,
+    selector,
+    shown_ids,
+    signature,
+    with_place,
+)
 from lore.model.items import NULL, ToolCall, is_absent
 from lore.model.limits import TOOL_LOOP_ITEMS
 from lore.model.state import Chain, Entry, Fact, FoldedSession
@@ -109,7 +118,7 @@ class Planner:
             return [
                 event
                 for event in saved
-                if not isinstance(event, PromptDelta) or is_behind(event.selector, event.content)
+                if not isinstance(event, PromptDelta) or joins_results(event.selector, event.content)
             ]
         return self._knowledge(session, chain, turn, place, behind=True) if in_loops else ()
 

@@ -38,11 +38,11 @@ from lore.model import (
     encode,
     is_absent,
     mask_credentials,
-    normalised,
+    normal_form,
     printable,
     text_of,
 )
-from lore.prompt import BYTES_PER_TOKEN, TICKS, Entries, has_real_activity, is_injected, is_real, tokens_of, tool_calls
+from lore.prompt import BYTES_PER_TOKEN, TICKS, Entries, count_calls, has_real_activity, is_injected, is_real, tokens_of
 from lore.store import Tell, ignore
 from lore.untrusted import one_line
 from lore_plugins.memory.buckets import SECTIONS, MemoryTexts
@@ -153,7 +153,7 @@ EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10
 def is_extraction_due(entries: Entries, mark: Mark | None, window: int) -> bool:
     """Return whether 0.3 of the window (0: unknown size), or 10 tool calls, follow a mark."""
     new = [entries[at] for at in range(index_after_mark(entries, mark), len(entries))]
-    return tool_calls(new) >= EXTRACT_CALLS or (window > 0 and tokens_of(new) > EXTRACT_SHARE * window)
+    return count_calls(new) >= EXTRACT_CALLS or (window > 0 and tokens_of(new) > EXTRACT_SHARE * window)
 
 
 def _exchange_begin(entries: Entries, place: int) -> int:
@@ -250,8 +250,8 @@ def _learn_sentence(kept: dict[str, dict[str, None]], role: str, sentence: str) 
 
 
 def _add(kept: dict[str, dict[str, None]], section: str, sentence: str) -> None:
-    texts, same = kept[section], normalised(sentence)
-    for text in [text for text in texts if text != sentence and normalised(text) == same]:
+    texts, same = kept[section], normal_form(sentence)
+    for text in [text for text in texts if text != sentence and normal_form(text) == same]:
         del texts[text]  # the new wording wins
     texts[sentence] = None
     while len(texts) > MOST:  # here, not at the end: each new sentence is compared with all that are kept
@@ -267,7 +267,7 @@ def _remove_matching(kept: dict[str, dict[str, None]], sections: Iterable[str], 
 
 
 def _significant_words(text: str) -> frozenset[str]:
-    return frozenset(normalised(text.replace("!", " ").replace("?", " ")).split()) - _SMALL
+    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _SMALL
 
 
 def _unwrapped(text: str) -> Iterator[str]:
