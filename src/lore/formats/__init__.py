@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from lore.formats.beginning import BOM as BOM, SPACE as SPACE, array_at as array_at
     from lore.formats.bills import apart as apart, billed_of as billed_of, split as split
     from lore.formats.bounds import too_much as too_much
+    from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
+    from lore.formats.builder import SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
     from lore.formats.contents import ContentError as ContentError, object_of as object_of, unpacked as unpacked
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
@@ -35,6 +37,7 @@ __getattr__ = public_names(
         "beginning": "BOM SPACE array_at",
         "bills": "apart billed_of split",
         "bounds": "too_much",
+        "builder": "DocumentReader LogReader SessionBuilder",
         "captures.lore_capture": "LoreCapture",
         "contents": "ContentError object_of unpacked",
         "folders": "PackMember PackReader in_file",

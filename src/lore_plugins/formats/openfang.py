@@ -16,13 +16,11 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.formats import Said, TranscriptLines, TranscriptTurns, each, said_in, text_in
+from lore.formats import LogReader, Said, each, said_in, text_in
 from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, raw_members
-from lore.model import events as e
 
 Members = dict[str, bytes]
 
@@ -31,94 +29,85 @@ _SIGNS = frozenset(("source", "tool_use", "msg_id", "orphan"))
 _KEYS = _SIGNS | {"role", "content", "timestamp", "id", "name"}
 _MOST_CHECKED = 64  # lines at a file's beginning that are searched for the format's signs
 _TICK = re.compile(rb'"(?:\\[nrt]|[ ])*\[(?:AUTONOMOUS|SCHEDULED) TICK\]')
-_PUT_IN = re.compile(
+_INJECTED = re.compile(
     rb'"\[(?:Context refresh (?:\xe2\x80\x94|\\u2014) |System: \d+ earlier messages |Session compacted: \d+ messages )'
 )
 
 
-class _OpenFangMemory(Struct):
-    begun: bool = False
-    stamp: str = ""  # the latest time
-    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
-
-
-class OpenFang(TranscriptLines[_OpenFangMemory]):
+class OpenFang(LogReader):
     """Reader of openfang's message lines."""
 
     name: ClassVar[str] = "openfang"
-    memory = _OpenFangMemory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stamp = ""  # the previous line's time
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        signs = False
+        has_sign = False
         for number, line in enumerate(each(head)):
-            own = raw_members(line)
-            if own is None or number == _MOST_CHECKED:
+            record = raw_members(line)
+            if record is None or number == _MOST_CHECKED:
                 break
-            if not own.keys() <= _KEYS or "content" not in own or _text(own, "role") not in _ROLES:
+            if not record.keys() <= _KEYS or "content" not in record or _text(record, "role") not in _ROLES:
                 return False
-            content = own["content"]
-            signs = signs or not _SIGNS.isdisjoint(own) or _source(own, content) != "user" or _has_flat_image(content)
-        return signs
+            content = record["content"]
+            is_own = not _SIGNS.isdisjoint(record) or _source_of(record, content) != "user" or _has_flat_image(content)
+            has_sign = has_sign or is_own
+        return has_sign
 
-    def _take(self, data: bytes) -> None:
-        own, memory = raw_members(data), self._memory
-        if own is None:
+    def handle(self, data: bytes) -> None:
+        record, session = raw_members(data), self.session
+        if record is None:
             raise ValueError("not a JSON object")
-        role, content = _text(own, "role"), own.get("content", b"null")
-        stamp = _text(own, "timestamp")
-        self._at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
-        begun, memory.begun = memory.begun, True
-        leads = role == "system" and not begun and content[:1] == b'"'
-        if not begun:
-            self._emit(e.SessionStarted(session_id="", at=self._at, system=Raw(content) if leads else NULL))
-        if leads:
+        role, content, stamp = _text(record, "role"), record.get("content", b"null"), _text(record, "timestamp")
+        session.at, self._stamp = (None if stamp == self._stamp else stamp), stamp
+        is_head = role == "system" and not session.is_started and content[:1] == b'"'
+        session.start_session(at=session.at, system=Raw(content) if is_head else NULL)
+        if is_head:
             return
         if role not in ("user", "assistant"):
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}; kept as opaque")
+            session.keep_opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}")
             return
-        said, more = said_in(content), said_in(own.get("tool_use", b"[]"))
-        for part, others in zip(said, more, strict=True):
-            part += others
-        uuid = _text(own, "msg_id") or _text(own, "id") or f"m{self._line.number}"
+        said, flattened = said_in(content), said_in(record.get("tool_use", b"[]"))
+        for parts, others in zip(said, flattened, strict=True):
+            parts += others
+        uuid = _text(record, "msg_id") or _text(record, "id") or f"m{session.line.number}"
         if role == "assistant":
-            self._answer(said, uuid)
+            self._read_answer(said, uuid)
             return
-        memory.turns.asked_at = self._at
+        session.counter.asked_at = session.at
         for result in said.results:
-            self._emit(replace(result, at=self._at))
+            session.emit(replace(result, at=session.at))
         if said.blocks:
-            first = said.blocks[0]
-            text = bytes(first.text) if isinstance(first, TextBlock) else b""
-            self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)))
+            text = bytes(said.blocks[0].text) if isinstance(said.blocks[0], TextBlock) else b""
+            session.append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source_of(record, text)))
 
-    def _answer(self, said: Said, uuid: str) -> None:
-        turns = self._memory.turns
-        self._start_turn(turns, None)
+    def _read_answer(self, said: Said, uuid: str) -> None:
+        session = self.session
+        session.start_turn(None)
         if said.blocks:
-            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid))
+            session.append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid))
         for number, call in enumerate(said.calls):
-            self._append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
-        self._end_turn(turns, None)
+            session.append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
+        session.end_turn(None)
 
 
-def _text(own: Members, key: str) -> str:
-    """Return a text member without lone surrogates, "" for any other."""
-    return text_in(own.get(key, b""))
+def _text(members: Members, key: str) -> str:
+    return text_in(members.get(key, b""))
 
 
-def _source(own: Members, text: bytes) -> str:
+def _source_of(record: Members, text: bytes) -> str:
     """Return the source of a message of the user's role: its own, else by the beginning of its text."""
-    named = _text(own, "source")
     if _TICK.match(text):
         return "tick"
-    return named or ("context_injection" if _PUT_IN.match(text) else "user")
+    return _text(record, "source") or ("context_injection" if _INJECTED.match(text) else "user")
 
 
 def _has_flat_image(content: bytes) -> bool:
     """Return whether content has an image with its data in the block itself, as only openfang writes."""
     if content[:1] != b"[" or b'"image"' not in content:
         return False
-    return any(
-        _text(own, "type") == "image" and "data" in own for own in (raw_members(raw) or {} for raw in array(content))
-    )
+    blocks = (raw_members(raw) or {} for raw in array(content))
+    return any(_text(block, "type") == "image" and "data" in block for block in blocks)

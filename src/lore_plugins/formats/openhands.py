@@ -15,21 +15,22 @@ Sources: `event/`, `conversation/` and `context/` of the OpenHands software-agen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import ClassVar
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.formats import (
-    Emitting,
     Line,
     PackMember,
     PackReader,
     Read,
-    TranscriptTurns,
+    SessionBuilder,
+    Yields,
     apart,
     called,
     fault,
@@ -69,125 +70,146 @@ _SILENT = frozenset((
 ))  # fmt: skip
 
 
-class Bill(Struct, gc=False):
-    """The usage of a response."""
+@dataclass(slots=True)
+class LoggedUsage:
+    """The usage of a response in the state."""
 
     use: str  # of the model
     usage: OpenHandsUsage
     latency: float = 0.0  # seconds
 
 
-class Viewed(Struct, gc=False):
+@dataclass(slots=True)
+class HistoryEvent:
     """An event in the history."""
 
     id: str
-    items: list[Item] = []
+    items: list[Item] = field(default_factory=list[Item])
     result: str = ""  # id of the event with its call's result
 
 
-class OpenHandsMemory(Struct):
-    """The state of the reader."""
+@dataclass(slots=True)
+class OpenTurn:
+    """The request whose events arrive."""
 
-    started: bool = False
-    session: str = ""
-    model: str | None = None
-    separate: bool = False  # whether input counts exclude cached tokens
-    dialect: str = ""
-    bills: dict[str, list[Bill]] = {}  # of responses without events so far, by id
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    utilities: dict[str, TranscriptTurns] = {}
-    view: list[Viewed] = []  # the history
-    response: str | None = None  # the response of the open turn
-    responded: str | None = None  # its time
-    bill: Bill | None = None  # its usage
-    condensed: int = 0  # number of condensations
-    trigger: str | None = None  # of the next condensation
+    response: str
+    at: str | None
+    logged: LoggedUsage | None
 
 
-class OpenHands(Emitting[OpenHandsMemory], PackReader):
+class OpenHands(PackReader):
     """Reader of a conversation's folder."""
 
     name: ClassVar[str] = CLIENT
-    memory = OpenHandsMemory
+    yields: ClassVar[Yields] = "events"
     own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
     unseen: ClassVar[str] = "the schemas of built-in tools"
 
     def __init__(self) -> None:
         super().__init__()
-        self._begin()
+        self.session = SessionBuilder()
+        self._session_id = ""
+        self._model: str | None = None
+        self._dialect = ""
+        self._counts_cached = True  # input counts include cached tokens
+        self._usages: dict[str, list[LoggedUsage]] = {}  # of responses without events so far, by id
+        self._history: list[HistoryEvent] = []
+        self._turn: OpenTurn | None = None
+        self._condensations = 0
+        self._trigger = "auto"  # of the next condensation
 
     def _member(self, member: PackMember) -> list[Read]:
-        line, self._file = Line(1, 0, member.data), member.header.name
-        if not self._modelled(line):
-            reason = fault(line.data) if line.data.strip() else "an empty file"
-            self._problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}")
-        return self._taken()
+        session, self.session.file = self.session, member.header.name
+        if not session.read_record(Line(1, 0, member.data), self._handle):
+            reason = fault(member.data) if member.data.strip() else "an empty file"
+            session.problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}")
+        return session.take()
 
     def _rest(self) -> list[Read]:
-        self._at_record(self._line)
-        self._file = STATE
-        self._close()
-        bills, self._memory.bills = self._memory.bills, {}
-        for bill in (bill for found in bills.values() for bill in found):  # without events
-            self._utility(bill)
-        return self._taken()
+        session = self.session
+        session.start_record(session.line)
+        session.file = STATE
+        self._end_turn()
+        for logged in [logged for usages in self._usages.values() for logged in usages]:
+            self._add_utility(logged)
+        return session.take()
 
-    def _take(self, data: bytes) -> None:
-        if self._file == STATE:
-            self._state(records.state_of(data))
+    def _handle(self, data: bytes) -> None:
+        if self.session.file == STATE:
+            self._read_state(records.decode_state(data))
             return
-        event = records.event_of(data)
-        stamp = event.timestamp  # a time without a zone is taken for UTC
-        self._at = None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
-        handle = _HANDLERS.get(event.kind)
-        if handle is None and event.kind in _SILENT:
+        event, session = records.decode_event(data), self.session
+        stamp = event.timestamp
+        session.at = None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
+        if event.kind in _SILENT:
             return
         self._start_session(event)
-        if handle is not None:
-            handle(self, event)
-        else:
-            self._unknown("unknown event kind", event.kind)
+        match event.kind:
+            case "SystemPromptEvent":
+                self._history.append(HistoryEvent(event.id))
+            case "MessageEvent":
+                self._read_message(event)
+            case "ActionEvent":
+                self._read_action(event)
+            case "ObservationEvent":
+                observation = event.observation or records.Observation()
+                self._add_result(event, records.output_of(observation, event.extended_content))
+            case "UserRejectObservation" | "AgentErrorEvent":
+                rejection = Raw(encode(f"Action rejected: {event.rejection_reason}"))
+                self._add_result(event, event.error if opens(event.error) == '"' else rejection)
+            case "Condensation":
+                self._condense(event)
+            case "CondensationRequest":
+                self._end_turn()
+                self._trigger = _TRIGGERS.get(event.reason or "", "auto")
+                session.emit(e.CompactStarted(trigger=self._trigger, at=session.at))
+            case "InterruptEvent":
+                session.signal(Sign("interrupt"))
+            case "ConversationErrorEvent":
+                session.signal(*[Sign("api-error")] if "LLM" in event.code else ())
+            case "SystemPromptUpdateEvent":  # not part of the history
+                pass
+            case kind:
+                session.keep_unknown("unknown event kind", kind)
 
-    def _state(self, state: records.OpenHandsState) -> None:
-        memory, agent = self._memory, state.agent or records.OpenHandsAgent()
-        memory.session, memory.separate = state.id, agent.kind.startswith("ACP")
-        memory.model = None if agent.llm is None else agent.llm.model
+    def _read_state(self, state: records.OpenHandsState) -> None:
+        agent = state.agent or records.OpenHandsAgent()
+        self._session_id, self._counts_cached = state.id, not agent.kind.startswith("ACP")
+        self._model = None if agent.llm is None else agent.llm.model
         for use, raw in (state.stats or records.Stats()).usage_to_metrics.items():
             if use.startswith(_SUBAGENTS):
                 continue
             try:
-                metrics = records.metrics_of(raw)
+                metrics = records.decode_metrics(raw)
             except ValueError as error:
-                reason = cut_masked(str(error), 120)
-                self._problem(Code.MALFORMED_RECORD, f"usage of {mask_credentials(use)[:40]!r} is skipped: {reason}")
+                reason = f"usage of {mask_credentials(use)[:40]!r} is skipped: {cut_masked(str(error), 120)}"
+                self.session.problem(Code.MALFORMED_RECORD, reason)
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:
-                bill = Bill(use, usage, latencies.get(usage.response_id, 0.0))
-                memory.bills.setdefault(usage.response_id, []).append(bill)
+                logged = LoggedUsage(use, usage, latencies.get(usage.response_id, 0.0))
+                self._usages.setdefault(usage.response_id, []).append(logged)
 
     def _start_session(self, event: OpenHandsEvent) -> None:
-        """Start the session with the system prompt and tools of its first event."""
-        memory, at = self._memory, self._at
-        if not memory.started:
-            served = (memory.model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
-            shape = "gemini" if served.startswith("gemini") else "openai-chat"
-            memory.dialect = "anthropic" if "claude" in served else shape
-            memory.started, memory.turns.model = True, memory.model
-            system, tools = _head_of(event)
-            name, model, dialect = memory.session, memory.model, memory.dialect
-            self._emit(
-                e.SessionStarted(session_id=name, at=at, model=model, dialect=dialect, system=system, tools=tools)
+        """Start the session with the system prompt and tools of its first event; later ones change them."""
+        session = self.session
+        if session.is_started and event.system_prompt is None:
+            return
+        system, tools = _head_of(event)
+        if not session.is_started:
+            served = (self._model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
+            other = "gemini" if served.startswith("gemini") else "openai-chat"
+            self._dialect = "anthropic" if "claude" in served else other
+            session.counter.model = self._model
+            session.start_session(
+                self._session_id, at=session.at, model=self._model, dialect=self._dialect, system=system, tools=tools
             )
-        elif event.system_prompt is not None:
-            system, tools = _head_of(event)
-            self._emit(e.SessionChanged(system=system, tools=tools, at=at))
+        else:
+            session.emit(e.SessionChanged(system=system, tools=tools, at=session.at))
 
-    def _prompted(self, event: OpenHandsEvent) -> None:
-        if event.kind == "SystemPromptEvent":  # later updates are not part of the history
-            self._memory.view.append(Viewed(event.id))
+    # the history
 
-    def _message(self, event: OpenHandsEvent) -> None:
+    def _read_message(self, event: OpenHandsEvent) -> None:
         message = event.llm_message
         if message is None:
             raise ValueError("an event without its message")
@@ -196,159 +218,122 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
             thoughts = records.thoughts_of(
                 message.thinking_blocks, message.reasoning_content, message.responses_reasoning_item
             )
-            self._respond(event.llm_response_id or event.id)
-            self._say(event, [*thoughts, *blocks])
+            response = self._start_turn(event.llm_response_id or event.id)
+            self._add_answer(event, [*thoughts, *blocks], response)
             return
-        self._close()
+        self._end_turn()
         source = "user" if event.source == "user" else "context_injection"
-        items: list[Item] = [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else []
-        self._show(event.id, items)
+        self._add_event(event.id, [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else [])
 
-    def _action(self, event: OpenHandsEvent) -> None:
+    def _read_action(self, event: OpenHandsEvent) -> None:
         call = event.tool_call or records.OpenHandsCall()
-        self._respond(event.llm_response_id or event.id)
-        if call.origin == "responses" and self._memory.dialect == "openai-chat":
-            self._memory.dialect = "openai-responses"
-            self._emit(e.SessionChanged(dialect=self._memory.dialect))
+        response = self._start_turn(event.llm_response_id or event.id)
+        if call.origin == "responses" and self._dialect == "openai-chat":
+            self._dialect = "openai-responses"
+            self.session.emit(e.SessionChanged(dialect=self._dialect))
         thoughts = records.thoughts_of(event.thinking_blocks, event.reasoning_content, event.responses_reasoning_item)
-        name = event.tool_call_id or call.id or event.id
-        made = called(f"{event.id}/call", name, call.name, call.arguments, self._memory.response or event.id)
-        self._say(event, [*thoughts, *records.blocks_of(event.thought)], made)
+        call_id = event.tool_call_id or call.id or event.id
+        item = called(f"{event.id}/call", call_id, call.name, call.arguments, response)
+        self._add_answer(event, [*thoughts, *records.blocks_of(event.thought)], response, item)
 
-    def _say(self, event: OpenHandsEvent, blocks: list[Block], *calls: Item) -> None:
-        """Append the model's message and calls of an event."""
-        response = self._memory.response
+    def _add_answer(self, event: OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:
         message = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
-        self._show(event.id, [*message, *calls])
+        self._add_event(event.id, [*message, *calls])
 
-    def _show(self, name: str, items: list[Item]) -> None:
-        self._memory.view.append(Viewed(name, items))
-        for item in items:
-            self._append(item)
+    def _add_event(self, event_id: str, items: Iterable[Item], result: str = "") -> None:
+        event = HistoryEvent(event_id, list(items), result)
+        self._history.append(event)
+        for item in event.items:
+            self.session.append(item)
 
-    def _observed(self, event: OpenHandsEvent) -> None:
-        self._result(event, records.output_of(event.observation or records.Observation(), event.extended_content))
-
-    def _refused(self, event: OpenHandsEvent) -> None:
-        reason = event.error if opens(event.error) == '"' else Raw(encode(f"Action rejected: {event.rejection_reason}"))
-        self._result(event, reason)
-
-    def _result(self, event: OpenHandsEvent, output: Raw) -> None:
-        failed = event.observation is None or event.observation.is_error
-        call, status = event.tool_call_id, "failed" if failed else "completed"
-        view = self._memory.view
-        for viewed in islice(reversed(view), _PARALLEL):
-            calls = ((n, item.call_id) for n, item in enumerate(viewed.items) if isinstance(item, ToolCall))
-            place = next((n for n, name in calls if name == call), -1)
+    def _add_result(self, event: OpenHandsEvent, output: Raw) -> None:
+        is_failed, call_id = event.observation is None or event.observation.is_error, event.tool_call_id
+        for earlier in islice(reversed(self._history), _PARALLEL):
+            calls = ((at, item.call_id) for at, item in enumerate(earlier.items) if isinstance(item, ToolCall))
+            place = next((at for at, known in calls if known == call_id), -1)
             if place >= 0:
-                viewed.items[place] = replace(viewed.items[place], status=status, output=output)
-                viewed.result = event.id
+                status = "failed" if is_failed else "completed"
+                earlier.items[place] = replace(earlier.items[place], status=status, output=output)
+                earlier.result = event.id
                 break
-        view.append(Viewed(event.id))
-        self._patch(call, output, failed=failed)
+        self._history.append(HistoryEvent(event.id))
+        self.session.add_result(call_id, output, failed=is_failed)
 
-    def _respond(self, response: str) -> None:
-        """Open the turn of a response with its first event."""
-        memory = self._memory
-        if response == memory.response:
-            return
-        self._close()
-        bill = self._bill_of(response)
-        memory.response, memory.responded, memory.bill = response, self._at, bill
-        memory.turns.asked_at = _before(self._at, 0.0 if bill is None else bill.latency)
-        self._start_turn(memory.turns, (bill.usage.model or None) if bill is not None else None)
+    def _condense(self, event: OpenHandsEvent) -> None:
+        """Remove events from the history, and insert the summary, after which the others are emitted again."""
+        forgotten, session = frozenset(event.forgotten_event_ids), self.session
+        self._end_turn()
+        if (logged := self._take_usage(event.llm_response_id or "")) is not None:
+            self._add_utility(logged)
+        remaining = [one for one in self._history if not forgotten & {one.id, one.result}]
+        offset = None if is_absent(event.summary) else event.summary_offset
+        place = len(remaining) if offset is None else max(0, offset)
+        self._history, tail = remaining[:place], remaining[place:]
+        session.prune(event.id, [item.uuid for one in self._history for item in one.items], trigger=self._trigger)
+        self._trigger, self._condensations = "auto", self._condensations + 1
+        if offset is not None:
+            uuid, blocks = f"{event.id}-summary", records.blocks_of(event.summary)
+            self._add_event(uuid, [UserMessage(uuid, blocks=blocks, source="context_injection")])
+        for one in tail:
+            uuids = [f"{item.uuid.partition('~')[0]}~{self._condensations}" for item in one.items]
+            items = [replace(item, uuid=uuid) for item, uuid in zip(one.items, uuids, strict=True)]
+            self._add_event(one.id, items, one.result)
 
-    def _bill_of(self, response: str) -> Bill | None:
+    # turns
+
+    def _start_turn(self, response: str) -> str:
+        """Open the turn of a response with its first event; return the response."""
+        if self._turn is None or response != self._turn.response:
+            self._end_turn()
+            session, logged = self.session, self._take_usage(response)
+            self._turn = OpenTurn(response, session.at, logged)
+            session.counter.asked_at = _before(session.at, 0.0 if logged is None else logged.latency)
+            session.start_turn((logged.usage.model or None) if logged is not None else None)
+        return response
+
+    def _end_turn(self) -> None:
+        session, turn, self._turn = self.session, self._turn, None
+        if turn is not None:
+            usage = None if turn.logged is None else self._usage_of(turn.logged.usage)
+            number = session.counter.number
+            session.emit(e.TurnCompleted(turn=number, at=turn.at, usage=usage, response_id=turn.response))
+
+    def _take_usage(self, response: str) -> LoggedUsage | None:
         """Return and remove a response's usage; of several with one id the first of the state."""
-        bills = self._memory.bills.pop(response, [])
-        if len(bills) > 1:
-            self._memory.bills[response] = bills[1:]
-        return bills[0] if bills else None
+        usages = self._usages.pop(response, [])
+        if len(usages) > 1:
+            self._usages[response] = usages[1:]
+        return usages[0] if usages else None
 
-    def _close(self) -> None:
-        """End the open turn."""
-        memory = self._memory
-        response, memory.response = memory.response, None
-        if response is None:
-            return
-        usage = None if memory.bill is None else self._billed(memory.bill.usage)
-        self._emit(e.TurnCompleted(turn=memory.turns.turn, at=memory.responded, usage=usage, response_id=response))
-
-    def _utility(self, bill: Bill) -> None:
+    def _add_utility(self, logged: LoggedUsage) -> None:
         """Emit a request outside the conversation."""
-        self._chain = UTILITY + bill.use
-        turns = self._memory.utilities.setdefault(self._chain, TranscriptTurns())
-        turns.asked_at = _before(self._at, bill.latency)
-        self._start_turn(turns, bill.usage.model or None)
-        self._end_turn(turns, self._billed(bill.usage), bill.usage.response_id or None)
-        self._chain = e.MAIN
+        session = self.session
+        session.chain = UTILITY + logged.use
+        session.counter.asked_at = _before(session.at, logged.latency)
+        session.start_turn(logged.usage.model or None)
+        session.end_turn(self._usage_of(logged.usage), logged.usage.response_id or None)
+        session.chain = e.MAIN
 
-    def _billed(self, usage: OpenHandsUsage) -> e.Usage:
-        whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
-        bill = apart(whole, read, write, usage.completion_tokens, client=CLIENT, dialect=self._memory.dialect)
-        if self._memory.separate:
-            return bill
-        if min(whole, read, write, usage.completion_tokens) < 0:
+    def _usage_of(self, usage: OpenHandsUsage) -> e.Usage:
+        whole, read, write, output = (
+            usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.completion_tokens
+        )  # fmt: skip
+        separate = apart(whole, read, write, output, client=CLIENT, dialect=self._dialect)
+        if not self._counts_cached:
+            return separate
+        if min(whole, read, write, output) < 0:
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
-            return e.Usage(None, read, bill.write_tokens, usage.completion_tokens, client=CLIENT, contradiction=odd)
-        return split(whole, read, bill.write_tokens, usage.completion_tokens, client=CLIENT)
-
-    def _asked(self, event: OpenHandsEvent) -> None:
-        self._memory.trigger = _TRIGGERS.get(event.reason or "", "auto")
-        self._close()
-        self._emit(e.CompactStarted(trigger=self._memory.trigger, at=self._at))
-
-    def _condensed(self, event: OpenHandsEvent) -> None:
-        memory, forgotten = self._memory, frozenset(event.forgotten_event_ids)
-        self._close()
-        bill = self._bill_of(event.llm_response_id or "")
-        if bill is not None:
-            self._utility(bill)
-        trigger, memory.trigger = memory.trigger or "auto", None
-        remaining = [viewed for viewed in memory.view if not forgotten & {viewed.id, viewed.result}]
-        summed = not is_absent(event.summary) and event.summary_offset is not None
-        place = max(0, event.summary_offset or 0) if summed else len(remaining)
-        head, tail = remaining[:place], remaining[place:]
-        kept = tuple(item.uuid for viewed in head for item in viewed.items)
-        self._prune(event.id, kept, trigger=trigger)
-        memory.view, memory.condensed = head, memory.condensed + 1
-        if summed:
-            blocks = records.blocks_of(event.summary)
-            name = f"{event.id}-summary"
-            self._show(name, [UserMessage(name, blocks=blocks, source="context_injection")])
-        for viewed in tail:
-            again = [replace(item, uuid=f"{item.uuid.partition('~')[0]}~{memory.condensed}") for item in viewed.items]
-            self._show(viewed.id, again)
-            memory.view[-1].result = viewed.result
-
-    def _stopped(self, event: OpenHandsEvent) -> None:
-        name = "interrupt" if event.kind == "InterruptEvent" else "api-error" if "LLM" in event.code else ""
-        if name:
-            self._observe(Sign(name))
-
-
-_HANDLERS: dict[str, Callable[[OpenHands, OpenHandsEvent], None]] = {
-    "SystemPromptEvent": OpenHands._prompted,  # pyright: ignore[reportPrivateUsage]
-    "SystemPromptUpdateEvent": OpenHands._prompted,  # pyright: ignore[reportPrivateUsage]
-    "MessageEvent": OpenHands._message,  # pyright: ignore[reportPrivateUsage]
-    "ActionEvent": OpenHands._action,  # pyright: ignore[reportPrivateUsage]
-    "ObservationEvent": OpenHands._observed,  # pyright: ignore[reportPrivateUsage]
-    "UserRejectObservation": OpenHands._refused,  # pyright: ignore[reportPrivateUsage]
-    "AgentErrorEvent": OpenHands._refused,  # pyright: ignore[reportPrivateUsage]
-    "Condensation": OpenHands._condensed,  # pyright: ignore[reportPrivateUsage]
-    "CondensationRequest": OpenHands._asked,  # pyright: ignore[reportPrivateUsage]
-    "InterruptEvent": OpenHands._stopped,  # pyright: ignore[reportPrivateUsage]
-    "ConversationErrorEvent": OpenHands._stopped,  # pyright: ignore[reportPrivateUsage]
-}
+            return e.Usage(None, read, separate.write_tokens, output, client=CLIENT, contradiction=odd)
+        return split(whole, read, separate.write_tokens, output, client=CLIENT)
 
 
 def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
     """Return the system prompt, a list of texts if it has a dynamic part, and the tools."""
-    own, more = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
-    both = opens(own) == opens(more) == '"'
-    system = Raw(b"[%b,%b]" % (bytes(own), bytes(more))) if both else own
+    fixed, dynamic = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
+    has_both = opens(fixed) == opens(dynamic) == '"'
+    system = Raw(b"[%b,%b]" % (bytes(fixed), bytes(dynamic))) if has_both else fixed
     tools = None if event.tools is None else tuple([records.tool_of(tool) for tool in event.tools])
-    return (system if opens(own) == '"' else NULL), tools
+    return (system if opens(fixed) == '"' else NULL), tools
 
 
 def _before(at: str | None, seconds: float) -> str | None:

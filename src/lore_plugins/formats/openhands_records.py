@@ -147,9 +147,9 @@ class OpenHandsState(Struct, frozen=True, gc=False):
     stats: Stats | None = None
 
 
-event_of = lenient.decoding(OpenHandsEvent)
-state_of = lenient.decoding(OpenHandsState)
-metrics_of = lenient.decoding(OpenHandsMetrics)
+decode_event = lenient.decoding(OpenHandsEvent)
+decode_state = lenient.decoding(OpenHandsState)
+decode_metrics = lenient.decoding(OpenHandsMetrics)
 _METADATA = msgspec.json.Decoder(OpenHandsMetadata)
 
 
@@ -157,9 +157,9 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return the blocks of a text or a list of parts, without empty texts; raise ValueError for anything else."""
     blocks: list[Block] = []
     for block in blocks_in(content):
-        own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
-        if own.get("type") == b'"image"':  # images by URL
-            for url in array(own.get("image_urls", b"")):
+        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        if members.get("type") == b'"image"':  # images by URL
+            for url in array(members.get("image_urls", b"")):
                 shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
                 blocks.append(image_at(url) or shown)
         elif not isinstance(block, TextBlock) or block.text != _EMPTY:
@@ -170,17 +170,17 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
     """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
     for raw in thinking:
-        own = raw_members(bytes(raw)) or {}
-        if own.get("type") == b'"thinking"' and own.get("thinking", b"")[:1] == b'"':
-            yield ThinkingBlock(Raw(own["thinking"]), text_in(own.get("signature", b"")) or None)
+        members = raw_members(bytes(raw)) or {}
+        if members.get("type") == b'"thinking"' and members.get("thinking", b"")[:1] == b'"':
+            yield ThinkingBlock(Raw(members["thinking"]), text_in(members.get("signature", b"")) or None)
         else:
             yield RawBlock(Raw(bytes(raw)), "anthropic")
     if not thinking and opens(text) == '"' and text != _EMPTY:
         yield ThinkingBlock(text)
     if item is not None:
         summary = [{"type": "summary_text", "text": piece} for piece in item.summary]
-        own = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
-        made = encode({name: value for name, value in own.items() if value is not None})
+        members = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
+        made = encode({name: value for name, value in members.items() if value is not None})
         yield RawBlock(Raw(made), "openai-responses")
 
 
@@ -188,15 +188,15 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
     """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
-        own = lenient.decoded(_METADATA, observation.metadata)
+        members = lenient.decoded(_METADATA, observation.metadata)
         text = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
         lines = (
-            f"[Current working directory: {own.working_dir}]" if own.working_dir else "",
-            f"[Python interpreter: {own.py_interpreter_path}]" if own.py_interpreter_path else "",
-            f"[Command finished with exit code {own.exit_code}]" if own.exit_code != -1 else "",
+            f"[Current working directory: {members.working_dir}]" if members.working_dir else "",
+            f"[Python interpreter: {members.py_interpreter_path}]" if members.py_interpreter_path else "",
+            f"[Command finished with exit code {members.exit_code}]" if members.exit_code != -1 else "",
         )
-        end = encode("\n".join([own.suffix, *filter(None, lines)]))
-        blocks = [TextBlock(Raw(encode(own.prefix)[:-1] + text + end[1:]))]
+        end = encode("\n".join([members.suffix, *filter(None, lines)]))
+        blocks = [TextBlock(Raw(encode(members.prefix)[:-1] + text + end[1:]))]
     if observation.is_error:
         blocks.insert(0, TextBlock(Raw(encode(_ERROR))))
     blocks += blocks_of(extended)
@@ -205,10 +205,10 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
 
 def tool_of(raw: Raw) -> Raw:
     """Return a tool as a function with name, description and, for MCP tools, schema."""
-    own = raw_members(bytes(raw)) or {}
-    mcp = raw_members(own.get("mcp_tool", b"null")) or {}
-    name = mcp.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
-    description = own.get("description") or mcp.get("description") or b"null"
+    members = raw_members(bytes(raw)) or {}
+    mcp = raw_members(members.get("mcp_tool", b"null")) or {}
+    name = mcp.get("name") or members.get("name") or members.get("title") or members.get("kind", b'""')
+    description = members.get("description") or mcp.get("description") or b"null"
     every = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}
     members = {key: value for key, value in every.items() if key == "name" or value != b"null"}
     return Raw(b'{"type":"function","function":%b}' % object_of(members))

@@ -18,7 +18,6 @@ requests).
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import ClassVar
 
@@ -28,9 +27,8 @@ from msgspec import Raw, Struct
 from lore.formats import (
     BOM,
     SPACE,
+    DocumentReader,
     FunctionCall,
-    TranscriptDocument,
-    TranscriptTurns,
     array_at,
     billed_of,
     blocks_in,
@@ -58,7 +56,7 @@ _WORDS = (b'"action"', b'"observation"', b'"response"')
 _INPUTS = frozenset(("user", "system", "developer"))
 
 
-class _SweAgentMessage(Struct, frozen=True):
+class SweMessage(Struct, frozen=True):
     """A message of a query."""
 
     role: str = ""
@@ -68,7 +66,7 @@ class _SweAgentMessage(Struct, frozen=True):
     tool_call_id: str | None = None
 
 
-class _SweAgentStep(Struct, frozen=True):
+class SweStep(Struct, frozen=True):
     """A step of a run."""
 
     response: Raw = NULL
@@ -76,166 +74,140 @@ class _SweAgentStep(Struct, frozen=True):
     query: list[Raw] | None = None
 
 
-class SweAgentSent(Struct):
-    """A message of the latest query, with its items."""
-
-    digest: str
-    uuids: list[str]
+decode_step = lenient.decoding(SweStep)
+decode_message = lenient.decoding(SweMessage)
 
 
-class SweAgentWaiting(Struct):
-    """An answer and its observation, until the next query shows its calls."""
-
-    response: Raw
-    observation: Raw
-
-
-class _SweAgentMemory(Struct):
-    begun: bool = False
-    items: int = 0
-    sent: list[SweAgentSent] = []
-    waiting: SweAgentWaiting | None = None
-    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
-
-
-_STEP = msgspec.json.Decoder(_SweAgentStep)
-_MESSAGE = msgspec.json.Decoder(_SweAgentMessage)
-
-
-class SweAgent(TranscriptDocument[_SweAgentMemory]):
+class SweAgent(DocumentReader):
     """Reader of SWE-agent's trajectories."""
 
     name: ClassVar[str] = "swe-agent"
     paths: ClassVar[tuple[str, ...]] = (".trajectory",)
-    memory = _SweAgentMemory
     own_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schemas of tools, and what requests were billed"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items = 0
+        self._sent: list[tuple[int, list[str]]] = []  # digest and items of each message of the latest query
+        self._step: SweStep | None = None  # the latest step, until the next query shows its calls
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
         return begin[:1] == b"{" and all(word in head for word in _WORDS) and array_at(head, cls.paths) >= 0
 
-    def _take(self, data: bytes) -> None:
-        step, memory = lenient.decoded(_STEP, data), self._memory
-        query = [lenient.decoded(_MESSAGE, raw) for raw in step.query or ()]
-        whole = bool(query) and bool(query[0].role)
-        if not memory.begun:
-            memory.begun = True
-            leads = whole and query[0].role == "system" and opens(query[0].content) in ('"', "[")
-            system = query[0].content if leads else NULL
-            self._emit(e.SessionStarted(session_id="", dialect="openai-chat", system=system))
-        if whole:
-            self._send(query, [_digest(message) for message in query])
+    def handle(self, data: bytes) -> None:
+        step = decode_step(data)
+        query = [decode_message(bytes(raw)) for raw in step.query or ()]
+        has_query = bool(query) and bool(query[0].role)
+        is_head = has_query and query[0].role == "system" and opens(query[0].content) in ('"', "[")
+        self.session.start_session(dialect="openai-chat", system=query[0].content if is_head else NULL)
+        if has_query:
+            self._send(query)
         else:
-            self._settle(None)
-        self._start_turn(memory.turns, None)
-        memory.waiting = SweAgentWaiting(step.response, step.observation)
+            self._end_step(None, [])
+        self.session.start_turn(None)
+        self._step = step
 
-    def _last(self) -> None:
-        self._settle(None)
+    def finish(self) -> None:
+        self._end_step(None, [])
 
-    def _settle(self, answer: _SweAgentMessage | None, uuids: list[str] | None = None) -> None:
+    def _end_step(self, answer: SweMessage | None, uuids: list[str]) -> None:
         """End the latest step with its answer in the next query, else with its text and observation."""
-        memory = self._memory
-        waiting, memory.waiting = memory.waiting, None
-        if waiting is None:
+        session, step, self._step = self.session, self._step, None
+        if step is None:
             return
-        uuid = self._uuid(uuids)
-        blocks = (
-            blocks_in(answer.content)
-            if answer is not None
-            else ((TextBlock(waiting.response),) if opens(waiting.response) == '"' else ())
-        )
+        uuid, calls = self._uuid(uuids), () if answer is None else answer.tool_calls or ()
+        blocks = _text_of(step.response) if answer is None else blocks_in(answer.content)
         if blocks:
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
-        for call in (answer.tool_calls if answer is not None else None) or ():
-            self._append(call.item(self._uuid(uuids), uuid))
-        self._end_turn(memory.turns, None)
-        if answer is None and text_in(waiting.observation):
-            self._append(UserMessage(self._uuid(uuids), blocks=(TextBlock(waiting.observation),)))
+            session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+        for call in calls:
+            session.append(call.item(self._uuid(uuids), uuid))
+        session.end_turn(None)
+        if answer is None and text_in(step.observation):
+            session.append(UserMessage(self._uuid(uuids), blocks=(TextBlock(step.observation),)))
 
-    def _send(self, query: list[_SweAgentMessage], digests: list[str]) -> None:
+    def _send(self, query: list[SweMessage]) -> None:
         """Make the timeline equal to a query."""
-        memory = self._memory
-        before = memory.sent
-        pairs = zip(before, digests, strict=False)
-        differs = next((number for number, (sent, digest) in enumerate(pairs) if sent.digest != digest), None)
-        same = min(len(before), len(digests)) if differs is None else differs
-        new = max(same, len(before))  # the index of the answer to the previous query
-        held = memory.waiting is not None and new < len(query) and query[new].role == "assistant"
-        uuids: list[str] = []
-        if held:
-            self._settle(query[new], uuids)
-        else:
-            self._settle(None)
-        removed = [uuid for sent in before[same:] for uuid in sent.uuids]
+        before, digests = self._sent, [_digest(message) for message in query]
+        pairs = enumerate(zip(before, digests, strict=False))
+        same = next((at for at, ((sent, _), digest) in pairs if sent != digest), min(len(before), len(digests)))
+        answer_at = max(same, len(before))  # where the answer to the previous query is
+        has_answer = self._step is not None and answer_at < len(query) and query[answer_at].role == "assistant"
+        answer_items: list[str] = []
+        self._end_step(query[answer_at] if has_answer else None, answer_items)
+        removed = [uuid for _, uuids in before[same:] for uuid in uuids]
         if removed:
-            self._emit(e.Remove(uuids=(*removed, *uuids)))
-            held, uuids = False, []
-        memory.sent = before[:same]
+            self.session.emit(e.Remove(uuids=(*removed, *(answer_items if has_answer else ()))))
+            has_answer = False
+        self._sent = before[:same]
         for number in range(same, len(query)):
-            made = uuids if held and number == new else self._message(query[number], leads=not number)
-            memory.sent.append(SweAgentSent(digests[number], made))
+            is_answer = has_answer and number == answer_at
+            items = answer_items if is_answer else self._add_message(query[number], is_first=not number)
+            self._sent.append((digests[number], items))
 
-    def _message(self, message: _SweAgentMessage, *, leads: bool) -> list[str]:
+    def _add_message(self, message: SweMessage, *, is_first: bool) -> list[str]:
         """Emit a message of a query; return the uuids of its items."""
-        made: list[str] = []
-        if leads and message.role == "system":
-            return made
-        names = message.tool_call_ids or ([message.tool_call_id] if message.tool_call_id else [])
-        if message.role == "tool" and names:
-            for name in names:
-                self._patch(name, output_of(message.content), failed=False)
+        session, uuids = self.session, list[str]()
+        if is_first and message.role == "system":
+            return uuids
+        call_ids = message.tool_call_ids or ([message.tool_call_id] if message.tool_call_id else [])
+        if message.role == "tool" and call_ids:
+            for call_id in call_ids:
+                session.add_result(call_id, output_of(message.content), failed=False)
         elif message.role == "assistant":
-            uuid = self._uuid(made)
-            self._append(AssistantMessage(uuid, blocks=blocks_in(message.content), response_id=uuid))
+            uuid = self._uuid(uuids)
+            session.append(AssistantMessage(uuid, blocks=blocks_in(message.content), response_id=uuid))
             for call in message.tool_calls or ():
-                self._append(call.item(self._uuid(made), uuid))
+                session.append(call.item(self._uuid(uuids), uuid))
         elif message.role in _INPUTS or message.role == "tool":
-            self._append(UserMessage(self._uuid(made), blocks=blocks_in(message.content)))
+            session.append(UserMessage(self._uuid(uuids), blocks=blocks_in(message.content)))
         else:
-            self._opaque(
-                Code.UNKNOWN_RECORD,
-                f"a message of role {mask_credentials(message.role)[:40]!r}; the step is kept as opaque",
-            )
-        return made
+            role = mask_credentials(message.role)[:40]
+            session.problem(Code.UNKNOWN_RECORD, f"a message of role {role!r}; the step is kept as opaque")
+            session.emit(e.OpaqueEvent(record=Raw(session.line.data)))
+        return uuids
 
-    def _uuid(self, uuids: list[str] | None) -> str:
-        self._memory.items += 1
-        uuid = f"m{self._memory.items}"
-        if uuids is not None:
-            uuids.append(uuid)
-        return uuid
+    def _uuid(self, uuids: list[str]) -> str:
+        self._items += 1
+        uuids.append(f"m{self._items}")
+        return uuids[-1]
 
 
-def _digest(message: _SweAgentMessage) -> str:
-    """Return a digest of a message's role, content and calls, without cache breakpoints."""
-    found = hashlib.blake2b(message.role.encode("utf-8", "surrogatepass"), digest_size=12)
-    for block in blocks_in(message.content):
-        found.update(b"\0%b" % (block.text if isinstance(block, TextBlock) else msgspec.json.encode(block)))
-    for call in message.tool_calls or ():
-        found.update(b"\0%b\0%b" % (call.id.encode("utf-8", "surrogatepass"), call.function.arguments))
-    return found.hexdigest()
+def _text_of(response: Raw) -> tuple[TextBlock, ...]:
+    return (TextBlock(response),) if opens(response) == '"' else ()
+
+
+def _digest(message: SweMessage) -> int:
+    """Return a number that tells messages apart by role, content and calls, without cache breakpoints."""
+    blocks = blocks_in(message.content)
+    texts = [bytes(block.text) if isinstance(block, TextBlock) else msgspec.json.encode(block) for block in blocks]
+    calls = [(call.id, bytes(call.function.arguments)) for call in message.tool_calls or ()]
+    return hash((message.role, *texts, *calls))
 
 
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
 
 
-class _MiniSweResponse(Struct, frozen=True):
+class MiniResponse(Struct, frozen=True):
+    """The provider's response."""
+
     id: str = ""
     model: str = ""
     created: Raw = NULL
     usage: Raw = NULL
 
 
-class _Extra(Struct, frozen=True):
-    response: _MiniSweResponse | None = None
+class MiniExtra(Struct, frozen=True):
+    """Notes of the client about a message."""
+
+    response: MiniResponse | None = None
     timestamp: Raw = NULL
     exception_info: Raw = NULL
 
 
-class _MiniSweMessage(Struct, frozen=True):
+class MiniMessage(Struct, frozen=True):
     """A message, or a response or a result of the Responses API (`object`, `type`)."""
 
     role: str = ""
@@ -243,7 +215,7 @@ class _MiniSweMessage(Struct, frozen=True):
     reasoning_content: Raw = NULL
     tool_calls: list[FunctionCall] | None = None
     tool_call_id: str = ""
-    extra: _Extra | None = None
+    extra: MiniExtra | None = None
     timestamp: Raw = NULL
     object: str = ""
     type: str = ""
@@ -254,103 +226,97 @@ class _MiniSweMessage(Struct, frozen=True):
     usage: Raw = NULL
 
 
-class _MiniSweMemory(Struct):
-    model: str | None = None
-    client: str = "mini-swe-agent"
-    begun: bool = False
-    messages: int = 0
-    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
-
-
-_MINI_MESSAGE = msgspec.json.Decoder(_MiniSweMessage)
+decode_mini_message = lenient.decoding(MiniMessage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
-class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
+class MiniSweAgent(DocumentReader):
     """Reader of mini-swe-agent's trajectories."""
 
     name: ClassVar[str] = "mini-swe-agent"
     paths: ClassVar[tuple[str, ...]] = (".messages",)
-    memory = _MiniSweMemory
     own_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schema of the tool bash"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model: str | None = None
+        self._client = "mini-swe-agent"
+        self._messages = 0
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
         return begin[:1] == b"{" and _SIGN.search(head) is not None and array_at(head, cls.paths) >= 0
 
-    def _head(self, data: bytes) -> None:
+    def handle_head(self, data: bytes) -> None:
         info = raw_members((raw_members(data) or {}).get("info", b"")) or {}
-        self._memory.client = f"mini-swe-agent {text_in(info.get('mini_version', b''))}".rstrip()
+        self._client = f"mini-swe-agent {text_in(info.get('mini_version', b''))}".rstrip()
         model = raw_members((raw_members(info.get("config", b"")) or {}).get("model", b"")) or {}
-        self._memory.model = text_in(model.get("model_name", b"")) or None
+        self._model = text_in(model.get("model_name", b"")) or None
 
-    def _take(self, data: bytes) -> None:
-        message, memory = lenient.decoded(_MINI_MESSAGE, data), self._memory
-        extra = message.extra or _Extra()
-        self._at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
-        first, memory.begun = not memory.begun, True
-        if first:
-            leads = message.role == "system"
-            system = message.content if leads and opens(message.content) in ('"', "[") else NULL
+    def handle(self, data: bytes) -> None:
+        message, session = decode_mini_message(data), self.session
+        extra = message.extra or MiniExtra()
+        session.at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
+        if not session.is_started:
+            is_system = message.role == "system"
+            system = message.content if is_system and opens(message.content) in ('"', "[") else NULL
             dialect = "openai-responses" if message.type or message.object else "openai-chat"
-            model = memory.model
-            self._emit(e.SessionStarted(session_id="", model=model, dialect=dialect, system=system, at=self._at))
-            memory.turns.model = memory.model
-            if leads:
+            session.start_session(model=self._model, dialect=dialect, system=system, at=session.at)
+            session.counter.model = self._model
+            if is_system:
                 return
-        memory.messages += 1
-        uuid = f"m{memory.messages}"
+        self._messages += 1
+        uuid = f"m{self._messages}"
         if message.role == "exit":  # the end of the run, which was not sent
             return
         if message.role == "assistant":
-            self._answer(message, extra, uuid)
+            self._read_answer(message, extra.response or MiniResponse(), uuid)
         elif message.object == "response":
-            self._respond(message, uuid)
+            self._read_response(message, uuid)
         elif message.role == "tool" or message.type == "function_call_output":
-            memory.turns.asked_at = self._at
+            session.counter.asked_at = session.at
             output = output_of(message.output if message.type else message.content)
-            raised = bool(text_in(extra.exception_info))
-            self._patch(message.call_id or message.tool_call_id, output, failed=raised)
+            is_failed = bool(text_in(extra.exception_info))
+            session.add_result(message.call_id or message.tool_call_id, output, failed=is_failed)
         elif message.role in _INPUTS:
-            memory.turns.asked_at = self._at
-            self._append(UserMessage(uuid, blocks=blocks_in(message.content)))
+            session.counter.asked_at = session.at
+            session.append(UserMessage(uuid, blocks=blocks_in(message.content)))
         else:
-            self._unknown("a message of role", message.role, 40)
+            session.keep_unknown("a message of role", message.role)
 
-    def _answer(self, message: _MiniSweMessage, extra: _Extra, uuid: str) -> None:
-        response = extra.response or _MiniSweResponse()
-        self._memory.turns.asked_at = self._memory.turns.asked_at or stamp_of(response.created)
+    def _read_answer(self, message: MiniMessage, response: MiniResponse, uuid: str) -> None:
+        session = self.session
+        session.counter.asked_at = session.counter.asked_at or stamp_of(response.created)
         thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
-        self._start_turn(self._memory.turns, None)
-        blocks = (*thinking, *blocks_in(message.content))
-        if blocks:
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+        session.start_turn(None)
+        if blocks := (*thinking, *blocks_in(message.content)):
+            session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(message.tool_calls or ()):
-            self._append(call.item(f"{uuid}.{number}", uuid))
-        self._bill(response)
+            session.append(call.item(f"{uuid}.{number}", uuid))
+        self._end_turn(response)
 
-    def _respond(self, message: _MiniSweMessage, uuid: str) -> None:
+    def _read_response(self, message: MiniMessage, uuid: str) -> None:
         """Read a response of the Responses API."""
-        self._start_turn(self._memory.turns, None)
+        session = self.session
+        session.start_turn(None)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
-            own, name = raw_members(bytes(raw)) or {}, f"{uuid}.{number}"
-            kind = text_in(own.get("type", b""))
+            item, name = raw_members(bytes(raw)) or {}, f"{uuid}.{number}"
+            kind = text_in(item.get("type", b""))
             if kind == "function_call":
-                call, function = text_in(own.get("call_id", b"")), text_in(own.get("name", b""))
-                self._append(called(name, call, function, Raw(own.get("arguments", b"null")), uuid))
+                call_id, function = text_in(item.get("call_id", b"")), text_in(item.get("name", b""))
+                session.append(called(name, call_id, function, Raw(item.get("arguments", b"null")), uuid))
                 continue
-            itself = (RawBlock(Raw(bytes(raw)), "openai-responses"),)
-            said = blocks_in(Raw(own.get("content", b"null"))) if kind == "message" else itself
-            self._append(AssistantMessage(name, blocks=said, response_id=uuid))
-        self._bill(_MiniSweResponse(message.id, message.model, usage=message.usage))
+            is_message, content = kind == "message", Raw(item.get("content", b"null"))
+            blocks = blocks_in(content) if is_message else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
+            session.append(AssistantMessage(name, blocks=blocks, response_id=uuid))
+        self._end_turn(MiniResponse(message.id, message.model, usage=message.usage))
 
-    def _bill(self, response: _MiniSweResponse) -> None:
-        """End a turn with its response's usage and model."""
-        memory, usage = self._memory, billed_of(bytes(response.usage))
-        if memory.turns.model is None and response.model:
-            memory.turns.model = response.model
-            self._emit(e.SessionChanged(model=response.model))
-        usage = None if usage is None else msgspec.structs.replace(usage, client=memory.client)
-        self._end_turn(memory.turns, usage, response.id or None)
+    def _end_turn(self, response: MiniResponse) -> None:
+        session, usage = self.session, billed_of(bytes(response.usage))
+        if session.counter.model is None and response.model:
+            session.counter.model = response.model
+            session.emit(e.SessionChanged(model=response.model))
+        usage = None if usage is None else msgspec.structs.replace(usage, client=self._client)
+        session.end_turn(usage, response.id or None)
