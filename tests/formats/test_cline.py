@@ -13,7 +13,7 @@ from lore.formats.folders import API, HISTORY, METADATA, UI
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
+from lore.model.items import AssistantMessage, CompactDivider, TextBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.testing import ReaderContract, everything
 
 CLI = json.dumps({
@@ -152,10 +152,10 @@ def test_a_request_that_failed_is_told_from_one_without_a_bill():
     assert bills(found) == [None]
 
 
-def test_reasoning_on_the_screen_is_thinking():
-    task = Task().request("x", tokens_in=1, tokens_out=1).show("reasoning", "hm", partial=False).show("text", "so")
-    (_, said) = timeline(Cline, task.shown)
-    assert isinstance(said.blocks[0], ThinkingBlock)
+def test_reasoning_on_the_screen_is_thinking_and_empty_text_is_left_out():
+    task = Task().request("x", tokens_in=1, tokens_out=1).show("reasoning", "hm", partial=False).show("text", "")
+    (_, said) = timeline(Cline, task.show("text", "so").shown)
+    assert [type(block) for block in said.blocks] == [ThinkingBlock, TextBlock]
 
 
 def condensed() -> Task:

@@ -161,7 +161,7 @@ class Cline(DocumentReader):
         elif shown in ("condense_context", "sliding_window_truncation"):
             self._show_cut(record)
         elif shown in _ANSWERS and record.say and not record.partial and opens(record.text) == '"':
-            if self._request is not None and record.text != b'""':
+            if self._request is not None and memoryview(record.text).nbytes > len('""'):
                 self._request.shown.append(_ANSWERS[shown](record.text))
                 self._request.shown_at = session.at
         elif shown in ("resume_task", "resume_completed_task") and session.is_started:
