@@ -25,18 +25,18 @@ LOG = TWO + b"".join(USER % number for number in range(3, 12_000))  # three piec
 @pytest.fixture
 def then(monkeypatch):
     """Have something done to a file once its first piece was read, and once more of it was asked for."""
-    read = corpus.pieces
+    read = corpus.LocalFile.pieces
 
     def arrange(happen):
-        def pieces(path, size=corpus.PIECE):
+        def pieces(self, size=corpus.PIECE):
             done = size != corpus.HEAD  # a look ahead reads other pieces
-            for piece in read(path, size):
+            for piece in read(self, size):
                 yield piece
                 if not done:
                     done = True
                     happen()
 
-        monkeypatch.setattr(corpus, "pieces", pieces)
+        monkeypatch.setattr(corpus.LocalFile, "pieces", pieces)
 
     return arrange
 
@@ -156,15 +156,15 @@ def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(des
     size = 4 * corpus.HEAD
     for name in ("left", "right"):
         (desk / name).write_bytes(b"x" * size)
-    fill, calls = corpus._fill, []
+    read, calls = WholeFile.read, []
 
-    def and_then_cut(file, block):
+    def and_then_cut(self, size=-1, /):
         calls.append(1)
         if len(calls) == 3:
             os.truncate("right", corpus.HEAD + 10)
-        return fill(file, block)
+        return read(self, size)
 
-    monkeypatch.setattr(corpus, "_fill", and_then_cut)
+    monkeypatch.setattr(WholeFile, "read", and_then_cut)
     *_, common = corpus.common_length("left", "right")
     assert common == corpus.HEAD + 10
 
@@ -196,15 +196,15 @@ def test_file_growing_faster_than_reading_ends(desk, monkeypatch):
 def test_growing_files_are_compared_to_opening_size(desk, monkeypatch):
     for name in ("left", "right"):
         (desk / name).write_bytes(b"x" * 4 * corpus.HEAD)
-    fill = corpus._fill
+    read = WholeFile.read
 
-    def grow_and_fill(file, block):
+    def grow_and_read(self, size=-1, /):
         for name in ("left", "right"):
             with open(name, "ab") as more:
                 more.write(b"x" * corpus.HEAD)
-        return fill(file, block)
+        return read(self, size)
 
-    monkeypatch.setattr(corpus, "_fill", grow_and_fill)
+    monkeypatch.setattr(WholeFile, "read", grow_and_read)
     assert corpus.common_length("left", "right") == (4 * corpus.HEAD,) * 3
 
 

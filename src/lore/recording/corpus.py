@@ -1,9 +1,8 @@
-"""The outside world of recordings: names to inputs, inputs to bytes, folders and patterns to files.
+"""Names to sources, sources to bytes: `resolve` decides once what a name is, and each kind of source opens itself.
 
-Rules: a name is a path, that of a remote file, `-` (standard input), a stored session (`URL#SESSION_ID`), or one of
-them with `#TURN` or `#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session.
-Inputs are read in pieces and never written. What cannot be opened is a LoreError with the name; a folder is walked in
-the order of names, links to folders are not followed, hidden names are left out.
+A name is a path, the address of a remote file, `-` (standard input), a stored session (`URL#SESSION_ID`), or a session
+of an agent's database (`DATABASE#SESSION_ID`); each may be followed by `#TURN` or `#CHAIN:TURN`. A file that exists
+under the whole name wins, then a stored session. Sources are read in pieces and never written.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from io import FileIO
 from itertools import chain
 from typing import NamedTuple
@@ -27,24 +26,27 @@ from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed, zstd
 from lore.recording.agents import session_folders
-from lore.store.registry import address_of, is_store, mask_url, read_log, session_exists
+from lore.store.registry import SessionAddress, address_of, is_store, mask_url, read_log, session_exists
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
 _STORAGE = frozenset(("session", "message", "part"))
-_JSON_LINES = ".jsonl"
 _OPENCODE = (b"session", b"message", b"part")  # tables of OpenCode's databases, which their first page names
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
+_SCHEME = pattern(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+# names
 
 
 class Name(NamedTuple):
-    """What the user named: a file, and perhaps one turn of it (`turn` None: the last, or all)."""
+    """A recording, and perhaps one turn of it."""
 
     path: str
     chain: str | None = None
-    turn: int | None = None
+    turn: int | None = None  # None: the last turn, or all
 
     def __str__(self) -> str:
         shown = show(self.path)
@@ -54,11 +56,11 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name:
-    """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`, where PATH may be a stored session."""
+    """Parse `PATH`, `PATH#TURN` or `PATH#CHAIN:TURN`; PATH may be a stored session."""
     if text == STDIN or "#" not in text or filesystem.exists(text):
         return Name(packed.task_of(text))
     path, _, selector = text.rpartition("#")
-    path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
+    path = STDIN if path == "<stdin>" else path  # `-#2` would be an option on a command line
     match = _SELECTOR.match(selector)
     stored = address_of(text)
     if match is None or not path or (stored is not None and ("#" not in stored.session_id or session_exists(stored))):
@@ -67,194 +69,285 @@ def parse_name(text: str) -> Name:
 
 
 def show(path: str) -> str:
-    """Return a name that can be printed: bytes that are no text become escapes, and no password is shown."""
+    """Return a name that can be printed: undecodable bytes as escapes, passwords masked."""
     return mask_url(os.fsencode(path).decode("utf-8", "backslashreplace")) if path != STDIN else "<stdin>"
 
 
-def is_stored(path: str) -> bool:
-    """Tell whether a name is that of a session in a store."""
-    return address_of(path) is not None
+def is_same(left: str, right: str) -> bool:
+    """Return whether two names mean the same file or stored session."""
+    stored = address_of(left), address_of(right)
+    try:
+        if stored[0] is not None and stored[1] is not None and stored[0].session_id == stored[1].session_id:
+            left, right = (address.url.partition(":")[2] for address in stored if address is not None)
+        return left == right or os.path.samefile(left, right)
+    except (OSError, ValueError):
+        return False
+
+
+# sources
+
+
+class Source:
+    """What a name stands for."""
+
+    can_rewind = True  # False: it can be read once, by this process alone
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def pieces(self, size: int = PIECE) -> Iterator[bytes]:
+        """Yield the bytes from the beginning; raises LoreError if it cannot be opened or read."""
+        raise NotImplementedError
+
+    def recording(self) -> Iterator[bytes]:
+        """Yield what a reader of recordings reads: the bytes, unpacked."""
+        pieces = self.pieces(HEAD)
+        first = next(pieces, b"")
+        if first.startswith(packed.ARCHIVE):
+            message = f"{show(self.name)} is an archive, which cannot be read as it comes"
+            raise LoreError(message, hint="name the file itself")
+        yield from _decompressed(first, pieces, self.name)
+
+
+class Stdin(Source):
+    """Standard input; of a file that is redirected, up to the end that it has now."""
+
+    can_rewind = False
+
+    def pieces(self, size: int = PIECE) -> Iterator[bytes]:
+        if sys.stdin is None:
+            raise LoreError("standard input is closed", hint="name a file, or pipe one in")
+        try:
+            descriptor = sys.stdin.fileno()
+            status = os.fstat(descriptor)
+            is_file = stat.S_ISREG(status.st_mode)
+            left = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if is_file else None
+            while left is None or left > 0:
+                data = os.read(descriptor, size if left is None else min(size, left))
+                if not data:
+                    return
+                left = None if left is None else left - len(data)
+                yield data
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+
+
+class LocalFile(Source):
+    """A file on this machine, read up to the end that it has when it is opened; also a missing one."""
+
+    def open(self) -> FileIO:
+        """Open the file; raises LoreError for what is no regular file."""
+        path = self.name
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
+            return WholeFile(path)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        except ValueError as error:  # an embedded NUL
+            raise LoreError(f"cannot open {show(path)!r}: {error}") from None
+
+    def pieces(self, size: int = PIECE) -> Iterator[bytes]:
+        try:
+            with self.open() as file:
+                while data := file.read(size):
+                    yield data
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+
+    def recording(self) -> Iterator[bytes]:
+        path = self.name
+        if path.endswith(".json") and _is_in_storage(path) and opencode().is_session_file(path):
+            yield from opencode().storage_stream(path)
+            return
+        pieces = self.pieces(HEAD)
+        first = next(pieces, b"")
+        if first.startswith(packed.ARCHIVE):
+            pieces = packed.archive_stream(path)
+        elif first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
+            pieces = opencode().database_stream(path, opencode().only_session(path, sessions))
+        else:
+            if path.endswith(".jsonl"):
+                from lore.recording.agents.usage_stores import lines_before  # noqa: PLC0415 - which loads plug-ins
+
+                yield from lines_before(path, first)
+            pieces = _decompressed(first, pieces, path)
+        yield from pieces
+
+
+class Pipe(LocalFile):
+    """A pipe or device. Only a pipe that a shell opened for this process can be read."""
+
+    can_rewind = False
+    recording = Source.recording
+
+    def open(self) -> FileIO:
+        try:
+            if is_named_pipe(self.name):
+                shown = show(self.name)
+                raise LoreError(f"{shown} is a named pipe, not a file", hint=f"pass it as standard input: - < {shown}")
+            if stat.S_ISFIFO(os.stat(self.name).st_mode):
+                return open(self.name, "rb", buffering=0)
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+        return super().open()
+
+
+class Folder(LocalFile):
+    """A folder; its files may be one recording together."""
+
+    def recording(self) -> Iterator[bytes]:
+        names = packed.members(self.name)
+        return packed.folder_stream(self.name, names) if names else super().recording()
+
+
+class DatabaseSession(Source):
+    """A session of an agent's database."""
+
+    def __init__(self, name: str, database: str, session: str) -> None:
+        super().__init__(name)
+        self.database, self.session = database, session
+
+    def pieces(self, size: int = PIECE) -> Iterator[bytes]:  # noqa: ARG002 - its pieces are messages
+        return opencode().database_stream(self.database, self.session)
+
+    def recording(self) -> Iterator[bytes]:
+        return self.pieces()
+
+
+class StoredSession(Source):
+    """A session in a store of lore's; without an address the store itself, which only lists sessions."""
+
+    def __init__(self, name: str, address: SessionAddress | None) -> None:
+        super().__init__(name)
+        self.address = address
+
+    def pieces(self, size: int = PIECE) -> Iterator[bytes]:
+        if self.address is None:
+            hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
+            raise LoreError(f"{show(self.name)} is a store, not a session", hint=hint)
+        return read_log(self.address, size)
+
+
+class Remote(Source):
+    """A remote file, or a remote folder whose files are one recording together."""
+
+    def pieces(self, size: int = PIECE) -> Iterator[bytes]:
+        try:
+            yield from filesystem.remote_pieces(self.name, size)
+        except FileNotFoundError:
+            if filesystem.is_folder(self.name):
+                raise LoreError(f"{show(self.name)} is not a file", hint=folder_hint(self.name)) from None
+            raise
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+
+    def recording(self) -> Iterator[bytes]:
+        pieces = self.pieces(HEAD)
+        try:
+            first = next(pieces, b"")
+        except LoreError:  # most are files, so nobody asks first whether it is a folder
+            if not (names := packed.members(self.name)):
+                raise
+            yield from packed.folder_stream(self.name, names)
+            return
+        if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
+            message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
+            raise LoreError(message, hint="copy it here, with what lies beside it (-wal), and name the copy")
+        if first.startswith(packed.ARCHIVE):
+            yield from packed.archive_stream(self.name)
+        else:
+            yield from _decompressed(first, pieces, self.name)
+
+
+def resolve(name: str) -> Source:
+    """Return what a name stands for; a name that nothing has is a file that is missing."""
+    if name == STDIN:
+        return Stdin(name)
+    if filesystem.is_remote(name):
+        return Remote(name)
+    try:
+        mode = os.stat(name).st_mode
+    except (OSError, ValueError):
+        return _resolve_session(name)
+    if stat.S_ISREG(mode):
+        return LocalFile(name)
+    return Folder(name) if stat.S_ISDIR(mode) else Pipe(name)
+
+
+def _resolve_session(name: str) -> Source:
+    address = address_of(name)
+    if address is not None or is_store(name):
+        return StoredSession(name, address)
+    found = opencode().session_in(name) if "#" in name else None
+    return LocalFile(name) if found is None else DatabaseSession(name, *found)
+
+
+def _decompressed(first: bytes, rest: Iterator[bytes], name: str) -> Iterator[bytes]:
+    whole = chain((first,), rest)
+    return zstd.unpacked(whole, show(name)) if first.startswith(zstd.MAGIC) else whole
 
 
 def opencode():  # noqa: ANN201 - the module, with its types
-    """Return who reads the places where OpenCode keeps sessions: few inputs lie there, and importing it takes time."""
+    """Return the module that reads OpenCode's sessions, imported only when it is needed."""
     from lore.recording.agents import opencode_store  # noqa: PLC0415 - as it says
 
     return opencode_store
 
 
+def _is_in_storage(path: str) -> bool:
+    """Return whether a file lies where OpenCode's storage folder keeps sessions."""
+    return os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(path)))) == "session"
+
+
+def is_stored(path: str) -> bool:
+    """Return whether a name is that of a session in a store."""
+    return address_of(path) is not None
+
+
 def is_in_database(path: str) -> bool:
-    """Tell whether a name is that of a session in an agent's database (`DATABASE#SESSION`)."""
-    if "#" not in path or filesystem.is_remote(path) or os.path.lexists(path) or is_stored(path):
-        return False
-    return opencode().session_in(path) is not None
+    """Return whether a name is that of a session in an agent's database."""
+    return "#" in path and isinstance(resolve(path), DatabaseSession)
 
 
 def is_database(path: str) -> bool:
-    """Tell whether a name is that of an SQLite database, or of a session in one."""
-    if path == STDIN or filesystem.is_remote(path) or is_stored(path) or is_store(path):
-        return False
-    return opencode().is_sqlite(path) or is_in_database(path)
+    """Return whether a name is that of an SQLite database, or of a session in one."""
+    source = resolve(path)
+    return isinstance(source, DatabaseSession) or (type(source) is LocalFile and opencode().is_sqlite(path))
+
+
+def is_stream(path: str) -> bool:
+    """Return whether an input can be read only once."""
+    return not resolve(path).can_rewind
+
+
+def is_special(path: str) -> bool:
+    """Return whether a name is no regular file here: a folder, or a pipe or device whose reading might never end."""
+    return isinstance(resolve(path), Folder | Pipe)
+
+
+# reading
 
 
 def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
-    """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
-    stored = address_of(path)
-    if stored is not None:
-        yield from read_log(stored, size)
-        return
-    if is_store(path):
-        hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
-        raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
-    if filesystem.is_remote(path):
-        try:
-            yield from filesystem.remote_pieces(path, size)
-        except FileNotFoundError:
-            if filesystem.is_folder(path):
-                raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path)) from None
-            raise
-        except OSError as error:
-            raise unreadable(path, error) from None
-        return
-    if "#" in path and not os.path.lexists(path) and (named := opencode().session_in(path)) is not None:
-        yield from opencode().database_stream(*named)
-        return
-    try:
-        if path == STDIN:
-            if sys.stdin is None:
-                raise LoreError("standard input is closed", hint="name a file, or pipe one in")
-            yield from _standard_input(sys.stdin.fileno(), size)
-            return
-        with _opened(path, pipe=True) as file:
-            while data := file.read(size):
-                yield data
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def _standard_input(descriptor: int, size: int) -> Iterator[bytes]:
-    """Yield standard input to its end; of a file that is redirected, to the end that it has now."""
-    status = os.fstat(descriptor)
-    left = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if stat.S_ISREG(status.st_mode) else None
-    while left is None or left > 0:
-        data = os.read(descriptor, size if left is None else min(size, left))
-        if not data:
-            return
-        left = None if left is None else left - len(data)
-        yield data
-
-
-def _opened(path: str, *, pipe: bool = False) -> FileIO:
-    """Open a file that ends where it ends now; with `pipe` also one that this process got open from a shell."""
-    try:
-        mode = os.stat(path).st_mode
-        if is_named_pipe(path):
-            raise LoreError(f"{show(path)} is a named pipe, not a file", hint=f"pass it as standard input: - < {path}")
-        if pipe and stat.S_ISFIFO(mode):
-            return open(path, "rb", buffering=0)
-        if not stat.S_ISREG(mode):
-            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
-        return WholeFile(path)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except ValueError as error:  # an embedded NUL
-        raise LoreError(f"cannot open {show(path)!r}: {error}") from None
-
-
-def common_length(left: str, right: str) -> tuple[int, int, int]:
-    """Return the sizes of two files and the length of their literal common prefix, in bytes.
-
-    Reads both up to the first difference, into two blocks of 256 KiB that are used again and again: the
-    way in which two files are compared fastest (measured against `cmp`). Of a stored session its log is compared,
-    of one of a database its export.
-    Raises LoreError for what cannot be read.
-    """
-    if any(is_stored(name) or is_in_database(name) or filesystem.is_remote(name) for name in (left, right)):
-        return common_of(pieces(left), pieces(right))
-    with _opened(left) as first, _opened(right) as second:
-        sizes = os.fstat(first.fileno()).st_size, os.fstat(second.fileno()).st_size
-        left_block, right_block = bytearray(HEAD), bytearray(HEAD)
-        common = 0
-        try:
-            while True:
-                read, peer = _fill(first, left_block), _fill(second, right_block)
-                if read != peer or left_block != right_block:
-                    break
-                common += read
-                if read < HEAD:
-                    return *sizes, common
-        except OSError as error:
-            raise unreadable(left, error) from None
-    return *sizes, common + common_prefix(bytes(left_block[:read]), bytes(right_block[:peer]))
-
-
-def common_of(left: Iterable[bytes], right: Iterable[bytes]) -> tuple[int, int, int]:
-    """Return the sizes of two texts that come in pieces, and the length of their common beginning, in bytes."""
-    pieces, sizes, held = (iter(left), iter(right)), [0, 0], [b"", b""]
-    common, differ = 0, False
-    while True:
-        for side in (0, 1):
-            if not held[side]:
-                held[side] = next(pieces[side], b"")
-                sizes[side] += len(held[side])
-        if differ or not all(held):
-            break
-        shorter = min(map(len, held))
-        same = common_prefix(held[0][:shorter], held[1][:shorter])
-        common, differ = common + same, same < shorter
-        held = [piece[shorter:] for piece in held]
-    for side in (0, 1):
-        sizes[side] += sum(map(len, pieces[side]))
-    return sizes[0], sizes[1], common
-
-
-def _fill(file: FileIO, block: bytearray) -> int:
-    """Read a block, or what is left; what the block held before stays behind it, on both sides alike."""
-    read = file.readinto(block)
-    while 0 < read < len(block):
-        more = file.readinto(memoryview(block)[read:])
-        if not more:
-            break
-        read += more
-    if read < len(block):
-        block[read:] = bytes(len(block) - read)
-    return read
-
-
-def folder_hint(path: str) -> str:
-    """Say what to name in place of what is no file."""
-    return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
-
-
-_SCHEME = pattern(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
-
-def unreadable(path: str, error: OSError) -> LoreError:
-    """Say that a file cannot be read, and why."""
-    if isinstance(error, LoreError):  # of a remote one
-        return error
-    if _SCHEME.match(path) and not os.path.lexists(path):
-        message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
-        hint = f"addresses that it reads begin with {'://, '.join(filesystem.schemes())}://"
-        return LoreError(message, hint=hint, where=Where(show(path)))
-    hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
-    return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
+    """Yield the bytes of an input; raises LoreError if it cannot be opened or read."""
+    yield from resolve(path).pieces(size)
 
 
 class Opened(NamedTuple):
-    """The beginning of an input, and all of it, to be iterated once."""
+    """An input that is open."""
 
-    head: bytes
-    data: Iterator[bytes]
+    head: bytes  # its beginning, in whole lines if it is long
+    data: Iterator[bytes]  # all of it, to be iterated once
 
 
 def open_head(path: str) -> Opened:
     """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
 
-    Of a first line that is longer than any reader keeps, and of a document, its beginning has to do; of a pack,
-    its first line.
+    The beginning is enough of a document, and of a first line that is longer than any reader keeps; the first line is
+    enough of a pack.
     """
-    source = _source(path)
+    source = resolve(path).recording()
     taken: list[bytes] = []
     size, whole_line, enough = 0, False, False
     for data in source:
@@ -269,7 +362,7 @@ def open_head(path: str) -> Opened:
     taken.reverse()
 
     def everything() -> Iterator[bytes]:
-        while taken:  # what was handed on is kept no longer
+        while taken:  # a piece that was passed on is not kept
             yield taken.pop()
         yield from source
 
@@ -277,60 +370,65 @@ def open_head(path: str) -> Opened:
     return Opened(head[:end] if end else head, everything())
 
 
-def _source(path: str) -> Iterator[bytes]:
-    """Yield the bytes of an input, unpacked; those of a folder or an archive that is one recording as a pack.
+def common_length(left: str, right: str) -> tuple[int, int, int]:
+    """Return the sizes of two inputs and the length of their common prefix, in bytes.
 
-    Before an agent's log stands what a store beside it says of its requests.
+    Files are read up to the first difference. Raises LoreError for what cannot be read.
     """
-    if path != STDIN and not filesystem.is_remote(path) and os.path.isdir(path) and (names := packed.members(path)):
-        yield from packed.folder_stream(path, names)
-        return
-    if path.endswith(".json") and _lies_in_storage(path) and opencode().is_session_file(path):
-        yield from opencode().storage_stream(path)
-        return
-    source = pieces(path, HEAD)
-    try:
-        first = next(source, b"")
-    except LoreError:  # of what is remote, most are files, and are read without a look whether they are folders
-        if not filesystem.is_remote(path) or not (names := packed.members(path)):
-            raise
-        yield from packed.folder_stream(path, names)
-        return
-    if first.startswith(zstd.MAGIC):
-        yield from zstd.unpacked(chain((first,), source), show(path))
-        return
-    if first.startswith(SQLITE) and filesystem.is_remote(path) and all(name in first for name in _OPENCODE):
-        source.close()
-        message = f"{show(path)} is a database of sessions, which cannot be read remotely"
-        raise LoreError(message, hint="copy it here, with what lies beside it (-wal), and name the copy")
-    is_here = first.startswith(SQLITE) and path != STDIN and not filesystem.is_remote(path) and not is_stream(path)
-    if is_here and (sessions := opencode().sessions_of(path)):
-        source.close()
-        yield from opencode().database_stream(path, opencode().only_session(path, sessions))
-        return
-    if not first.startswith(packed.ARCHIVE):
-        if path.endswith(_JSON_LINES):
-            from lore.recording.agents.usage_stores import lines_before  # noqa: PLC0415 - which loads plug-ins
-
-            yield from lines_before(path, first)
-        yield first
-        yield from source
-        return
-    if is_stream(path) or path == STDIN:
-        raise LoreError(f"{show(path)} is an archive, which cannot be read as it comes", hint="name the file itself")
-    source.close()
-    yield from packed.archive_stream(path)
+    sources = resolve(left), resolve(right)
+    if not all(isinstance(source, LocalFile) for source in sources):
+        sides, counted = (sources[0].pieces(), sources[1].pieces()), [0, 0]
+        common = _common(*sides, counted)
+        return counted[0] + sum(map(len, sides[0])), counted[1] + sum(map(len, sides[1])), common
+    first, second = (source for source in sources if isinstance(source, LocalFile))
+    with first.open() as opened, second.open() as other:
+        sizes = os.fstat(opened.fileno()).st_size, os.fstat(other.fileno()).st_size
+        try:
+            return *sizes, _common(iter(lambda: opened.read(HEAD), b""), iter(lambda: other.read(HEAD), b""), [0, 0])
+        except OSError as error:
+            raise unreadable(left, error) from None
 
 
-def _lies_in_storage(path: str) -> bool:
-    """Tell whether a file lies where OpenCode's storage folder keeps sessions."""
-    return os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(path)))) == "session"
+def _common(left: Iterator[bytes], right: Iterator[bytes], sizes: list[int]) -> int:
+    """Return the length of the common prefix; add to `sizes` what was read of each side."""
+    common, held = 0, [b"", b""]
+    while True:
+        for side, pieces in enumerate((left, right)):
+            if not held[side]:
+                held[side] = next(pieces, b"")
+                sizes[side] += len(held[side])
+        shorter = min(map(len, held))
+        if held[0] == held[1] and shorter:
+            common, held = common + shorter, [b"", b""]
+            continue
+        same = common_prefix(held[0][:shorter], held[1][:shorter])
+        common += same
+        if same < shorter or not shorter:
+            return common
+        held = [piece[shorter:] for piece in held]
+
+
+def folder_hint(path: str) -> str:
+    """Return a hint on what to name instead of what is no file."""
+    return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
+
+
+def unreadable(path: str, error: OSError) -> LoreError:
+    """Return the error for a file that cannot be read."""
+    if isinstance(error, LoreError):  # of a remote one
+        return error
+    if _SCHEME.match(path) and not os.path.lexists(path):
+        message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
+        hint = f"addresses that it reads begin with {'://, '.join(filesystem.schemes())}://"
+        return LoreError(message, hint=hint, where=Where(show(path)))
+    hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
+    return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
 
 
 def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
-    """Yield the files below a folder, in the order of their names, hidden and special ones left out.
+    """Yield the files below a folder in the order of their names, without hidden and special ones.
 
-    A folder below it that cannot be listed is handed to `failed_on`, with the reason.
+    Links to folders are not followed. A folder that cannot be listed is passed to `failed_on`, with the reason.
     """
 
     def failed(place: str, error: LoreError | OSError) -> None:
@@ -345,32 +443,3 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
             file = os.path.join(path, name)
             if not name.startswith(".") and not is_special(file):
                 yield file
-
-
-def is_special(path: str) -> bool:
-    """Tell whether a name is a pipe, socket or device, whose reading might never end."""
-    try:
-        return not filesystem.is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False  # let opening it say what is wrong
-
-
-def is_folder(path: str) -> bool:
-    """Tell whether a name is a folder: one that is a recording has no bytes of its own."""
-    return path != STDIN and filesystem.is_folder(path)
-
-
-def is_same(left: str, right: str) -> bool:
-    """Tell whether two names are one file."""
-    stored = address_of(left), address_of(right)
-    try:
-        if stored[0] is not None and stored[1] is not None and stored[0].session_id == stored[1].session_id:
-            left, right = (address.url.partition(":")[2] for address in stored if address is not None)
-        return left == right or os.path.samefile(left, right)
-    except (OSError, ValueError):
-        return False
-
-
-def is_stream(path: str) -> bool:
-    """Tell whether an input can be read only once."""
-    return path == STDIN or (os.path.exists(path) and is_special(path) and not os.path.isdir(path))

@@ -1,11 +1,9 @@
-"""What is to be judged: files, folders and patterns to inputs, each file once.
+"""The inputs of a command: files, folders, patterns, stores and databases become a list in which each file is once.
 
-In: the paths of a command line. Out: inputs in the order in which they were named, the files of a folder
-or pattern in the order of their names, the sessions of a store in that of their ids; behind a session that is
-named, its subagents' files. Rules: a file that is reached twice (by two names, a link, a folder and a pattern)
-keeps its first place and name, and counts as named if one of them named it; files that are one recording
-together (`packed`) are the folder that they lie in, beside its others; a pattern that matches nothing is an
-error, one that matches a folder stands for the files below it.
+Inputs come in the order in which they were named; those of a folder or pattern in the order of their names, sessions of
+a store in that of their ids, and the files of its subagents after a session that is named. A file that is reached
+twice (by two names, a link, a folder and a pattern) keeps its first place and name, and is `named` if one of them was.
+Files that are one recording together (`packed`) are listed as their folder.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -22,43 +21,36 @@ from lore.files import relative
 from lore.model.cause import Place
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded
-from lore.store.registry import is_store, open_existing, print_note_once, scheme_of
+from lore.store.registry import open_existing, print_note_once, scheme_of
 from lore.store.reserved import drop_reserved
 
 _MAGIC = re.compile(r"[*?\[]")
-_DATABASE = ".db"
 _SMALL = 256 * 1024  # bytes
-_FETCHED = 1024 * 1024  # bytes of a remote file that is read with others at the same time
+_FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
-Failed: TypeAlias = Callable[[str, LoreError], None]  # takes a folder that cannot be listed, and why
+OnFailure: TypeAlias = Callable[[str, LoreError], None]  # receives a folder that cannot be listed, and the reason
 
 T = TypeVar("T")
 
 
 class Input(NamedTuple):
-    """A file to judge, or a folder that could not be listed (`error`).
-
-    `named`: the user asked for this very file, so that it is an error where it is no recording, unless
-    `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
-    process. `written` is when it last was, in seconds, where that is not the time of a file here; `tag` is the ETag of
-    a remote one as it was listed. `number` is its place among the files of a run.
-    """
+    """A file to judge, or a folder that could not be listed."""
 
     path: str
-    named: bool
-    size: int = 0
-    stream: bool = False
-    optional: bool = False
-    error: LoreError | None = None
-    written: float | None = None
-    tag: str = ""
-    number: int = 0
+    named: bool  # the user named this very file: it is an error if it is not a recording
+    size: int = 0  # bytes; 0 if unknown
+    stream: bool = False  # it can be read only once, and only by this process
+    optional: bool = False  # it may be named and not a recording
+    error: LoreError | None = None  # why the folder could not be listed
+    written: float | None = None  # when it was written, in seconds; None: its own time says so
+    tag: str = ""  # the ETag that a remote file had when it was listed
+    number: int = 0  # its place among the files of a run
 
 
 def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> list[Input]:
-    """List what these paths stand for, as far as it is `wanted`; raises LoreError for a pattern that matches nothing.
+    """List the inputs that these paths stand for; raises LoreError for a pattern that matches nothing.
 
-    What is remote and not wanted is left out at once: a listing of a million costs no memory for what is old.
+    Remote files that are not `wanted` are dropped while listing, so that a million old ones cost no memory.
     """
     found: dict[object, Input] = {}
     for path in paths:
@@ -77,13 +69,13 @@ list_inputs = inputs  # the public name: `lore.recording.inputs` is this module
 
 
 def fetched_ahead(files: Sequence[Input]) -> bool:
-    """Tell whether files are remote and so small that waiting for each takes longer than judging it."""
+    """Return whether all files are remote and so small that fetching each takes longer than judging it."""
     sizes = [file.size for file in files if filesystem.is_remote(file.path)]
     return bool(sizes) and len(sizes) == len(files) and sum(sizes) < len(sizes) * _SMALL
 
 
 def ahead(files: Sequence[Input]) -> Iterator[Input]:
-    """Yield files one by one; small remote ones are read in groups, at the same time."""
+    """Yield files one by one; small remote ones are fetched in groups."""
     if not any(filesystem.is_remote(file.path) for file in files):
         yield from files
         return
@@ -95,18 +87,16 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
 
 
 def without_taken_over(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
-    """Leave out what an agent took over into a database that is among the inputs, unless it is named itself."""
+    """Drop files that an agent moved into a database that is among the inputs, except those that are named."""
     if not any("#" in input_of(entry).path for entry in found):
         return found
-    left = corpus.opencode().taken_over(input_of(entry).path for entry in found)
-    return [entry for entry in found if input_of(entry).named or input_of(entry).path not in left]
+    copied = corpus.opencode().taken_over(input_of(entry).path for entry in found)
+    return [entry for entry in found if input_of(entry).named or input_of(entry).path not in copied]
 
 
 def _inputs_of(path: str) -> Iterator[Input]:
-    if is_store(path) and not corpus.is_stored(path):
-        yield from _stored(path)
-        return
-    if path == corpus.STDIN or not is_pattern(path):
+    """Yield what a path of the command line stands for."""
+    if not is_pattern(path):
         yield from _below(path, named=True)
         return
     failed: list[Input] = []
@@ -121,11 +111,11 @@ def _inputs_of(path: str) -> Iterator[Input]:
 
 
 def _stored(url: str) -> Iterator[Input]:
-    """Yield the sessions of a store, and what it says of those that it cannot list, which are not judged."""
+    """Yield the sessions of a store, after the reason why some of them cannot be listed."""
     unlisted: list[str] = []
-    tell = print_note_once
-    with closing(open_existing(url, lambda text: tell(text))) as store:
-        tell = unlisted.append
+    note = print_note_once
+    with closing(open_existing(url, lambda text: note(text))) as store:
+        note = unlisted.append
         sessions = drop_reserved(store.list())
     if unlisted:
         yield Input(url, named=False, error=LoreError("; ".join(unlisted)))
@@ -133,17 +123,25 @@ def _stored(url: str) -> Iterator[Input]:
 
 
 def _below(path: str, *, named: bool) -> Iterator[Input]:
-    """Yield a file, or the files below a folder and what could not be listed, where it was met."""
+    """Yield a file with its companions, or the files of a folder, or the sessions of a store or database."""
     path = packed.task_of(path)
-    if path == corpus.STDIN or not filesystem.is_folder(path):
-        if path.endswith(_DATABASE) and (sessions := _sessions_in(path)):
-            yield from sessions
-            return
-        if named or not (corpus.is_special(path) or is_superseded(path)):
+    match source := corpus.resolve(path):
+        case corpus.Stdin():
             yield Input(path, named)
-        if named and path != corpus.STDIN:  # in a folder they are met anyway
-            yield from (Input(companion, named=False) for companion in companions(path))
-        return
+        case corpus.StoredSession(address=None):
+            yield from _stored(path)
+        case corpus.Folder() | corpus.Remote() if filesystem.is_folder(path):
+            yield from _in_folder(path)
+        case _ if sessions := _sessions_in(path):
+            yield from sessions
+        case _:
+            if named or not (isinstance(source, corpus.Pipe) or is_superseded(path)):
+                yield Input(path, named)
+            if named:  # a folder lists them anyway
+                yield from (Input(companion, named=False) for companion in companions(path))
+
+
+def _in_folder(path: str) -> Iterator[Input]:
     failed: list[Input] = []
     folder, together = "", frozenset[str]()
     for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, named=False, error=error))):
@@ -154,46 +152,47 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
             if together:
                 yield Input(parent, named=False)
         if os.path.basename(file) not in together and not is_superseded(file):
-            sessions = _sessions_in(file) if file.endswith(_DATABASE) else []
-            yield from sessions or (Input(file, named=False),)
+            yield from _sessions_in(file) or (Input(file, named=False),)
     yield from failed
 
 
 def _sessions_in(path: str) -> list[Input]:
-    """Return the sessions of an agent's database, each an input of its own; none where it is no such database."""
-    sessions = (corpus.opencode().sessions_of(path) or []) if corpus.opencode().is_sqlite(path) else []
+    """Return the sessions of an agent's database; none for any other file."""
+    found = corpus.opencode().sessions_of(path) if path.endswith(".db") and corpus.opencode().is_sqlite(path) else None
     return [
-        Input(f"{path}#{session.id}", named=False, size=session.size, written=session.written) for session in sessions
+        Input(f"{path}#{session.id}", named=False, size=session.size, written=session.written)
+        for session in found or ()
     ]
 
 
 def _identified(file: Input) -> tuple[object, Input]:
-    """Return what a file is known by, whatever its names, and the input with its size."""
+    """Return a key that all names of a file share, and the input with its size."""
+    path = file.path
     if file.error is not None:
-        return (file.path, "folder"), file
-    if file.path == corpus.STDIN:
-        return file.path, file._replace(stream=True)
+        return (path, "folder"), file
+    if path == corpus.STDIN:
+        return path, file._replace(stream=True)
     try:
-        if filesystem.is_remote(file.path):
-            return file.path, _known(file)
-        about = os.stat(file.path)
-    except (OSError, ValueError):  # a session of a database, else let opening it say what is wrong
-        base, _, session = file.path.rpartition("#")
-        return ((os.path.realpath(base), session) if os.path.isfile(base) else file.path), file
-    if os.path.isdir(file.path):  # what it holds is one recording
-        return (about.st_dev, about.st_ino), file._replace(size=packed.size_of(file.path))
-    stream = corpus.is_stream(file.path)
-    key = (about.st_dev, about.st_ino) if about.st_ino else file.path
+        if filesystem.is_remote(path):
+            return path, _with_status(file)
+        about = os.stat(path)
+    except (OSError, ValueError):  # a session of a database, or a file that opening will report
+        base, _, session = path.rpartition("#")
+        return ((os.path.realpath(base), session) if os.path.isfile(base) else path), file
+    if os.path.isdir(path):  # its files are one recording
+        return (about.st_dev, about.st_ino), file._replace(size=packed.size_of(path))
+    stream = not stat.S_ISREG(about.st_mode)
+    key = (about.st_dev, about.st_ino) if about.st_ino else path
     return key, file._replace(size=0 if stream else about.st_size, stream=stream)
 
 
-def _known(file: Input) -> Input:
-    """Return a remote input with what is known of it; of a web server's, nothing is, and nobody is asked."""
+def _with_status(file: Input) -> Input:
+    """Return a remote input with its size, time and tag; a web server is not asked for them."""
     if file.path.lower().startswith("http"):
         return file
     try:
         about = filesystem.status(file.path)
-    except OSError:  # a folder that is one recording, else let opening it say what is wrong
+    except OSError:  # a folder that is one recording, or a file that opening will report
         members = [filesystem.status(os.path.join(file.path, name)) for name in packed.members(file.path)]
         times = [about.written for about in members if about.written is not None]
         return file._replace(size=sum(about.size or 0 for about in members), written=max(times, default=None))
@@ -204,19 +203,19 @@ def _known(file: Input) -> Input:
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
+    """Return whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
+    if _MAGIC.search(path) is None:
+        return False
     if filesystem.is_remote(path):
-        web = path.lower().startswith("http")  # a `?` begins its query
-        return not web and _MAGIC.search(path) is not None and not filesystem.is_file(path)
-    return _MAGIC.search(path) is not None and not os.path.lexists(path) and scheme_of(path) is None
+        return not path.lower().startswith("http") and not filesystem.is_file(path)  # `?` begins the query of a URL
+    return not os.path.lexists(path) and scheme_of(path) is None
 
 
-def matches(pattern: str, failed_on: Failed) -> list[str]:
-    """Return the files and folders that a pattern names, sorted.
+def matches(pattern: str, failed_on: OnFailure) -> list[str]:
+    """Return the files and folders that match a pattern, sorted.
 
-    `*`, `?` and `[…]` match within one name, `**` any number of folders, links to folders not among
-    them; a hidden name is matched only by one that begins with a dot. Cost: the folders that the pattern may lie
-    in, each listed once a part.
+    `*`, `?` and `[…]` match within one name, `**` any number of folders, without links to folders. A hidden name is
+    matched only by a part that begins with a dot.
     """
     base = fixed(pattern)
     parts, found = pattern.replace(os.altsep or os.sep, os.sep)[len(base) :].split(os.sep), {base}
@@ -228,26 +227,24 @@ def matches(pattern: str, failed_on: Failed) -> list[str]:
 
 
 def fixed(pattern: str) -> str:
-    """Return the folder that a pattern begins in, with a separator at its end; empty for the current one."""
+    """Return the folder in which a pattern begins, with a separator at its end; empty for the current one."""
     start = _MAGIC.search(pattern)
     return pattern[: pattern[: start.start() if start else None].replace(os.altsep or os.sep, os.sep).rfind(os.sep) + 1]
 
 
-def _step(base: str, part: str, failed_on: Failed) -> Iterator[str]:
-    """Follow one part of a pattern from a folder (a path that ends in a separator, or nothing)."""
+def _step(base: str, part: str, failed_on: OnFailure) -> Iterator[str]:
+    """Yield what one part of a pattern matches in a folder (a path that ends in a separator, or is empty)."""
     if part == "**":
         yield from _folders(base, failed_on)
     elif _MAGIC.search(part):
         for entry in _entries(base, failed_on):
             if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
                 yield base + entry.name
-    elif (
-        filesystem.exists(base + part) if part else filesystem.is_folder(base)
-    ):  # a separator at the end: folders are meant
+    elif filesystem.exists(base + part) if part else filesystem.is_folder(base):  # no part: a separator at the end
         yield base + part
 
 
-def _folders(base: str, failed_on: Failed) -> Iterator[str]:
+def _folders(base: str, failed_on: OnFailure) -> Iterator[str]:
     """Yield a folder and all below it, as paths that end in a separator."""
     waiting = [base]
     while waiting:
@@ -260,8 +257,8 @@ def _folders(base: str, failed_on: Failed) -> Iterator[str]:
         )
 
 
-def _entries(folder: str, failed_on: Failed) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
-    """List a folder; what is none has nothing in it."""
+def _entries(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
+    """Return what a folder holds; nothing if it is not a folder."""
     found: list[filesystem.FolderEntry | os.DirEntry[str]] = []
     if folder and not filesystem.is_folder(folder):
         return found
@@ -272,7 +269,7 @@ def _entries(folder: str, failed_on: Failed) -> list[filesystem.FolderEntry | os
     return found
 
 
-# places
+# places of findings
 
 
 def place_of(path: str, root: str) -> Place:
@@ -281,10 +278,7 @@ def place_of(path: str, root: str) -> Place:
 
 
 def key_of(path: str, root: str) -> str:
-    """Return a path relative to a folder, its parts joined by `/`; links are not followed.
-
-    A stored session keeps its name.
-    """
+    """Return a path relative to a folder, its parts joined by `/`; stored and remote sessions keep their names."""
     if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
         return corpus.show(path)
     return corpus.show(relative(path, root).replace(os.sep, "/"))
@@ -292,6 +286,4 @@ def key_of(path: str, root: str) -> str:
 
 def path_of(key: str, root: str) -> str:
     """Return the path that a key stands for."""
-    if filesystem.is_remote(key):
-        return key
-    return os.path.join(root, *key.split("/"))
+    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))

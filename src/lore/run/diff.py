@@ -28,7 +28,7 @@ from lore.model.codes import Reader
 from lore.model.events import MAIN
 from lore.model.results import Finding
 from lore.model.turn import Call, Memo, Turn
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
@@ -120,7 +120,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
         names = names[0], names[1]._replace(path=names[0].path)
     whole = all(name.turn is None for name in names)
     if (whole or not one_file) and not any(
-        corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
+        corpus.is_stream(name.path) or filesystem.is_folder(name.path) for name in names
     ):
         file = results.FileLengths(*corpus.common_length(names[0].path, names[1].path))
     if one_file and (verdict := _in_session(names, comparison)) is not None:

@@ -48,7 +48,7 @@ def companions(path: str) -> list[str]:
     folder named after its file; OpenCode's are sessions that lie where it lies. A subagent's own file has none, but for
     OpenCode's. Costs the listing of the folder and the beginning of each file that is named like one.
     """
-    if corpus.is_folder(path):
+    if filesystem.is_folder(path):
         return session_folders.subagents(path)
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
