@@ -83,8 +83,8 @@ class _Verbatim(LoreLog):
 
     def take_line(self, number: int) -> bytes | None:
         """Return a line once, and forget the lines before it."""
-        for earlier in [known for known in self._lines if known < number]:
-            del self._lines[earlier]
+        while (first := next(iter(self._lines), number)) < number:
+            del self._lines[first]
         return self._lines.pop(number, None)
 
 
