@@ -44,7 +44,7 @@ def test_a_turn_is_about_ten_kilobytes():
 
 
 def test_the_log_reads_without_problems():
-    reads = LoreLog().read(generate.lines(12))
+    reads = list(LoreLog().read(generate.lines(12)))
     assert not [one for one in reads if isinstance(one.value, Problem)]
     assert sum(isinstance(one.value, TurnStarted) for one in reads) == 12
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain as chained
 from typing import ClassVar
 
 import msgspec
@@ -45,16 +46,18 @@ class Line(Struct, frozen=True, gc=False):
     byte: int  # offset of its first byte in the file
     data: bytes  # empty: the line was too long to be held
     is_torn: bool = False  # the file ends here, without a line feed
+    is_blank: bool = False  # white space between the lines of a longer value
 
 
 class LineCutter:
-    """Cut bytes that arrive in pieces into lines; blank lines are counted and left out."""
+    """Cut bytes that arrive in pieces into lines; blank lines are counted and usually left out."""
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1) -> None:
+    def __init__(self, *, times: int = 1, keep_blank: bool = False) -> None:
         """Make a cutter for lines that may have `times` as many bytes as usual."""
         self.longest = self.limit * times
+        self._keep_blank = keep_blank
         self.number = 0  # lines that begin before `byte`
         self.byte = 0
         self._is_skipping = False  # the next bytes belong to a line that was too long
@@ -80,7 +83,7 @@ class LineCutter:
                 self.number += 1
                 cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
+            elif data[at] in SPACE and not self._keep_blank and (blank := _BLANK_LINES.match(data, at)) is not None:
                 self.number += blank.group().count(b"\n")
                 self.byte += len(blank.group())
                 end = blank.end() - 1
@@ -116,8 +119,9 @@ class LineCutter:
             return
         if start == 0 and data.startswith(BOM):
             data, start = data[len(BOM) :], len(BOM)
-        if data.strip(SPACE):
-            cut.append(Line(self.number, start, data, is_torn))
+        is_blank = not data.strip(SPACE)
+        if not is_blank or self._keep_blank:
+            cut.append(Line(self.number, start, data, is_torn, is_blank))
 
 
 def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
@@ -134,27 +138,21 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     The first line decides: if it is not the beginning of a longer value, every line is a record. Lines come in lists,
     those of each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
-    cutter, pieces = LineCutter(times=times), iter(data)
-    first: list[Line] = []
-    for piece in pieces:
-        if first := cutter.feed(piece):
-            break
-    first = first or cutter.finish()
-    if first and not _is_alone(first[0].data):
-        rest = _rest_of(first, cutter, pieces)
-        yield from ([record] for record in _read_printed(first[0], rest, LineCutter.limit * times))
+    pieces, begin, first = filter(None, data), b"", b""
+    while not first and len(begin) <= LineCutter.limit * times and (piece := next(pieces, b"")):
+        begin += piece
+        text = begin.removeprefix(BOM).lstrip(SPACE)
+        first = text[: text.find(b"\n") + 1]
+    is_printed = not _is_alone(first or begin.removeprefix(BOM))
+    cutter = LineCutter(times=times, keep_blank=is_printed)
+    if is_printed:
+        lines = (line for piece in chained((begin,), pieces) for line in cutter.feed(piece))
+        yield from ([record] for record in _read_printed(lines, cutter) if not record.is_blank)
         return
-    yield first
+    yield cutter.feed(begin)
     for piece in pieces:
         yield cutter.feed(piece)
     yield cutter.finish()
-
-
-def _rest_of(first: list[Line], cutter: LineCutter, pieces: Iterator[bytes]) -> Iterator[Line]:
-    yield from first[1:]
-    for piece in pieces:
-        yield from cutter.feed(piece)
-    yield from cutter.finish()
 
 
 def _is_alone(line: bytes) -> bool:
@@ -163,16 +161,17 @@ def _is_alone(line: bytes) -> bool:
     return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
 
 
-def _read_printed(first: Line, lines: Iterator[Line], longest: int) -> Iterator[Line]:
-    """Yield values that span lines, from the first line on; the single lines once that fails."""
-    held, size, tries = [first], len(first.data), 0
+def _read_printed(lines: Iterator[Line], cutter: LineCutter) -> Iterator[Line]:
+    """Yield values that span lines, and blank lines; single lines from where a value cannot be read."""
+    held, size, tries = list[Line](), 0, 0
     for line in lines:
-        if not held and _is_alone(line.data):
+        if not held and (line.is_blank or _is_alone(line.data)):
             yield line
             continue
         held.append(line)
         size += len(line.data)
-        if not line.data or size > longest or tries > _PRINTED_TRIES:
+        is_too_long = not line.data and not line.is_blank
+        if is_too_long or size > cutter.longest or tries > _PRINTED_TRIES:
             break
         if line.data[:1] in (b"}", b"]"):  # printers write the end of a value at the start of a line
             tries += 1
@@ -180,11 +179,13 @@ def _read_printed(first: Line, lines: Iterator[Line], longest: int) -> Iterator[
                 yield from values
                 held, size, tries = [], 0, 0
     else:
+        held += cutter.finish()
         if held:
             yield from _split_printed(held) or _as_one_damaged_value(held)
         return
     yield from held
     yield from lines
+    yield from cutter.finish()
 
 
 def _as_one_damaged_value(held: list[Line]) -> list[Line]:
@@ -192,7 +193,7 @@ def _as_one_damaged_value(held: list[Line]) -> list[Line]:
     if any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
         return held
     text = b"\n".join(line.data for line in held)
-    return [Line(held[0].number, held[0].byte, text, held[-1].is_torn)]
+    return [Line(held[0].number, held[0].byte, text)]
 
 
 def _split_printed(held: list[Line]) -> list[Line] | None:
@@ -393,16 +394,23 @@ class LineReader(TextReader):
             return odd
         if _may_hold_more(line.data) and (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
-            return [several, *(read for value in joined for read in self.read_line(_replaced(line, value)))]
+            return [several, *(read for value in joined for read in self._read_part(_replaced(line, value)))]
         if whole := find_whole_records(line.data, raw_members(self._latest) or ()):
             lost = len(line.data) - sum(map(len, whole))
             text = f"{lost:,} bytes beside a whole record are not a record: {reason}"
             found = problem(Code.UNREADABLE_LINE, text, line)
-            return [found, *(read for record in whole for read in self.read_line(_replaced(line, record)))]
+            return [found, *(read for record in whole for read in self._read_part(_replaced(line, record)))]
         if line.data[:2] == b'{"' and not line.is_torn:
             self._broken = [line]
             return ()
         return self._unreadable(line)
+
+    def _read_part(self, line: Line) -> Sequence[Read]:
+        """Return what one of several values on a line holds."""
+        reads = None if is_deep(line.data) else self._record(line)
+        if reads is None and not fault(line.data):
+            reads = self._odd(line)
+        return self._unreadable(line) if reads is None else reads
 
     def _join_broken(self, line: Line) -> Sequence[Read]:
         """Try a line as the end of a record that raw line feeds cut into several lines."""
