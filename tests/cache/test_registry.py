@@ -30,10 +30,11 @@ def test_unknown_cache_name_suggests_the_nearest():
     assert raised.value.hint == "did you mean 'anthropic'?"
 
 
-def test_unknown_option_lists_the_known_ones():
+def test_unknown_option_lists_the_known_ones(monkeypatch):
+    monkeypatch.setitem(CACHES, "own", CacheRow("own", "nobody", Nothing, ("blocks",)))
     with pytest.raises(LoreError, match="no option 'slot'") as raised:
-        make("deepseek", rules(), {"slot": 4})
-    assert raised.value.hint == "options: interval"
+        make("own", rules(), {"slot": 4})
+    assert raised.value.hint == "options: blocks"
     with pytest.raises(LoreError) as raised:
         make("anthropic", rules(), {"slot": 4})
     assert raised.value.hint == "it has none"
@@ -101,7 +102,7 @@ def test_a_cache_is_named_with_its_options(monkeypatch):
     assert configured("deepseek") == ("deepseek", ())
     assert configured("own:slots=2, swa-full=true") == ("own", (("slots", 2), ("swa_full", True)))
     assert configured("own:word=b")[1] == (("word", "b"),)
-    assert cache_named("deepseek:interval=32").name == "deepseek"
+    assert cache_named("own:slots=2").name == "own"
     for text in ("own:block", "own:block=", "own:block=x"):
         with pytest.raises(LoreError, match="^--cache own:"):
             configured(text)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lore.cache.base import UNKNOWN as UNKNOWN
     from lore.cache.breakpoint_rules import BreakpointRule as BreakpointRule
     from lore.cache.counts import BYTES_PER_TOKEN as BYTES_PER_TOKEN, total as total
-    from lore.cache.measured import Laid as Laid, MeasuredCache as MeasuredCache
+    from lore.cache.measured import MeasuredCache as MeasuredCache
     from lore.cache.predictor import Predictor as Predictor
     from lore.cache.prices import MILLION as MILLION
     from lore.cache.registry import CacheRow as CacheRow, cache_named as cache_named, configured as configured
@@ -24,7 +24,7 @@ __getattr__ = public_names(
         "base": "Look Piece Prediction Request UNKNOWN",
         "breakpoint_rules": "BreakpointRule",
         "counts": "BYTES_PER_TOKEN total",
-        "measured": "Laid MeasuredCache",
+        "measured": "MeasuredCache",
         "predictor": "Predictor",
         "prices": "MILLION",
         "registry": "CacheRow cache_named configured",

@@ -1,6 +1,6 @@
 """Caches without breakpoints: OpenAI's up to GPT-5.5, Gemini's, Kimi's, xAI's, DeepSeek's, Qwen's implicit one.
 
-Most of them read the longest beginning that any earlier request had, rounded down to whole blocks (`block_tokens`),
+They read the longest beginning that any earlier request had, rounded down to whole blocks (`block_tokens`),
 nothing below a minimum, and renew each entry that they read (`lifetime`). A request cannot read a prompt that another
 one is still computing. Unknown rules are not applied. Routing and early eviction are unknown, so a prediction is the
 best case.
@@ -10,18 +10,13 @@ Sources: the providers' documentation; Kimi's chunks and xAI's blocks were measu
 
 from __future__ import annotations
 
-import hashlib
-import math
-
 import msgspec
-from msgspec import Struct
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
 from lore.cache.tree import TreePath
 from lore.model.events import Usage
 
-_WITHIN = 64  # units that end within pieces of one place, the latest ones
 _MANY = 4096  # objects whose size in tokens is remembered
 
 
@@ -100,81 +95,3 @@ class GeminiExplicit:
         while len(self._sizes) > _MANY:
             del self._sizes[next(iter(self._sizes))]
         return self._rest.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
-
-
-class _UnitPart(Struct, frozen=True):
-    """A unit that ends within a piece."""
-
-    size: int  # bytes of the piece
-    digest: bytes  # of these bytes
-    ready: float  # when it can first be read, in seconds since the epoch
-
-
-class DeepSeek(MeasuredCache):
-    """DeepSeek's disk cache of prefix units, which are read as a whole.
-
-    A unit ends at the end of a request's input, at the end of its output, where two requests stopped being alike, and
-    after every `interval` tokens if that is known (`block_tokens`; 64 before the V4 models). The longest unit that a
-    request begins with is read, once the response of the request that made it began. Units live for hours to days. So
-    after A+B and A+C, which read nothing, A+D reads A. Source: DeepSeek's documentation of its context cache.
-    """
-
-    def __init__(self, look: Look, *, interval: int | None = None) -> None:
-        super().__init__()
-        self._look = look
-        self._interval = interval
-        self._units: dict[int, float] = {}  # when the unit that ends at a node can first be read
-        self._parts: dict[int, list[_UnitPart]] = {}  # by the node before the piece
-        self._recency = Recency()
-
-    def predict(self, request: Request) -> Prediction:
-        """Return the unit that would be read, and keep those that the request makes."""
-        path = self._lay(request)
-        places = self._recency.use(request, path, None)
-        if not request.pieces:
-            return UNKNOWN
-        read, reason = self._unit(request, path)
-        steps = self._steps(request, path, places)
-        if steps > read:
-            read, reason = steps, "a unit at a fixed interval"
-        self._keep(request, path)
-        return self._predicted(request, min(read, self._total(request)), "rule", reason)
-
-    def _unit(self, request: Request, path: TreePath) -> tuple[int, str]:
-        """Return the end of the longest whole unit that the request begins with, and a description of it."""
-        at = math.inf if request.at is None else request.at
-        for place in range(len(request.pieces) - 1, -1, -1):
-            ready = self._units.get(path.nodes[place])
-            if ready is not None and ready <= at:
-                return self._ruler.position(place), "a unit that an earlier request ended"
-            data, parts = request.pieces[place].data, self._parts.get(path.begins[place], ())
-            within = (part for part in parts if part.size <= len(data) and part.ready <= at)
-            longest = max((part.size for part in within if _digest(data[: part.size]) == part.digest), default=0)
-            if longest:
-                return self._ruler.inside(place, longest, len(data)), "a beginning that two requests had in common"
-        return 0, "no whole unit"
-
-    def _steps(self, request: Request, path: TreePath, places: int) -> int:
-        step = self._interval or int(self._look("block_tokens", request.model, request.at) or 0)
-        if step <= 0:
-            return 0
-        alike = places == path.new and (request.at is None or self._recency.live(path.like, request.at, None))
-        return (self._begun(request, path) if alike else self._ruler.position(places - 1)) // step * step
-
-    def _keep(self, request: Request, path: TreePath) -> None:
-        began = request.answered if request.answered is not None else request.at
-        ready = -math.inf if began is None else began
-        ends = [path.nodes[-1], *self._tree.generated(request).nodes[-1:]]
-        if path.new < len(path.nodes):
-            if self._begun(request, path) > self._ruler.position(path.new - 1):
-                parts = self._parts.setdefault(path.begins[path.new], [])
-                parts.append(_UnitPart(path.alike, _digest(request.pieces[path.new].data[: path.alike]), ready))
-                del parts[:-_WITHIN]
-            elif path.new:  # less than one token more than the pieces before
-                ends.append(path.nodes[path.new - 1])
-        for node in ends:
-            self._units[node] = min(ready, self._units.get(node, math.inf))
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lore.cache.base import CacheKind, CacheModel, Look
 from lore.cache.breakpoints import Breakpoints
-from lore.cache.implicit import DeepSeek, GeminiExplicit, Prefix
+from lore.cache.implicit import GeminiExplicit, Prefix
 from lore.cache.views import PLAIN, VIEWS, View
 from lore.errors import LoreError, did_you_mean, lacks_plug_in
 from lore.model.providers import ENGINES
@@ -51,7 +51,7 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("openai-breakpoint", "openai", Breakpoints),  # since GPT-5.6
         CacheRow("gemini", "gemini", Prefix),
         CacheRow("gemini-explicit", "gemini", GeminiExplicit),
-        CacheRow("deepseek", "deepseek", DeepSeek, ("interval",)),
+        CacheRow("deepseek", "deepseek", Prefix),
         CacheRow("kimi", "moonshot", partial(Prefix, confidence="rule")),
         CacheRow("xai", "xai", Prefix),
         CacheRow("qwen", "qwen", Breakpoints),

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from lore.cache import UNKNOWN, Look, MeasuredCache, Prediction, Request, TreePath
+from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
 from lore.errors import LoreError
 from lore.model import Usage
 from lore_plugins.engines import LMCACHE, VLLM
+from lore_plugins.engines.caches.measured import EngineCache
 from lore_plugins.engines.caches.residence import (
     BlockNames,
     BlockPool,
@@ -48,7 +49,7 @@ class Engine(NamedTuple):
     chunks: bool = False  # whether limited memory works as LMCache's, not as vLLM's
 
 
-class Blocks(MeasuredCache):
+class Blocks(EngineCache):
     """A cache of `capacity` blocks; None: unlimited.
 
     A model may have `full` groups of layers that attend to all tokens (default 1), and `groups` (default 1) that attend

@@ -32,9 +32,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.cache import UNKNOWN, Laid, Look, MeasuredCache, Piece, Prediction, Request, TreePath, common_nodes
+from lore.cache import UNKNOWN, Look, Piece, Prediction, Request, TreePath, common_nodes
 from lore.errors import LoreError
 from lore_plugins.engines.caches.llama_memory import Batches, Kept, Resuming, SlotCheckpoint, TokenRun, find_chunks
+from lore_plugins.engines.caches.measured import EngineCache, Laid
 
 SIMILARITY = 0.1
 SLOTS = 4
@@ -60,7 +61,7 @@ class _Slot:
         self.until = -math.inf  # when it stops computing
 
 
-class LlamaCpp(MeasuredCache):
+class LlamaCpp(EngineCache):
     """The cache of one server."""
 
     def __init__(

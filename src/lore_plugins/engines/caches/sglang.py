@@ -27,16 +27,17 @@ import math
 from heapq import heappop, heappush
 from itertools import count
 
-from lore.cache import UNKNOWN, Laid, Look, MeasuredCache, Prediction, Request, TreePath
+from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
 from lore.errors import LoreError
 from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
+from lore_plugins.engines.caches.measured import EngineCache, Laid
 from lore_plugins.engines.caches.radix import Keys, Node, Publication, RadixTree
 
 TREES = ("unified", "radix")
 _END, _ANSWER, _TOKEN = range(3)  # events at the same time happen in this order
 
 
-class SGLang(MeasuredCache):
+class SGLang(EngineCache):
     """The cache of one server with `capacity` pages; None: unlimited.
 
     `chunked_prefill` is the number of prompt tokens computed at once (-1: all). `window` is the tokens of a model's

@@ -12,7 +12,7 @@ from cache.sessions import sequences
 from cache.test_laws import (  # noqa: F401 - run here once more
     test_any_request_and_usage_is_accepted,
     test_independent_chains_can_be_reordered,
-    test_no_bill_changes_nothing,
+    test_missing_usage_changes_nothing,
     test_prediction_ignores_its_own_usage,
     test_read_never_exceeds_the_longest_common_beginning,
     test_read_write_and_uncached_make_the_whole,
