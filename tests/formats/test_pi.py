@@ -11,7 +11,7 @@ from lore.formats.registry import recognise
 from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.canonical import text_of
-from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock, ToolCall
+from lore.model.items import AssistantMessage, OpaqueItem, RawBlock, ThinkingBlock, ToolCall
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.testing import ReaderContract, everything
@@ -76,6 +76,14 @@ def test_log_without_its_first_line_is_recognised():
     headless = plain().data().split(b"\n", 1)[1]
     assert recognise(headless) is Pi
     assert recognise(plain(1).data().split(b"\n", 1)[1]) is not Pi  # entries of version 1 have no ids
+
+
+def test_unknown_entry_that_comes_again_keeps_its_record():
+    made = Pages().user("go").entry("hologram", x=1)
+    back = made.leaf
+    made.user("left").go(back).user("right").go(made.lines[1]["id"]).user("first again").go(back).user("right again")
+    kept = [value.item for value in made.read() if isinstance(value, e.Append) and isinstance(value.item, OpaqueItem)]
+    assert [b"hologram" in bytes(item.record) for item in kept] == [True, True]
 
 
 def test_title_of_session_is_read():
@@ -310,7 +318,7 @@ def test_a_parent_that_is_not_there_and_an_entry_that_comes_again_are_problems()
     again = {**made.lines[-1], "timestamp": "2026-04-08T09:00:00.000Z"}
     made.raw(again)
     found = made.folded().problems
-    assert ["is not in the file" in found[0].message, "came before" in found[1].message] == [True, True]
+    assert ["is missing" in found[0].message, "came before" in found[1].message] == [True, True]
     assert [text for _, text in shown(made)][-2:] == ['"a file"', '"two"']
 
 

@@ -111,7 +111,7 @@ def _spoken(name: str, message: Members) -> tuple[Item, ...]:
     if not blocks:
         return tuple(calls)
     said = AssistantMessage(
-        name, blocks=tuple(blocks), stop_reason=pi.STOPS.get(stop, stop) or None, response_id=response
+        name, blocks=tuple(blocks), stop_reason=pi.STOP_REASONS.get(stop, stop) or None, response_id=response
     )
     return (said, *calls)
 

@@ -1,18 +1,16 @@
-"""Sessions of pi and oh-my-pi (`~/.pi/agent/sessions`, `~/.omp/agent/sessions`), versions 1 to 3, and of OpenClaw.
+"""The reader of sessions of pi, oh-my-pi and OpenClaw (`~/.pi/agent/sessions`, `~/.omp/agent/sessions`), versions 1-3.
 
-A line is an entry of a tree: the prompt is made of the path from the root to the last entry, from its last compaction
-(or reset) on. An assistant's message is one request, whose own time is when it went out and whose line's is when it was
-answered; counts leave out what the cache read and wrote. One that was aborted or failed is a request without a bill
-where all its counts are 0, and what it said is in no later prompt. A session may speak to several APIs: each answer
-names its own.
+A line is an entry of a tree. A prompt is the path from the root to the last entry, from the path's last compaction or
+reset on. A message of the assistant is one request: its own time is when it was asked for, that of its line when it was
+answered. Each answer names its API, so that a session may have several dialects. A request that failed or was aborted
+has no usage if all its counts are 0, and no later prompt holds what it said.
 
-An entry that does not follow the last one goes on from another: what stands behind that one is taken back, and what
-stands on the other branch comes again. A compaction keeps what stands from an entry on (in version 1 by its place in
-the file), or brings what it keeps along (`retainedTail`). Memory: a name and some numbers an entry; the lines of the
-latest, up to `REPLAYED_BYTES`, for what comes again.
+If an entry does not follow the last one, the items after its parent are removed, and those of the parent's branch are
+appended again. A compaction keeps the entries from one on (version 1 gives its index in the file), or lists what it
+keeps (`retainedTail`). Only the latest lines, up to `REPLAYED_BYTES`, are held in memory to be appended again.
 
-Neither system prompt nor tools are in the file, but for the system prompt of oh-my-pi's subagents. A summary that says
-what it was billed was a request, on a chain of its own; older ones say nothing of it.
+The system prompt is in the file of oh-my-pi's subagents only; tools are in none. A summary with usage was a request, on
+a chain of its own. The title in the first line of oh-my-pi's files is the latest one.
 
 Sources: pi's session-format.md and session-manager.ts, oh-my-pi's session.md (autumn 2026); counts over 44 public
 sessions.
@@ -22,17 +20,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw
 
-from lore.formats.base import Clock
 from lore.formats.bills import name_of
+from lore.formats.builder import LogReader
 from lore.formats.lines import each
 from lore.formats.pi import messages
 from lore.formats.pi.messages import PiEntry, PiMessage
-from lore.formats.transcripts import TranscriptLines, TranscriptTurns
-from lore.formats.values import item_name, stamp_at, text_in
+from lore.formats.values import stamp_at, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -42,429 +40,376 @@ from lore.model.limits import REPLAYED_BYTES, REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
-_ENTRY = frozenset(("type", "id", "parentId", "timestamp"))
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
+_ENTRY_MEMBERS = frozenset(("type", "id", "parentId", "timestamp"))
 _ENTRY_TYPES = messages.SILENT | {"thinking_level_change", "compaction", "branch_summary", "custom_message"}
-RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of its own
+_Kind = Literal["items", "result", "compaction", "reset"]
 
 
-class PiTree(Struct):
-    """All entries, and the path.
+@dataclass(slots=True, eq=False)
+class Node:
+    """An entry of the tree."""
 
-    By number: `names`, `parents`, `depths` on their branch from 0, `sizes` (how many items, or what else). `fold` is
-    the place on the path of its last compaction or reset, -1 where there is none, `kept` that of the first entry which
-    it keeps. `tails` names the items that compactions brought themselves. `lines` are the latest, oldest first.
-    """
-
-    names: list[str] = []
-    parents: list[int] = []
-    depths: list[int] = []
-    sizes: list[int] = []
-    path: list[int] = []
-    fold: int = -1
-    kept: int = -1
-    tails: dict[int, tuple[str, ...]] = {}
-    lines: dict[int, bytes] = {}
-    line_bytes: int = 0
+    id: str
+    parent: Node | None
+    depth: int  # 0: a root
+    line: bytes  # empty once it is no longer held
+    kind: _Kind = "items"
+    items: tuple[str, ...] = ()  # uuids of the items that it made
 
     @property
-    def leaf(self) -> int:
-        """The last entry of the path; 0: none."""
-        return self.path[-1] if self.path else 0
+    def is_boundary(self) -> bool:
+        """Whether prompts begin here."""
+        return self.kind in ("compaction", "reset")
 
-    def add(self, name: str, line: bytes) -> int:
-        """Put a new entry behind the leaf; return its number."""
-        names, path = self.names, self.path
-        names.append(name)
-        self.parents.append(path[-1] if path else 0)
-        self.depths.append(len(path))
-        self.sizes.append(0)
-        number = len(names)
-        path.append(number)
-        self.lines[number] = line
-        self.line_bytes += len(line)
-        if self.line_bytes > REPLAYED_BYTES:
-            while self.line_bytes > REPLAYED_BYTES // 2 and len(self.lines) > 0:  # the older lines go
-                self.line_bytes -= len(self.lines.pop(next(iter(self.lines))))
-        return number
 
-    def is_on_path(self, number: int) -> bool:
-        """Tell whether the path goes through an entry."""
-        depth = self.depths[number - 1]
-        return depth < len(self.path) and self.path[depth] == number
+class Tree:
+    """All entries, and the path to the latest one."""
 
-    def uuids_of(self, numbers: list[int]) -> tuple[str, ...]:
-        """Return the items that entries made: of a result none, of a compaction its divider and its tail."""
-        found: list[str] = []
-        for number in numbers:
-            name, size = self.names[number - 1], self.sizes[number - 1]
-            found += [item_name(name, at) for at in range(size)]
-            found += (name, *self.tails.get(number, ())) if size == COMPACTION else ()
-        return tuple(found)
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.by_id: dict[str, Node] = {}
+        self.path: list[Node] = []
+        self.boundary = -1  # index of the path's last compaction or reset; -1: none
+        self.kept = -1  # index of the first entry that the boundary keeps
+        self._oldest = 0  # index of the first node whose line is held
+        self._held_bytes = 0
 
-    def size(self, number: int) -> int:
-        """Return how many items an entry made, or what else it is."""
-        return self.sizes[number - 1]
+    @property
+    def leaf(self) -> Node | None:
+        return self.path[-1] if self.path else None
 
-    def between(self, first: int, end: int) -> list[int]:
-        """Return the entries of a part of the path that a compaction may keep: no compactions, no resets."""
-        return [number for number in self.path[first:end] if self.size(number) > COMPACTION]
+    def add(self, id: str, line: bytes) -> Node:
+        """Add an entry after the leaf."""
+        path = self.path
+        node = self.by_id[id] = Node(id, path[-1] if path else None, len(path), line)
+        self.nodes.append(node)
+        path.append(node)
+        self._held_bytes += len(line)
+        if self._held_bytes > REPLAYED_BYTES:
+            while self._held_bytes > REPLAYED_BYTES // 2:
+                oldest = self.nodes[self._oldest]
+                self._held_bytes -= len(oldest.line)
+                self._oldest += 1
+                oldest.line = b""
+        return node
 
-    def shown(self) -> list[int]:
-        """Return what the timeline holds of the path."""
-        if self.fold < 0:
+    def is_on_path(self, node: Node) -> bool:
+        return node.depth < len(self.path) and self.path[node.depth] is node
+
+    def between(self, first: int, end: int) -> list[Node]:
+        """Return the entries of a part of the path without compactions and resets."""
+        return [node for node in self.path[first:end] if not node.is_boundary]
+
+    def shown(self) -> list[Node]:
+        """Return the entries of the path that the timeline shows."""
+        if self.boundary < 0:
             return self.path
-        return [self.path[self.fold], *self.between(self.kept, self.fold), *self.path[self.fold + 1 :]]
+        kept = self.between(self.kept, self.boundary)
+        return [self.path[self.boundary], *kept, *self.path[self.boundary + 1 :]]
 
-    def way(self, parent: int) -> Way:
-        """Return how the path gets to another leaf."""
-        new: list[int] = []
-        while parent and not self.is_on_path(parent):
-            new.append(parent)
-            parent = self.parents[parent - 1]
-        keep = self.depths[parent - 1] + 1 if parent else 0
-        while 0 < keep < len(self.path) and self.size(self.path[keep]) == RESULT:
-            keep -= 1  # a call loses its result only with itself
-            new.append(self.path[keep])
-        new.reverse()
-        folded = self.fold >= keep or any(self.size(number) <= COMPACTION for number in new)
-        return Way(keep, new, folded)
-
-
-class Way(NamedTuple):
-    """A way to another leaf: how much of the path stays, what comes behind it; `folded`: it crosses a compaction."""
-
-    keep: int
-    new: list[int]
-    folded: bool
+    def way_to(self, leaf: Node | None) -> tuple[int, list[Node]]:
+        """Return how many entries of the path remain on the way to another leaf, and which follow them."""
+        branch: list[Node] = []
+        node = leaf
+        while node is not None and not self.is_on_path(node):
+            branch.append(node)
+            node = node.parent
+        keep = 0 if node is None else node.depth + 1
+        while 0 < keep < len(self.path) and self.path[keep].kind == "result":
+            keep -= 1  # a result is removed together with its call only
+            branch.append(self.path[keep])
+        branch.reverse()
+        return keep, branch
 
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
-
-
-def _is_known(own: dict[str, bytes]) -> bool:
-    """Return whether a record is an entry of pi's, of a file whose header is missing."""
-    kind = text_in(own["type"])
-    role = text_in((raw_members(own.get("message", b"null")) or {}).get("role", b""))
-    return role in messages.ROLES if kind == "message" else kind in _ENTRY_TYPES
-
-
-class PiLevel(Struct, gc=False):
-    """The level of thinking: as it is, and as the last request was asked with."""
-
-    now: str | None = None
-    asked: str | None = None
-
-
-class PiMemory(Struct):
-    """All that the reader remembers.
-
-    `headers` counts lines that begin a session, `summaries` those that were billed; `skipped` are the calls of
-    responses that were given up; `replayed` counts what came again on another branch.
-    """
-
-    session: str | None = None
-    title: str = ""
-    headers: int = 0
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    dialect: str | None = None
-    level: PiLevel = field(default_factory=PiLevel)
-    skipped: dict[str, None] = {}
-    replayed: int = 0
-    summaries: int = 0
-    tree: PiTree = field(default_factory=PiTree)
-
-
-class Pi(TranscriptLines[PiMemory]):
+class Pi(LogReader):
     """Reader of pi's session files."""
 
     name: ClassVar[str] = "pi"
-    clock: ClassVar[Clock] = "end"
-    memory = PiMemory
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers: dict[str, int] = {}  # of entries, by name
+        self.tree = Tree()
+        self.title = ""
+        self.has_header = False
+        self.dialect: str | None = None
+        self.level: str | None = None  # of thinking
+        self.asked_level: str | None = None  # of the latest request
+        self.skipped_calls: set[str] = set()  # of unfinished responses
+        self.replayed = 0  # entries that were appended again
+        self.summaries = 0  # requests for summaries
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in each(head):
-            own = raw_members(line) or {}
-            kind = own.get("type", b"")
+            members = raw_members(line) or {}
+            kind = members.get("type", b"")
             if kind == b'"session"':
-                return own.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(own)
-            if kind != b'"title"':  # oh-my-pi's, before the header
-                return own.keys() >= _ENTRY and "source" not in own and _is_known(own)  # flue's entries have a source
+                return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
+            if kind != b'"title"':  # oh-my-pi's first line
+                is_entry = members.keys() >= _ENTRY_MEMBERS and _is_known(members)
+                return is_entry and "source" not in members  # flue's entries have a source
         return False
 
-    def _take(self, data: bytes) -> None:
-        entry = messages.entry_of(data)
-        self._at = entry.timestamp
-        if entry.type == "session":
-            self._header(entry)
-        elif entry.type == "title":
-            self._memory.title = text_in(entry.title)
+    def handle(self, data: bytes) -> None:
+        entry = messages.decode_entry(data)
+        self.session.at = entry.timestamp
+        if entry.type == "title":
+            self.title = text_in(entry.title)
+        elif entry.type == "session":
+            self._read_header(entry)
         else:
-            self._begin_session("")
-            self._entry(entry, data)
+            self._start_session("")
+            self._add_entry(entry, data)
+
+    def _read_header(self, entry: PiEntry) -> None:
+        if self.has_header:
+            self.session.problem(Code.BAD_HEADER, "a second session in the same file; read as part of the first")
+        self.has_header = True
+        self.title = self.title or text_in(entry.title)
+        parent = entry.parent_session or entry.branched_from
+        uuid = _UUID.search(parent) if parent is not None else None
+        self._start_session(entry.id or "", parent if uuid is None else uuid[0])
+
+    def _start_session(self, id: str, parent: str | None = None) -> None:
+        self.session.start_session(id, at=self.session.at, parent_session_id=parent, title=self.title or None)
 
     # the tree
 
-    def _header(self, entry: PiEntry) -> None:
-        memory = self._memory
-        memory.headers += 1
-        if memory.headers > 1:
-            another = "another session begins in the same file; its entries are read as this one's"
-            self._problem(Code.BAD_HEADER, another)
-        parent = entry.parent_session or entry.branched_from
-        named = None if parent is None else _UUID.search(parent)
-        self._memory.title = self._memory.title or text_in(entry.title)
-        self._begin_session(entry.id or "", parent if named is None else named[0])
-
-    def _begin_session(self, name: str, parent: str | None = None) -> None:
-        if self._memory.session is None:
-            self._memory.session = name
-            title = self._memory.title or None
-            self._emit(e.SessionStarted(session_id=name, at=self._at, parent_session_id=parent, title=title))
-
-    def _entry(self, entry: PiEntry, data: bytes) -> None:
-        tree = self._memory.tree
-        name = entry.id or f"entry-{len(tree.names) + 1}"
-        if name in self._numbers:
-            self._problem(Code.DUPLICATE_UUID, f"entry {mask(name)[:60]!r} came before; passed over")
+    def _add_entry(self, entry: PiEntry, data: bytes) -> None:
+        tree, message = self.tree, entry.message
+        uuid = entry.id or f"entry-{len(tree.nodes) + 1}"
+        if uuid in tree.by_id:
+            self.session.problem(Code.DUPLICATE_UUID, f"entry {mask(uuid)[:60]!r} came before; passed over")
             return
-        parent = self._parent(entry)
-        if parent != tree.leaf:
-            self._move(tree.way(parent))
-        self._numbers[name] = number = tree.add(name, data)
-        message = entry.message
+        parent = self._parent_of(entry)
+        if parent is not tree.leaf:
+            self._move_to(parent)
+        node = tree.add(uuid, data)
         if entry.usage is not None and entry.type in ("compaction", "branch_summary"):
-            self._bill_summary(name, entry.usage)
+            self._add_summary_request(uuid, entry.usage)
         if entry.type == "compaction":
-            self._compact(number, entry)
+            self._compact(node, entry)
         elif entry.type == "reset_boundary":
-            self._reset(number)
+            self._reset(node)
+        elif entry.type in ("title_change", "session_info"):
+            self._change_title(text_in(entry.title if entry.type == "title_change" else entry.name))
         elif entry.type == "message" and message is not None and message.role == "assistant":
-            self._answer(number, entry, message)
+            self._add_answer(node, entry, message)
         else:
-            self._show(number, entry)
+            self._show(node, entry)
 
-    def _parent(self, entry: PiEntry) -> int:
-        leaf = self._memory.tree.leaf
+    def _parent_of(self, entry: PiEntry) -> Node | None:
+        leaf = self.tree.leaf
         if entry.parent_id is UNSET:
             return leaf
         if entry.parent_id is None:
-            return 0
-        known = self._numbers.get(entry.parent_id)
-        if known is None:
-            detail = f"parent {mask(entry.parent_id)[:60]!r} is not in the file before its child; file order carries on"
-            self._problem(Code.DANGLING_PARENT, detail)
-        return leaf if known is None else known
+            return None
+        parent = self.tree.by_id.get(entry.parent_id)
+        if parent is None:
+            missing = f"parent {mask(entry.parent_id)[:60]!r} is missing"
+            self.session.problem(Code.DANGLING_PARENT, f"{missing}; read as if the previous entry were the parent")
+        return parent or leaf
 
-    def _move(self, way: Way) -> None:
-        """Go on from another entry: take back what stands behind it, and show what its branch holds."""
-        memory, tree = self._memory, self._memory.tree
-        gone = tree.uuids_of(tree.shown() if way.folded else tree.path[way.keep :])
-        tree.path[way.keep :] = way.new
-        self._remove(gone)
-        if not way.folded:
-            self._again(way.new)
+    def _move_to(self, leaf: Node | None) -> None:
+        """Continue after another entry: remove what follows it, and append again what its branch holds."""
+        tree = self.tree
+        keep, branch = tree.way_to(leaf)
+        crosses_boundary = tree.boundary >= keep or any(node.is_boundary for node in branch)
+        removed = _items_of(tree.shown() if crosses_boundary else tree.path[keep:])
+        tree.path[keep:] = branch
+        self.session.remove(removed)
+        if not crosses_boundary:
+            self._show_again(branch)
             return
-        folds = [place for place, number in enumerate(tree.path) if tree.size(number) <= COMPACTION]
-        tree.fold = tree.kept = folds[-1] if folds else -1
-        if not folds:
-            self._again(tree.path)
-        elif tree.size(tree.path[tree.fold]) == COMPACTION:
-            self._fold_again(tree.path[tree.fold])
-        memory.skipped = {}
-        self._again(tree.path[tree.fold + 1 :] if folds else [])
+        tree.boundary = tree.kept = max((at for at, node in enumerate(tree.path) if node.is_boundary), default=-1)
+        if tree.boundary >= 0:
+            if tree.path[tree.boundary].kind == "compaction":
+                self._compact_again(tree.path[tree.boundary])
+            self.skipped_calls = set()
+        self._show_again(tree.path[tree.boundary + 1 :])
+        self.skipped_calls = set()
 
-    def _fold_again(self, number: int) -> None:
-        """Show what a compaction kept, and the compaction, after a move."""
-        tree = self._memory.tree
-        line = tree.lines.get(number)
-        if line is None:
-            self._lost(1)
+    def _compact_again(self, node: Node) -> None:
+        tree, session = self.tree, self.session
+        if not node.line:
+            self._report_lost(1)
             return
-        entry = messages.entry_of(line)
-        tree.kept = self._first_kept(entry, tree.fold)
-        kept = tree.between(tree.kept, tree.fold)
-        self._again(kept)
-        now, self._at = self._at, entry.timestamp
-        self._apply(number, entry, kept)
-        self._at = now
+        entry = messages.decode_entry(node.line)
+        tree.kept = self._first_kept(entry, tree.boundary)
+        kept = tree.between(tree.kept, tree.boundary)
+        self._show_again(kept)
+        now, session.at = session.at, entry.timestamp
+        self._apply_compaction(node, entry, kept)
+        session.at = now
 
-    def _again(self, numbers: Iterable[int]) -> None:
-        """Show entries that were shown before."""
-        memory, lost = self._memory, 0
-        for number in numbers:
-            memory.replayed += 1
-            line = memory.tree.lines.get(number) if memory.replayed <= REPLAYED_ENTRIES else None
-            if line is not None:
-                entry = messages.entry_of(line)
-                now, self._at = self._at, entry.timestamp
-                self._show(number, entry)
-                self._at = now
+    def _show_again(self, nodes: Iterable[Node]) -> None:
+        session, lost = self.session, 0
+        for node in nodes:
+            self.replayed += 1
+            if node.line and self.replayed <= REPLAYED_ENTRIES:
+                entry = messages.decode_entry(node.line)
+                now, session.at = session.at, entry.timestamp
+                self._show(node, entry)
+                session.at = now
             else:
-                lost += memory.tree.size(number) > 0
-        self._lost(lost)
+                lost += node.kind == "items" and bool(node.items)
+        self._report_lost(lost)
 
-    def _lost(self, count: int) -> None:
-        if count:
-            detail = f"{count} entries of another branch lie too far back; the timeline goes on without them"
-            self._problem(Code.CAPTURE_TOO_LARGE, detail)
+    def _report_lost(self, entries: int) -> None:
+        if entries:
+            detail = f"{entries} entries of another branch are too far back to be read again; the timeline lacks them"
+            self.session.problem(Code.CAPTURE_TOO_LARGE, detail)
 
-    # entries, by type
+    # entries
 
-    def _show(self, number: int, entry: PiEntry) -> None:
-        """Put what an entry says into the timeline; a response makes no turn here."""
-        tree, name = self._memory.tree, self._memory.tree.names[number - 1]
-        made: messages.Made | None
+    def _show(self, node: Node, entry: PiEntry) -> None:
+        """Append to the timeline what an entry holds."""
+        session, made, reason = self.session, None, ""
         try:
-            made = self._made(entry, name)
+            made = self._made_of(entry, node.id)
         except (ValueError, RecursionError) as error:
-            self._problem(Code.MALFORMED_RECORD, f"{cut_masked(str(error).partition(chr(10))[0], 120)}; kept as opaque")
-            made = (OpaqueItem(name, Raw(self._line.data)),)
+            reason = cut_masked(str(error).partition("\n")[0], 120)
         if made is None:
-            kind, name_of_kind = (
-                ("message of role", entry.message.role) if entry.message else ("entry type", entry.type)
-            )
-            self._problem(Code.UNKNOWN_RECORD, f"unknown {kind} {mask(name_of_kind)[:60]!r}; kept as opaque")
-            made = (OpaqueItem(name, Raw(self._line.data)),)
+            what = ("message role", entry.message.role) if entry.message is not None else ("entry type", entry.type)
+            code = Code.MALFORMED_RECORD if reason else Code.UNKNOWN_RECORD
+            session.problem(code, f"{reason or f'unknown {what[0]} {mask(what[1])[:60]!r}'}; kept as opaque")
+            made = (OpaqueItem(node.id, Raw(node.line or session.line.data)),)
         if isinstance(made, e.PatchToolCall):
-            tree.sizes[number - 1] = RESULT
-            self._result(made)
+            node.kind = "result"
+            self._add_result(made)
             return
-        tree.sizes[number - 1] = len(made)
+        node.items = tuple([item.uuid for item in made])
         for item in made:
-            self._append(item)
+            session.append(item)
         if messages.has_image(made):
-            self._observe(Sign("image"))
+            session.signal(Sign("image"))
 
-    def _made(self, entry: PiEntry, name: str) -> messages.Made | None:
-        """Return what an entry is in a prompt; () for what changes something else."""
+    def _made_of(self, entry: PiEntry, id: str) -> messages.Made | None:
+        """Return what an entry is in a prompt, () for one that changes something else; None: unknown."""
         match entry.type:
             case "message":
-                return None if entry.message is None else messages.made_of(entry.message, name, entry.timestamp)
+                return None if entry.message is None else messages.made_of(entry.message, id, entry.timestamp)
             case "custom_message":
-                return (messages.told(name, entry.content),)
+                return (messages.user_message(id, entry.content),)
             case "branch_summary":
-                text = messages.summary_of(entry.summary, messages.BRANCH)
-                return () if is_absent(text) else (messages.summed(name, text),)
+                text = messages.wrap_summary(entry.summary, messages.BRANCH)
+                return () if is_absent(text) else (messages.injected(id, text),)
             case "thinking_level_change":
-                self._memory.level.now = entry.thinking_level
+                self.level = entry.thinking_level
                 return ()
             case "session_init":
                 if bytes(entry.system_prompt)[:1] == b'"':
-                    self._emit(e.SessionChanged(system=entry.system_prompt, at=self._at))
-                return ()
-            case "title_change" | "session_info":
-                title = text_in(entry.title if entry.type == "title_change" else entry.name)
-                if title and title != self._memory.title:
-                    self._memory.title = title
-                    self._emit(e.SessionChanged(title=title, at=self._at))
+                    self.session.emit(e.SessionChanged(system=entry.system_prompt, at=self.session.at))
                 return ()
             case kind:
                 return () if kind in messages.SILENT else None
 
-    def _result(self, made: e.PatchToolCall) -> None:
-        if made.call_id in self._memory.skipped:
-            return
-        self._emit(made)
-        if messages.has_image(made):
-            self._observe(Sign("image"))
+    def _add_result(self, made: e.PatchToolCall) -> None:
+        if made.call_id not in self.skipped_calls:
+            self.session.emit(made)
+            if messages.has_image(made):
+                self.session.signal(Sign("image"))
 
-    def _answer(self, number: int, entry: PiEntry, message: PiMessage) -> None:
-        """Make a response a turn."""
-        memory, at = self._memory, self._at
-        turns, level = memory.turns, memory.level
-        dialect = messages.dialect_of(message.api)
-        if (message.model, dialect) != (turns.model, memory.dialect):
-            turns.model, memory.dialect = message.model or turns.model, dialect or memory.dialect
-            self._emit(e.SessionChanged(model=message.model, dialect=dialect))
-        if level.now != level.asked:
-            if level.asked is not None and level.now is not None:
-                self._observe(Sign("effort", before=level.asked, after=level.now))
-            level.asked = level.now
-        turns.turn += 1
-        asked = stamp_at(message.timestamp) or at
-        self._emit(e.TurnStarted(turn=turns.turn, at=asked))
-        self._show(number, entry)
-        self._end(message)
+    def _change_title(self, title: str) -> None:
+        if title and title != self.title:
+            self.title = title
+            self.session.emit(e.SessionChanged(title=title, at=self.session.at))
 
-    def _end(self, message: PiMessage) -> None:
-        memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage, self._memory.dialect)
-        if message.stop_reason not in messages.GIVEN_UP:
-            name = message.response_id or name_of(message.timestamp, bill)
-            self._end_turn(memory.turns, bill, name)
+    def _add_answer(self, node: Node, entry: PiEntry, message: PiMessage) -> None:
+        """Read a response: a turn."""
+        session, dialect = self.session, messages.dialect_of(message.api)
+        counter = session.counter
+        if (message.model, dialect) != (counter.model, self.dialect):
+            counter.model, self.dialect = message.model or counter.model, dialect or self.dialect
+            session.emit(e.SessionChanged(model=message.model, dialect=dialect))
+        if self.level != self.asked_level:
+            if self.asked_level is not None and self.level is not None:
+                session.signal(Sign("effort", before=self.asked_level, after=self.level))
+            self.asked_level = self.level
+        counter.asked_at = stamp_at(message.timestamp)
+        turn = session.start_turn(None)
+        self._show(node, entry)
+        usage = messages.usage_of(message.usage, self.dialect)
+        if message.stop_reason not in messages.UNFINISHED:
+            session.end_turn(usage, message.response_id or name_of(message.timestamp, usage))
             return
-        memory.skipped.update(dict.fromkeys(messages.calls_of(message)))
+        self.skipped_calls.update(messages.call_ids(message))
+        has_failed = message.stop_reason == "error"
         error = text_of(bytes(message.error_message)) if bytes(message.error_message)[:1] == b'"' else None
-        failed = message.stop_reason == "error"
-        ended = e.TurnFailed if failed else e.TurnCanceled
-        self._emit(ended(turn=turn, at=self._at, usage=bill, error=error or None))
-        self._observe(Sign("api-error" if failed else "interrupt"))
+        ended = e.TurnFailed if has_failed else e.TurnCanceled
+        session.emit(ended(turn=turn, at=session.at, usage=usage, error=error or None))
+        session.signal(Sign("api-error" if has_failed else "interrupt"))
 
     # compactions
 
-    def _bill_summary(self, name: str, usage: messages.PiUsage) -> None:
-        """Make a summary a request on a chain of its own, of the session's model; a fork's copy has the same name."""
-        memory, at, bill = self._memory, self._at, messages.billed(usage, self._memory.dialect)
-        if bill is None:
-            return
-        memory.summaries += 1
-        chain = f"utility-{memory.summaries}"
-        self._emit(e.SessionChanged(model=memory.turns.model, dialect=memory.dialect, chain=chain))
-        self._emit(e.TurnStarted(turn=1, at=at, chain=chain))
-        self._emit(e.TurnCompleted(turn=1, at=at, usage=bill, response_id=f"{name}:summary", chain=chain))
+    def _add_summary_request(self, id: str, counts: messages.PiUsage) -> None:
+        """Add the request for a summary, by the session's model. A fork's copy has the same response id."""
+        session, model = self.session, self.session.counter.model
+        usage = messages.usage_of(counts, self.dialect)
+        if usage is not None:
+            self.summaries += 1
+            session.chain = f"utility-{self.summaries}"
+            session.emit(e.SessionChanged(model=model, dialect=self.dialect, chain=session.chain))
+            session.start_turn(None)
+            session.end_turn(usage, f"{id}:summary")
+            session.chain = e.MAIN
 
-    def _compact(self, number: int, entry: PiEntry) -> None:
-        """Compact to what is kept; what an earlier compaction had dropped, and this one keeps, comes again."""
-        tree = self._memory.tree
-        place = len(tree.path) - 1
-        first = self._first_kept(entry, place)
-        kept = tree.between(first, place)
-        if tree.fold >= 0 and first < min(tree.kept, tree.fold):
-            self._remove(tree.uuids_of(tree.shown()[:-1]))
-            self._again(kept)
-        tree.fold, tree.kept = place, first
-        self._apply(number, entry, kept)
+    def _compact(self, node: Node, entry: PiEntry) -> None:
+        """Compact the history; what an earlier compaction pruned and this one keeps is appended again."""
+        tree = self.tree
+        at = len(tree.path) - 1
+        first = self._first_kept(entry, at)
+        kept = tree.between(first, at)
+        if tree.boundary >= 0 and first < min(tree.kept, tree.boundary):
+            self.session.remove(_items_of(tree.shown()[:-1]))
+            self._show_again(kept)
+        tree.boundary, tree.kept = at, first
+        self._apply_compaction(node, entry, kept)
 
-    def _first_kept(self, entry: PiEntry, place: int) -> int:
-        """Return the place on the path of the first entry that a compaction keeps: its own, where it keeps none."""
-        tree = self._memory.tree
-        number = 0
+    def _first_kept(self, entry: PiEntry, at: int) -> int:
+        """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
+        tree, index = self.tree, entry.first_kept_entry_index
+        node = None
         if entry.retained_tail is not None:
-            return place
+            return at
         if entry.first_kept_entry_id is not None:
-            number = self._numbers.get(entry.first_kept_entry_id, 0)
-        elif entry.first_kept_entry_index is not None and 0 < entry.first_kept_entry_index <= len(tree.names):
-            number = entry.first_kept_entry_index  # of all lines, the header's first
-        return min(place, tree.depths[number - 1]) if number and tree.is_on_path(number) else place
+            node = tree.by_id.get(entry.first_kept_entry_id)
+        elif index is not None and 0 < index <= len(tree.nodes):
+            node = tree.nodes[index - 1]
+        return min(at, node.depth) if node is not None and tree.is_on_path(node) else at
 
-    def _apply(self, number: int, entry: PiEntry, kept: list[int]) -> None:
-        tree, at = self._memory.tree, self._at
-        tree.sizes[number - 1] = COMPACTION
+    def _apply_compaction(self, node: Node, entry: PiEntry, kept: list[Node]) -> None:
+        node.kind = "compaction"
         before = bytes(entry.tokens_before)
         tokens = int(before) if before.isdigit() and len(before) < 16 else None
-        summary = messages.summary_of(entry.summary)
-        self._prune(tree.names[number - 1], tree.uuids_of(kept), pre=tokens, summary=summary)
+        summary = messages.wrap_summary(entry.summary)
+        self.session.prune(node.id, _items_of(kept), pre_tokens=tokens, summary=summary)
         tail: list[str] = []
-        for place, raw in enumerate(entry.retained_tail or ()):
-            made = messages.made_of(messages.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
+        for number, raw in enumerate(entry.retained_tail or ()):
+            made = messages.made_of(messages.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
             if isinstance(made, e.PatchToolCall):
-                self._result(made)
+                self._add_result(made)
             else:
                 for item in made:
-                    self._append(item)
+                    self.session.append(item)
                     tail.append(item.uuid)
-        if tail:
-            tree.tails[number] = tuple(tail)
+        node.items = (node.id, *tail)
 
-    def _reset(self, number: int) -> None:
-        """Begin anew: nothing before a reset is in a prompt."""
-        tree = self._memory.tree
-        gone = tree.uuids_of(tree.shown())
-        tree.sizes[number - 1] = RESET
-        tree.fold = tree.kept = len(tree.path) - 1
-        if gone:
-            self._emit(e.Remove(uuids=gone))
+    def _reset(self, node: Node) -> None:
+        """Begin from scratch: no prompt holds what precedes a reset."""
+        tree = self.tree
+        self.session.remove(_items_of(tree.shown()))
+        node.kind = "reset"
+        tree.boundary = tree.kept = len(tree.path) - 1
+
+
+def _is_known(members: dict[str, bytes]) -> bool:
+    """Return whether a record is one of pi's entries."""
+    kind = text_in(members["type"])
+    return kind in _ENTRY_TYPES or (kind == "message" and "role" in (raw_members(members.get("message", b"")) or {}))
+
+
+def _items_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    return tuple([uuid for node in nodes for uuid in node.items])
