@@ -164,6 +164,6 @@ def test_learning_twice_changes_nothing():
 def test_new_sentence_is_compared_with_kept_ones_only(monkeypatch):
     """Comparing each of 6,000 preferences with all earlier ones took 24 seconds; only 40 are kept."""
     compared = []
-    monkeypatch.setattr(extraction, "normalised", lambda text: compared.append(text) or normal_form(text))
+    monkeypatch.setattr(extraction, "normal_form", lambda text: compared.append(text) or normal_form(text))
     learnt(*(f"I prefer number {number} of them." for number in range(200)))
     assert len(compared) <= 200 * (MOST + 2)
