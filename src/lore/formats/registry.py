@@ -23,7 +23,7 @@ from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import each, on_single_lines
-from lore.formats.unrecognised import members
+from lore.formats.unrecognised import members_of
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
 from lore.model.jsonslice import Sliced, raw_members
@@ -286,7 +286,7 @@ def brought(head: bytes) -> Brought | None:
     missing = [row for row in _BROUGHT if row.name not in FORMATS and row.may_be(head)]
     if not missing:
         return None
-    keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in raw_members(line) or ()} or members(
+    keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in raw_members(line) or ()} or members_of(
         head
     ).keys()
     return next((row for row in missing if row.members <= keys), None)

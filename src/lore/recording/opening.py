@@ -11,9 +11,8 @@ import msgspec
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
-from lore.formats.foreign import foreign
 from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, brought, plug_in_of, rank_alike, reader_of
-from lore.formats.unrecognised import looks_like
+from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
@@ -65,7 +64,7 @@ class Options:
         opened = opened or corpus.open_head(path)
         reader = _reader(opened.head, self.format)
         if self.format is None and (reader is None or reader.name in GENERIC):
-            _refuse_foreign(path, opened.head)
+            _refuse_foreign_file(path, opened.head)
             _refuse_without_plug_in(path, opened.head)
         if reader is None:
             raise _unrecognised(path, opened.head)
@@ -99,11 +98,11 @@ class Options:
         return recording
 
 
-def _refuse_foreign(path: str, head: bytes) -> None:
+def _refuse_foreign_file(path: str, head: bytes) -> None:
     """Raise UnrecognisedError for the file of an agent that lore does not read."""
-    found = foreign(head, path)
-    if found is not None:
-        raise UnrecognisedError(f"{corpus.show(path)} is {found.what}: {found.why}", hint=found.hint)
+    kind = find_foreign_file(head, path)
+    if kind is not None:
+        raise UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
 
 
 def _refuse_without_plug_in(path: str, head: bytes) -> None:
@@ -117,7 +116,7 @@ def _refuse_without_plug_in(path: str, head: bytes) -> None:
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
     if not head.strip():
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint=HINT_FORMATS)
-    what, hint = looks_like(head)
+    what, hint = describe(head)
     shown = f": it is {what}" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)

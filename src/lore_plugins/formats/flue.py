@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats import BOM, SPACE, Line, Read, RecordReader, Yields, array_at, first_records
+from lore.formats import BOM, SPACE, Line, Read, RecordReader, SessionBuilder, Yields, array_at, first_records
 from lore.model import (
     RECORD_BYTES,
     Code,
-    Item,
-    Problem,
     ToolCall,
     array,
     cut_masked,
@@ -43,319 +41,277 @@ from lore.model import events as e
 from lore_plugins.formats import flue_messages as messages
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
-_RESULT, _COMPACTION = "toolResult", "compaction"
+_RESULT, _COMPACTION, _ANSWER = "toolResult", "compaction", "assistant"
 
 
 class FlueEntry(Struct, frozen=True, gc=False):
-    """An entry and its place in the file."""
+    """An entry."""
 
-    raw: bytes
+    line: Line  # its place and bytes
     kind: str
     parent: str
-    line: int
-    byte: int
+    at: str | None
+
+    @property
+    def members(self) -> messages.Members:
+        """The entry's JSON, sliced each time: entries are held for the whole file."""
+        return raw_members(self.line.data) or {}
 
 
-class FlueMemory(Struct):
-    """The state of the reader."""
-
-    entries: dict[str, FlueEntry] = {}
-    path: list[str] = []  # entries from the root to the current leaf
-    waiting: list[str] = []  # entries before the first answer, which has the model and dialect for the header
-    known: bool = False  # whether the file is a session
-    begun: bool = False
-    created: str | None = None
-    named: str = ""  # the leaf of a header, until all entries are read
-    turn: int = 0
-    model: str | None = None
-    answers: dict[str, None] = {}  # answers that were emitted as turns
-    calls: dict[str, str] = {}  # items by call id
-    replayed: int = 0  # entries that were repeated
-    removed: list[str] = []  # entries still to remove, because of `MOST_REPLAYED`
-    place: tuple[int, int] = (1, 0)  # line and byte of problems
-
-
-class _Walk(NamedTuple):
-    """A path to an entry, as a change of the current one."""
-
-    keep: int  # entries of the current path to keep
-    new: list[str]  # entries after them
-
-
-class FluePath:
-    """The current path, and the events of its changes."""
+class FlueTree:
+    """The entries of a session, the path to the current leaf, and the events of its changes."""
 
     def __init__(self) -> None:
-        self.state = FlueMemory()
+        self.session = SessionBuilder()
+        self.entries: dict[str, FlueEntry] = {}
+        self.place = Line(1, 0, b"")  # of the record that is read
+        self.created: str | None = None
+        self.is_known = False  # a record showed that the file is a session
+        self.leaf = ""  # of a header, until all entries are read
+        self._path: list[str] = []  # entries from the root to the current leaf
         self._places: dict[str, int] = {}  # index by entry of the path
-        self._folds: list[int] = []  # indexes of its compactions
-        self._found: list[Read] = []
+        self._compactions: list[int] = []  # indexes of compactions on the path
+        self._waiting: list[str] = []  # entries before the first answer, which has model and dialect of the header
+        self._answers: set[str] = set()  # answers that were emitted as turns
+        self._calls: dict[str, str] = {}  # items by call id
+        self._replayed = 0  # entries that were repeated
+        self._late_removals: list[str] = []  # entries still to remove, because of `MOST_REPLAYED`
 
-    def take_reads(self) -> list[Read]:
-        """Return and forget the reads since the last call."""
-        found, self._found = self._found, []
-        return found
+    # entries
 
-    def put(self, name: str, entry: FlueEntry) -> None:
-        """Add a new entry."""
-        self.state.entries[name] = entry
-        if self.state.begun:
+    def add(self, name: str, entry: FlueEntry) -> None:
+        """Add a new entry; the first answer starts the session."""
+        self.entries[name] = entry
+        if self.session.is_started:
             self._follow(name)
             return
-        self.state.waiting.append(name)
-        if entry.kind == "assistant":
-            self.begin()
+        self._waiting.append(name)
+        if entry.kind == _ANSWER:
+            self._start()
 
-    def begin(self) -> None:
+    def _start(self) -> None:
         """Emit the header, with model and dialect of the first answer, and the waiting entries."""
-        state = self.state
-        state.begun = True
-        waiting, state.waiting = state.waiting, []
-        first = state.entries[waiting[0]] if waiting else None
-        last = state.entries[waiting[-1]] if waiting else None
-        answer = messages.answer_of(raw_members(last.raw) or {}) if last and last.kind == "assistant" else None
-        at = state.created or (messages.word(raw_members(first.raw) or {}, "timestamp") if first else "") or None
-        state.model = answer.model if answer else None
-        place = self.state.place
-        self.state.place = (first.line, first.byte) if first else (1, 0)
-        self.emit(e.SessionStarted(session_id="", at=at, model=state.model, dialect=answer.dialect if answer else None))
-        self.state.place = place
+        session, waiting, self._waiting = self.session, self._waiting, []
+        first, last = (self.entries[waiting[at]] if waiting else None for at in (0, -1))
+        answer = messages.answer_of(last.members) if last is not None and last.kind == _ANSWER else None
+        model, dialect = (answer.model, answer.dialect) if answer is not None else (None, None)
+        session.line = first.line if first is not None else Line(1, 0, b"")
+        session.start_session(at=self.created or (first.at if first else None), model=model, dialect=dialect)
+        session.counter.model = model
         for name in waiting:
             self._follow(name)
 
     def finish(self) -> None:
         """Move to the final leaf, along parents that came late."""
-        state = self.state
-        if not state.begun and (state.known or state.entries):
-            self.begin()
-        if state.removed:
-            self.remove(state.removed, final=True)
-        self.lead(state.named or (state.path[-1] if state.path else ""), final=True)
-        root = state.entries[state.path[0]] if state.path else None
+        if not self.session.is_started and (self.is_known or self.entries):
+            self._start()
+        if self._late_removals:
+            self.remove(self._late_removals, is_final=True)
+        self.move_to(self.leaf or (self._path[-1] if self._path else ""), is_final=True)
+        root = self.entries[self._path[0]] if self._path else None
         if root is not None and root.parent:
-            self.state.place = root.line, root.byte
-            loop = root.parent in state.entries
-            shown = f"the parents of {state.path[0]!r} form a circle" if loop else f"parent {root.parent!r} is missing"
-            self.problem(Code.DANGLING_PARENT, f"{shown}: the session begins here, as flue would read it")
+            self.place = root.line
+            is_loop = root.parent in self.entries
+            name, parent = self._path[0], root.parent
+            fault = f"the parents of {name!r} form a circle" if is_loop else f"parent {parent!r} is missing"
+            self.problem(Code.DANGLING_PARENT, f"{fault}: the session begins here, as flue would read it")
+
+    def remove(self, names: Iterable[str], *, is_final: bool = False) -> None:
+        """Remove entries; the path ends before the first removed one."""
+        known = dict.fromkeys(name for name in names if name in self.entries)
+        places = [self._places[name] for name in known if name in self._places]
+        if places and not self._move(min(places), [], is_final=is_final):
+            self._late_removals += known
+            return
+        self._waiting = [name for name in self._waiting if name not in known]
+        for name in known:
+            del self.entries[name]
+        self._answers.difference_update(known)
+
+    def problem(self, code: Code, message: str) -> None:
+        """Report a problem at the record that is read."""
+        self.session.line = self.place
+        self.session.problem(code, message)
+
+    # the path
 
     def _follow(self, name: str) -> None:
         """Extend or move the path to a new entry."""
-        state = self.state
         if name in self._places:
             return
-        parent = state.entries[name].parent
-        is_next = parent == (state.path[-1] if state.path else "")
-        if is_next or (state.replayed <= MOST_REPLAYED and self._move(self._walk(parent, before=name))):
+        parent = self.entries[name].parent
+        is_next = parent == (self._path[-1] if self._path else "")
+        if is_next or (self._replayed <= MOST_REPLAYED and self._move(*self._walk(parent, before=name))):
             self._show(name)
 
-    def lead(self, leaf: str, *, final: bool = False) -> None:
+    def move_to(self, leaf: str, *, is_final: bool = False) -> None:
         """Make an entry the leaf; "" changes nothing."""
-        state = self.state
-        state.named = leaf or state.named
-        if not state.begun or not leaf:
+        self.leaf = leaf or self.leaf
+        if not self.session.is_started or not leaf:
             return
-        if leaf not in state.entries:
+        if leaf not in self.entries:
             self.problem(Code.UNKNOWN_ID, f"leaf {leaf!r} is not an entry; the session ends with the last one")
-            state.named = ""
-        elif self._move(self._walk(leaf, whole=final), final=final):
-            state.named = ""
+            self.leaf = ""
+        elif self._move(*self._walk(leaf, is_whole=is_final), is_final=is_final):
+            self.leaf = ""
 
-    def _walk(self, name: str, *, before: str = "", whole: bool = False) -> _Walk:
-        """Return the walk to an entry, without `before`, from the current path, or with `whole` from its own root."""
-        entries, found, seen = self.state.entries, list[str](), {before}
-        while name in entries and name not in seen and (whole or name not in self._places):
+    def _walk(self, name: str, *, before: str = "", is_whole: bool = False) -> tuple[int, list[str]]:
+        """Return how much of the path leads to an entry, and the entries that follow, without `before`.
+
+        With `is_whole` the way begins at the entry's own root, even if that came late.
+        """
+        way, seen = list[str](), {before}
+        while name in self.entries and name not in seen and (is_whole or name not in self._places):
             seen.add(name)
-            found.append(name)
-            name = entries[name].parent
-        found.reverse()
-        if not whole:
-            keep = self._places[name] + 1 if name in self._places and name not in seen else 0
-            return _Walk(keep, found)
-        pairs = enumerate(zip(found, self.state.path, strict=False))
-        keep = next((at for at, (new, old) in pairs if new != old), min(len(found), len(self.state.path)))
-        return _Walk(keep, found[keep:])
+            way.append(name)
+            name = self.entries[name].parent
+        way.reverse()
+        if not is_whole:
+            return (self._places[name] + 1 if name in self._places and name not in seen else 0), way
+        pairs = enumerate(zip(way, self._path, strict=False))
+        same = next((at for at, (new, old) in pairs if new != old), min(len(way), len(self._path)))
+        return same, way[same:]
 
-    def _move(self, walk: _Walk, *, final: bool = False) -> bool:
-        """Make a walk the current path; return False, and do nothing, after `MOST_REPLAYED` repeated entries."""
-        state, entries = self.state, self.state.entries
-        keep, new = walk
-        if keep == len(state.path) and not new:
+    def _move(self, keep: int, new: list[str], *, is_final: bool = False) -> bool:
+        """Change the path after its first `keep` entries; return False, and do nothing, after `MOST_REPLAYED`."""
+        if keep == len(self._path) and not new:
             return True
-        while 0 < keep < len(state.path) and entries[state.path[keep]].kind == _RESULT:
+        while 0 < keep < len(self._path) and self.entries[self._path[keep]].kind == _RESULT:
             keep -= 1  # a result is removed only together with its call
-            new = [state.path[keep], *new]
-        folded = bool(self._folds) and self._folds[-1] >= keep
-        wanted = [*state.path[:keep], *new] if folded else new
-        if not self._afford(len(wanted)) and not final:
+            new = [self._path[keep], *new]
+        is_compacted = bool(self._compactions) and self._compactions[-1] >= keep
+        wanted = [*self._path[:keep], *new] if is_compacted else new
+        if not self._count_replayed(len(wanted)) and not is_final:
             return False
-        self._take_back(self._visible(len(state.path)) if folded else state.path[keep:])
-        self._cut(0 if folded else keep)
-        for name in self._folded(wanted) if folded else new:
+        self._remove_items(self._visible(len(self._path)) if is_compacted else self._path[keep:])
+        self._cut(0 if is_compacted else keep)
+        for name in self._show_compacted(wanted) if is_compacted else new:
             self._show(name)
         return True
 
-    def _folded(self, wanted: list[str]) -> list[str]:
+    def _count_replayed(self, more: int) -> bool:
+        before, self._replayed = self._replayed, self._replayed + more
+        if self._replayed > MOST_REPLAYED >= before:
+            message = f"more than {MOST_REPLAYED:,} entries are repeated on other branches: those are not followed"
+            self.problem(Code.CAPTURE_TOO_LARGE, message)
+        return self._replayed <= MOST_REPLAYED
+
+    def _cut(self, size: int) -> None:
+        for name in self._path[size:]:
+            del self._places[name]
+        del self._path[size:]
+        while self._compactions and self._compactions[-1] >= size:
+            self._compactions.pop()
+
+    def _extend(self, names: Iterable[str]) -> None:
+        for name in names:
+            at = self._places[name] = len(self._path)
+            self._path.append(name)
+            if self.entries[name].kind == _COMPACTION:
+                self._compactions.append(at)
+
+    def _first_kept(self, at: int) -> int:
+        """Return the index of the first entry that the compaction at an index keeps; its own if it keeps none."""
+        first = messages.word(self.entries[self._path[at]].members, "firstKeptEntryId")
+        return min(at, self._places.get(first, at))
+
+    def _kept(self, at: int) -> list[str]:
+        """Return the entries that the compaction at an index keeps."""
+        kept = self._path[self._first_kept(at) : at]
+        return [name for name in kept if self.entries[name].kind != _COMPACTION]
+
+    def _visible(self, size: int) -> list[str]:
+        """Return the visible entries of the path: those kept by the last compaction, itself, and all after it."""
+        last = next((at for at in reversed(self._compactions) if at < size), -1)
+        shown = self._path[max(0, last) : size]
+        return [*self._kept(last), *shown] if last >= 0 else shown
+
+    # events
+
+    def _show(self, name: str) -> None:
+        """Append an entry to the path and emit it; an answer is a turn the first time."""
+        kind = self.entries[name].kind
+        self._extend((name,))
+        if kind == _COMPACTION:
+            self._show_compaction(name)
+        elif kind == _ANSWER and name not in self._answers:
+            self._answers.add(name)
+            self._show_answer(name)
+        else:
+            self._show_items(name)
+
+    def _show_compacted(self, wanted: list[str]) -> list[str]:
         """Emit a path up to its last compaction, as compacted; return the entries after it."""
-        entries = self.state.entries
-        last = next((at for at in range(len(wanted) - 1, -1, -1) if entries[wanted[at]].kind == _COMPACTION), -1)
+        last = next((at for at in reversed(range(len(wanted))) if self.entries[wanted[at]].kind == _COMPACTION), -1)
         if last < 0:
             return wanted
         self._extend(wanted[: last + 1])
         kept = self._kept(last)
         for name in kept:
-            self._say(name)
+            self._show_items(name)
         self._compact(wanted[last], kept)
         return wanted[last + 1 :]
 
-    def _afford(self, more: int) -> bool:
-        state = self.state
-        before, state.replayed = state.replayed, state.replayed + more
-        if state.replayed > MOST_REPLAYED >= before:
-            message = f"more than {MOST_REPLAYED:,} entries are repeated on other branches: those are not followed"
-            self.problem(Code.CAPTURE_TOO_LARGE, message)
-        return state.replayed <= MOST_REPLAYED
-
-    def _cut(self, size: int) -> None:
-        for name in self.state.path[size:]:
-            del self._places[name]
-        del self.state.path[size:]
-        while self._folds and self._folds[-1] >= size:
-            self._folds.pop()
-
-    def _extend(self, names: Iterable[str]) -> None:
-        for name in names:
-            at = self._places[name] = len(self.state.path)
-            self.state.path.append(name)
-            if self.state.entries[name].kind == _COMPACTION:
-                self._folds.append(at)
-
-    def remove(self, names: Iterable[str], *, final: bool = False) -> None:
-        """Remove entries; the path ends before the first removed one."""
-        state = self.state
-        known = dict.fromkeys(name for name in names if name in state.entries)
-        places = [self._places[name] for name in known if name in self._places]
-        if places and not self._move(_Walk(min(places), []), final=final):
-            state.removed += known
-            return
-        if not state.begun:
-            state.waiting = [name for name in state.waiting if name not in known]
-        for name in known:
-            del state.entries[name]
-            state.answers.pop(name, None)
-
-    def _begin_of(self, at: int) -> int:
-        """Return the index of the first entry that the compaction at an index keeps; its own if it keeps none."""
-        own = raw_members(self.state.entries[self.state.path[at]].raw) or {}
-        return min(at, self._places.get(messages.word(own, "firstKeptEntryId"), at))
-
-    def _kept(self, at: int) -> list[str]:
-        """Return the entries that the compaction at an index keeps."""
-        kept = self.state.path[self._begin_of(at) : at]
-        return [name for name in kept if self.state.entries[name].kind != _COMPACTION]
-
-    def _visible(self, size: int) -> list[str]:
-        """Return the visible entries of the path: those kept by the last compaction, itself, and all after it."""
-        last = next((at for at in reversed(self._folds) if at < size), -1)
-        shown = self.state.path[max(0, last) : size]
-        return [*self._kept(last), *shown] if last >= 0 else shown
-
-    def _show(self, name: str) -> None:
-        """Append an entry to the path and emit it; an answer is a turn the first time."""
-        state = self.state
-        entry = state.entries[name]
-        self._extend((name,))
-        if entry.kind == _COMPACTION:
-            self._take_compaction(name)
-        elif entry.kind == "assistant" and name not in state.answers:
-            state.answers[name] = None
-            self._answer(name, entry)
-        else:
-            self._say(name)
-
-    def _say(self, name: str) -> None:
-        entry = self.state.entries[name]
-        own = raw_members(entry.raw) or {}
-        at = messages.word(own, "timestamp") or None
-        if entry.kind == _RESULT:
-            self.emit(replace(messages.result_of(own), at=at), entry)
-        for item in self._items(name):
-            self.emit(e.Append(item=item, at=at), entry)
-            if isinstance(item, ToolCall):
-                self.state.calls[item.call_id] = item.uuid
-
-    def _items(self, name: str) -> tuple[Item, ...]:
-        return messages.items_of(name, self.state.entries[name].raw)
-
-    def _answer(self, name: str, entry: FlueEntry) -> None:
-        """Emit an answer as a turn, sent at the time of the entry before it."""
-        state = self.state
-        own = raw_members(entry.raw) or {}
-        answer = messages.answer_of(own)
-        before = raw_members(state.entries[state.path[-2]].raw) or {} if len(state.path) > 1 else own
-        at = messages.word(own, "timestamp") or None
-        if answer.model is not None and answer.model != state.model:
-            state.model = answer.model
-            self.emit(e.SessionChanged(model=answer.model), entry)
-        state.turn += 1
-        self.emit(e.TurnStarted(turn=state.turn, at=messages.word(before, "timestamp") or at), entry)
-        self._say(name)
-        ended: e.Event = e.TurnCompleted(turn=state.turn, at=at, usage=answer.bill, response_id=answer.response_id)
-        if answer.stop == "error":
-            ended = e.TurnFailed(turn=state.turn, at=at, usage=answer.bill, error=answer.error or None)
-        elif answer.stop == "aborted":
-            ended = e.TurnCanceled(turn=state.turn, at=at, usage=answer.bill, error=answer.error or None)
-        self.emit(ended, entry)
-
-    def _take_compaction(self, name: str) -> None:
+    def _show_compaction(self, name: str) -> None:
         """Emit a compaction; entries that it keeps, but an earlier one dropped, are emitted again."""
-        at = len(self.state.path) - 1
-        begin = self._begin_of(at)
-        kept = self._kept(at) if self._afford(at - begin) else []
-        before = self._folds[-2] if len(self._folds) > 1 else -1
-        if kept and before >= 0 and begin < self._begin_of(before):
-            self._take_back(self._visible(at))
+        at = len(self._path) - 1
+        first = self._first_kept(at)
+        kept = self._kept(at) if self._count_replayed(at - first) else []
+        before = self._compactions[-2] if len(self._compactions) > 1 else -1
+        if kept and before >= 0 and first < self._first_kept(before):
+            self._remove_items(self._visible(at))
             for other in kept:
-                self._say(other)
+                self._show_items(other)
         self._compact(name, kept)
 
     def _compact(self, name: str, kept: list[str]) -> None:
-        entry = self.state.entries[name]
-        own = raw_members(entry.raw) or {}
-        before = own.get("tokensBefore", b"")
-        self.emit(
-            e.CompactApplied(
-                uuid=name, trigger="auto", at=messages.word(own, "timestamp") or None, summary=messages.summary_of(own),
-                pre_tokens=int(before) if before.isdigit() and len(before) < 16 else None,
-                preserved_uuids=tuple(dict.fromkeys(self._uuids(kept))),
-            ),
-            entry,
-        )  # fmt: skip
+        members, uuids = self._go_to(name), dict.fromkeys(self._uuids(kept))
+        count = members.get("tokensBefore", b"")
+        before = int(count) if count.isdigit() and len(count) < 16 else None
+        self.session.prune(name, uuids, summary=messages.summary_of(members), pre_tokens=before)
+
+    def _show_answer(self, name: str) -> None:
+        """Emit an answer as a turn, sent at the time of the entry before it."""
+        session, members = self.session, self._go_to(name)
+        answer, at = messages.answer_of(members), session.at
+        session.counter.asked_at = self.entries[self._path[-2]].at if len(self._path) > 1 else at
+        turn = session.start_turn(answer.model)
+        self._show_items(name)
+        if answer.stop == "error":
+            session.emit(e.TurnFailed(turn=turn, at=at, usage=answer.usage, error=answer.error or None))
+        elif answer.stop == "aborted":
+            session.emit(e.TurnCanceled(turn=turn, at=at, usage=answer.usage, error=answer.error or None))
+        else:
+            session.end_turn(answer.usage, answer.response_id)
+
+    def _show_items(self, name: str) -> None:
+        session, members = self.session, self._go_to(name)
+        if self.entries[name].kind == _RESULT:
+            session.emit(replace(messages.result_of(members), at=session.at))
+        for item in messages.items_of(name, session.line.data):
+            session.append(item)
+            if isinstance(item, ToolCall):
+                self._calls[item.call_id] = item.uuid
+
+    def _go_to(self, name: str) -> messages.Members:
+        """Make an entry the place of the next events; return its members."""
+        entry = self.entries[name]
+        self.session.line, self.session.at = entry.line, entry.at
+        return entry.members
 
     def _uuids(self, names: Iterable[str]) -> Iterable[str]:
         """Yield the uuids of entries' items: of a result its call's, of a compaction its divider's."""
         for name in names:
-            entry = self.state.entries[name]
+            entry = self.entries[name]
             if entry.kind == _COMPACTION:
                 yield name
-            elif entry.kind == _RESULT:
-                call = self.state.calls.get(messages.call_of(raw_members(entry.raw) or {}))
-                if call is not None:
-                    yield call
-            yield from (item.uuid for item in self._items(name))
+            elif entry.kind == _RESULT and (call := self._calls.get(messages.call_of(entry.members))) is not None:
+                yield call
+            yield from (item.uuid for item in messages.items_of(name, entry.line.data))
 
-    def _take_back(self, names: Sequence[str]) -> None:
-        results = self.state.entries
-        found = tuple(dict.fromkeys(self._uuids(name for name in names if results[name].kind != _RESULT)))
-        if found:
-            self.emit(e.Remove(uuids=found))
-
-    def emit(self, event: e.Event, entry: FlueEntry | None = None) -> None:
-        line, byte = (entry.line, entry.byte) if entry is not None else self.state.place
-        self._found.append(Read(event, line, byte))
-
-    def problem(self, code: Code, message: str) -> None:
-        line, byte = self.state.place
-        self._found.append(Read(Problem(code, message, line=line, byte=byte), line, byte))
+    def _remove_items(self, names: Sequence[str]) -> None:
+        self.session.line, self.session.at = self.place, None
+        self.session.remove(dict.fromkeys(self._uuids(name for name in names if self.entries[name].kind != _RESULT)))
 
 
 _HEADER = frozenset(("version", "leafId"))
@@ -375,85 +331,85 @@ class Flue(RecordReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._path = FluePath()
+        self._tree = FlueTree()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = raw_members(next(iter(first_records(head)), b"")) or {}
-        if own.keys() >= _ENTRY:
-            return messages.kind_of(own) != ""
-        if own:
-            header = own.keys() >= _HEADER and "type" not in own and own.get("entries", b"[")[:1] == b"["
-            return header or _is_delta(own)
+        record = raw_members(next(iter(first_records(head)), b"")) or {}
+        if record.keys() >= _ENTRY:
+            return messages.kind_of(record) != ""
+        if record:
+            is_header = record.keys() >= _HEADER and "type" not in record
+            return (is_header and record.get("entries", b"[")[:1] == b"[") or _is_delta(record)
         at = array_at(head, (".entries",)) if head.removeprefix(BOM).lstrip(SPACE)[:1] == b"{" else -1
         return at >= 0 and _OPENING.match(head, at) is not None and b'"parentId"' in head
 
     def _values(self, data: bytes, line: Line) -> Sequence[Read]:
-        own, path = raw_members(data) or {}, self._path
-        path.state.place = line.number, line.byte
-        if own.get("entries", b"")[:1] == b"[":
-            self._session(data, own, line)
-        elif _is_delta(own):
-            path.state.known, path.state.named = True, ""
-            path.remove([messages.word({"id": raw}, "id") for raw in array(own.get("removedEntryIds", b"[]"))])
-            for raw in array(own.get("newEntries", b"[]")):
-                self._put(raw)
-            path.lead(messages.word(own, "leafId"))
-        elif "type" not in own and not _HEADER.isdisjoint(own):
-            self._header(own)
-            path.state.named = messages.word(own, "leafId")
+        record, tree = raw_members(data) or {}, self._tree
+        tree.place = Line(line.number, line.byte, data)
+        if record.get("entries", b"")[:1] == b"[":
+            self._read_session(data, record, line)
+        elif _is_delta(record):
+            tree.is_known, tree.leaf = True, ""
+            tree.remove([messages.word({"id": raw}, "id") for raw in array(record.get("removedEntryIds", b"[]"))])
+            for raw in array(record.get("newEntries", b"[]")):
+                tree.place = Line(line.number, line.byte, raw)
+                self._add(raw)
+            tree.move_to(messages.word(record, "leafId"))
+        elif "type" not in record and not _HEADER.isdisjoint(record):
+            self._read_header(record)
+            tree.leaf = messages.word(record, "leafId")
         else:
-            self._put(data)
-        return path.take_reads()
+            self._add(data)
+        return tree.session.take()
 
-    def _header(self, own: messages.Members) -> None:
-        state = self._path.state
-        state.known = True
-        state.created = state.created or messages.word(own, "createdAt") or None
-        version = own.get("version", b"2")
+    def _read_header(self, record: messages.Members) -> None:
+        tree, version = self._tree, record.get("version", b"2")
+        tree.is_known = True
+        tree.created = tree.created or messages.word(record, "createdAt") or None
         if version != b"2":
             shown = printable(cut_masked(version.decode("utf-8", "replace"), 20))
-            self._path.problem(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
+            tree.problem(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
 
-    def _session(self, data: bytes, own: messages.Members, line: Line) -> None:
+    def _read_session(self, data: bytes, record: messages.Members, line: Line) -> None:
         """Read a whole session; each entry has its own place in the file."""
-        self._header(own)
-        listed, path = own["entries"], self._path
+        self._read_header(record)
+        listed, tree = record["entries"], self._tree
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(listed)
         names = {messages.word(raw_members(listed[begin:end]) or {}, "id") for begin, end in ranges}
-        path.remove([name for name in path.state.entries if name not in names])
+        tree.remove([name for name in tree.entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
             number += listed.count(b"\n", before, begin)
-            path.state.place, before = (number, line.byte + start + begin), begin
-            self._put(listed[begin:end])
-        path.state.named = ""
-        path.lead(messages.word(own, "leafId"))
+            tree.place, before = Line(number, line.byte + start + begin, listed[begin:end]), begin
+            self._add(listed[begin:end])
+        tree.leaf = ""
+        tree.move_to(messages.word(record, "leafId"))
 
-    def _put(self, raw: bytes) -> None:
+    def _add(self, raw: bytes) -> None:
         """Add an entry; one with a known id changes nothing."""
-        own, path = raw_members(raw) or {}, self._path
-        name = messages.word(own, "id")
-        if not name or "type" not in own:
-            path.problem(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
-            path.emit(e.OpaqueEvent(record=Raw(raw)))
+        record, tree = raw_members(raw) or {}, self._tree
+        name = messages.word(record, "id")
+        if not name or "type" not in record:
+            tree.problem(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
+            tree.session.emit(e.OpaqueEvent(record=Raw(raw)))
             return
-        known = path.state.entries.get(name)
-        if known is not None:
-            if known.raw != raw:
-                path.problem(Code.DUPLICATE_UUID, f"entry {name!r} is repeated with other content; the first is used")
+        if (known := tree.entries.get(name)) is not None:
+            if known.line.data != raw:
+                tree.problem(Code.DUPLICATE_UUID, f"entry {name!r} is repeated with other content; the first is used")
             return
-        kind = messages.kind_of(own)
+        kind = messages.kind_of(record)
         if not kind:
-            shown = printable(cut_masked(messages.word(own, "type"), 60))
-            path.problem(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
-        path.put(name, FlueEntry(raw, kind, messages.word(own, "parentId"), *path.state.place))
+            shown = printable(cut_masked(messages.word(record, "type"), 60))
+            tree.problem(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
+        at = messages.word(record, "timestamp") or None
+        tree.add(name, FlueEntry(tree.place, kind, messages.word(record, "parentId"), at))
 
     def _rest(self) -> Sequence[Read]:
-        self._path.finish()
-        return self._path.take_reads()
+        self._tree.finish()
+        return self._tree.session.take()
 
 
-def _is_delta(own: messages.Members) -> bool:
-    return "type" not in own and any(own.get(key, b"")[:1] == b"[" for key in _DELTA)
+def _is_delta(record: messages.Members) -> bool:
+    return "type" not in record and any(record.get(key, b"")[:1] == b"[" for key in _DELTA)

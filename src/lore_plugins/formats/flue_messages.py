@@ -42,32 +42,32 @@ class FlueAnswer(NamedTuple):
 
     model: str | None
     dialect: str | None  # None: an unsupported API
-    bill: e.Usage | None
+    usage: e.Usage | None
     response_id: str | None
     stop: str
     error: str
 
 
-def kind_of(own: Members) -> str:
+def kind_of(members: Members) -> str:
     """Return an entry's kind: a message's role, else its type; "" if unknown."""
-    kind = word(own, "type")
+    kind = word(members, "type")
     if kind != "message":
         return kind if kind in ENTRIES else ""
-    role = word(raw_members(own.get("message", b"null")) or {}, "role")
+    role = word(raw_members(members.get("message", b"null")) or {}, "role")
     return role if role in ROLES else ""
 
 
-def word(own: Members, key: str) -> str:
+def word(members: Members, key: str) -> str:
     """Return a text member without lone surrogates, "" for any other."""
-    text = text_of(own[key]) if own.get(key, b"")[:1] == b'"' else ""
+    text = text_of(members[key]) if members.get(key, b"")[:1] == b'"' else ""
     return text if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text) else ""
 
 
 def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
     """Return the items of an entry; a tool's result or a compaction has none."""
-    own = raw_members(raw) or {}
-    kind = kind_of(own)
-    message = raw_members(own.get("message", b"null")) or {}
+    members = raw_members(raw) or {}
+    kind = kind_of(members)
+    message = raw_members(members.get("message", b"null")) or {}
     content = message.get("content", b"null")
     match kind:
         case "user":
@@ -79,7 +79,7 @@ def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
         case "toolResult" | "compaction":
             return ()
         case "branch_summary":
-            text = summary_of(own, _BRANCH)
+            text = summary_of(members, _BRANCH)
             return _opaque(name, raw) if text == NULL else (UserMessage(name, text=text, source=_INJECTED),)
         case _:
             return _opaque(name, raw)
@@ -89,9 +89,9 @@ def _opaque(name: str, raw: bytes) -> tuple[Item, ...]:
     return (OpaqueItem(name, Raw(raw)),)
 
 
-def summary_of(own: Members, heading: bytes = b"[Context Summary]") -> Raw:
+def summary_of(members: Members, heading: bytes = b"[Context Summary]") -> Raw:
     """Return a summary with its heading, as flue puts it into the prompt; NULL if there is none."""
-    text = own.get("summary", b"")
+    text = members.get("summary", b"")
     if text[:1] != b'"':
         return NULL
     return Raw(text if text[1:].startswith(heading) else b'"' + heading + b"\\n\\n" + text[1:])
@@ -120,14 +120,14 @@ def _blocks(content: bytes) -> tuple[Block, ...]:
     return tuple(map(pi.block_of, pi.parts_of(Raw(content))))
 
 
-def call_of(own: Members) -> str:
+def call_of(members: Members) -> str:
     """Return the id of the call of a result entry, "" for any other entry."""
-    return word(raw_members(own.get("message", b"null")) or {}, "toolCallId")
+    return word(raw_members(members.get("message", b"null")) or {}, "toolCallId")
 
 
-def result_of(own: Members) -> e.PatchToolCall:
+def result_of(members: Members) -> e.PatchToolCall:
     """Return a tool's result as the change of its call."""
-    message = raw_members(own.get("message", b"null")) or {}
+    message = raw_members(members.get("message", b"null")) or {}
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = message.get("content", b'""')
     if content[:1] == b"[":
@@ -140,16 +140,18 @@ def result_of(own: Members) -> e.PatchToolCall:
     return e.PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
 
 
-def answer_of(own: Members) -> FlueAnswer:
+def answer_of(members: Members) -> FlueAnswer:
     """Return the request data of an assistant's entry."""
-    message = raw_members(own.get("message", b"null")) or {}
+    message = raw_members(members.get("message", b"null")) or {}
     stop = word(message, "stopReason")
-    bill = billed_of(message.get("usage", b"null"))
-    counts = () if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
+    usage = billed_of(message.get("usage", b"null"))
+    counts = (
+        () if usage is None else (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
+    )
     if stop in ("error", "aborted") and not any(counts):
-        bill = None  # a failed request has zeros for unknown counts
+        usage = None  # a failed request has zeros for unknown counts
     wire = word(message, "api")
     return FlueAnswer(
-        word(message, "model") or None, pi.dialect_of(wire), bill, word(message, "responseId") or None, stop,
+        word(message, "model") or None, pi.dialect_of(wire), usage, word(message, "responseId") or None, stop,
         word(message, "errorMessage"),
     )  # fmt: skip

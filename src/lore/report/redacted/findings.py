@@ -15,7 +15,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
-from lore.formats.foreign import SENTENCES
+from lore.formats.unrecognised import FOREIGN_FILES
 from lore.judge.base import lasting_chain
 from lore.judge.messages import in_words
 from lore.model.codes import Code, Problem
@@ -113,6 +113,7 @@ def redacted_problem(problem: Problem) -> Problem:
 
 
 # lore's own messages about files: they quote nothing but names of files, chains and turns.
+_FOREIGN = tuple(f" is {kind.what}: {kind.why}" for kind in FOREIGN_FILES)
 _OWN = pattern(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
     r"|not counted: --all reads it"
@@ -126,7 +127,7 @@ _UNKNOWN = pattern(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DO
 
 def is_own(message: str) -> bool:
     """Return whether a message is in lore's own words and quotes nothing of a recording."""
-    return _OWN.fullmatch(message) is not None or message.endswith(SENTENCES)
+    return _OWN.fullmatch(message) is not None or message.endswith(_FOREIGN)
 
 
 def redacted_error(error: LoreError) -> LoreError:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.errors import lacks_plug_in
-from lore.formats.foreign import LATER, why_unread
 from lore.formats.registry import plug_in_of
+from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.base import WORSE, summed
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions, UnreadLogs

@@ -1,4 +1,4 @@
-"""The names of files that no reader takes."""
+"""Files that no reader takes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import sqlite3
 
 import pytest
 
-from lore.formats.foreign import ROWS, foreign
-from lore.formats.unrecognised import looks_like, members, tables
+from lore.formats.unrecognised import FOREIGN_FILES, describe, find_foreign_file, members_of, tables_of
 from lore.model.canonical import encode
 
 
@@ -38,8 +37,8 @@ DATABASES = {
 
 
 @pytest.mark.parametrize("what", DATABASES)
-def test_a_store_is_known_by_its_tables(tmp_path, what):
-    found = foreign(database(tmp_path, *DATABASES[what]), "any.db")
+def test_foreign_database_is_recognised_by_its_tables(tmp_path, what):
+    found = find_foreign_file(database(tmp_path, *DATABASES[what]), "any.db")
     assert found is not None
     assert found.what == what
 
@@ -58,8 +57,8 @@ FILES = [
 
 
 @pytest.mark.parametrize(("name", "record", "what"), FILES)
-def test_a_file_is_known_by_its_members(name, record, what):
-    found = foreign(encode(record) + b"\n", name)
+def test_foreign_file_is_recognised_by_its_members(name, record, what):
+    found = find_foreign_file(encode(record) + b"\n", name)
     assert found is not None
     assert found.what.startswith(what)
 
@@ -73,8 +72,8 @@ def test_a_file_is_known_by_its_members(name, record, what):
         ("/home/me/.codewhale/sessions/a.json", "codewhale"),
     ],
 )
-def test_a_file_that_shows_less_is_known_by_where_it_lies(name, agent):
-    found = foreign(b"TO LLM 2026-01-01\n", name)
+def test_other_foreign_file_is_recognised_by_its_path(name, agent):
+    found = find_foreign_file(b"TO LLM 2026-01-01\n", name)
     assert found is not None
     assert found.agent == agent
 
@@ -88,15 +87,15 @@ def test_a_file_that_shows_less_is_known_by_where_it_lies(name, agent):
         {"model": "m", "metadata": {"method": "x", "params": {}}, "messages": ["sessionUpdate"]},
     ],
 )
-def test_members_below_the_first_object_are_none_of_it(body):
-    assert foreign(encode(body), "b.json") is None
+def test_nested_members_do_not_make_a_foreign_file(body):
+    assert find_foreign_file(encode(body), "b.json") is None
 
 
-def test_a_database_of_others_is_named_by_its_tables(tmp_path):
+def test_unknown_database_is_described_by_its_tables(tmp_path):
     data = database(tmp_path, "CREATE TABLE one (a)", 'create table "two" (b)')
-    assert foreign(data, "x.db") is None
-    assert tables(data) == ["one", "two"]
-    assert looks_like(data)[0] == "a SQLite database with the tables one, two"
+    assert find_foreign_file(data, "x.db") is None
+    assert tables_of(data) == ["one", "two"]
+    assert describe(data)[0] == "a SQLite database with the tables one, two"
 
 
 @pytest.mark.parametrize(
@@ -118,15 +117,15 @@ def test_a_database_of_others_is_named_by_its_tables(tmp_path):
         (b"", "text"),
     ],
 )
-def test_any_other_file_is_called_what_its_beginning_shows(head, what):
-    assert looks_like(head)[0] == what
+def test_unknown_file_is_described_by_its_beginning(head, what):
+    assert describe(head)[0] == what
 
 
-def test_the_beginning_of_an_object_is_enough():
-    assert list(members(b'{"a":{"b":1},"c":"x\\"","d":[{"e":')) == ["a", "c", "d"]
-    assert members(b'x {"a":1}') == {}
+def test_members_of_a_cut_object_are_found():
+    assert list(members_of(b'{"a":{"b":1},"c":"x\\"","d":[{"e":')) == ["a", "c", "d"]
+    assert members_of(b'x {"a":1}') == {}
 
 
-def test_the_table_of_foreign_files_stays_small():
-    assert len(ROWS) <= 20
-    assert all(row.tables or row.members or row.ends or row.folder for row in ROWS)
+def test_every_foreign_file_has_a_mark():
+    assert len(FOREIGN_FILES) <= 20
+    assert all(row.tables or row.members or row.ends or row.folder for row in FOREIGN_FILES)
