@@ -1,10 +1,8 @@
-"""Lines of Codex CLI's rollouts and their items: decoded, and as items of a timeline.
+"""Records of Codex CLI's rollouts: their schema, and the items of the Responses API as items of a timeline.
 
-In: one line, `{timestamp, type, payload}`. Out: a record of its type; of an item of the Responses API an item of the
-timeline, or what became of a call. Rules: a line is decoded once, into the struct of the type that its beginning names;
-content stays raw; what a record holds besides is passed over, and a wrong type of a field that is read raises
-ValueError. What Codex never sends (ids, its own metadata) is left out of items that stand for themselves; a message
-that the client wrote by itself is `context_injection`, told by how its text begins.
+A line, `{timestamp, type, payload}`, is decoded once, as the type that its beginning names. What Codex never sends
+(ids, its own metadata) is left out of items that are kept as they are. Messages that the client wrote itself are
+recognised by how their text begins.
 
 Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/history`, `codex-rs/protocol` and
 `codex-rs/core/src/context` (October 2026) for newer records.
@@ -13,7 +11,8 @@ Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/hist
 from __future__ import annotations
 
 import re
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,12 +21,12 @@ from lore.formats.contents import object_of
 from lore.formats.values import Kinds, blocks_in, text_in
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
-from lore.model.events import PatchToolCall
 from lore.model.items import (
     NULL,
     AssistantMessage,
     Block,
     Item,
+    OpaqueItem,
     RawBlock,
     TextBlock,
     ToolCall,
@@ -38,7 +37,7 @@ from lore.model.items import (
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.state import Sign, bounded
 
-# Lines that no model sees: what the screen showed, what the client notes for itself. Realtime items are presentation.
+# Types of records that no model sees: what the screen shows, notes of the client, realtime items.
 SILENT = frozenset((
     "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
     "realtime_item",
@@ -52,12 +51,12 @@ P = TypeVar("P", covariant=True)
 
 
 class CodexLine(Struct, Generic[P], frozen=True, gc=False, kw_only=True):
-    """A line; `type` is that of the payload's family. `ordinal` is its number in newer logs."""
+    """A line of a known type."""
 
     type: str
     payload: P
     timestamp: str | None = None
-    ordinal: int | None = None
+    ordinal: int | None = None  # the number of the line, in newer logs
 
 
 class CodexOther(Struct, frozen=True, gc=False):
@@ -69,7 +68,7 @@ class CodexOther(Struct, frozen=True, gc=False):
 
 
 class CodexPayload(Struct, frozen=True, gc=False):
-    """An item of the Responses API. Which fields there are depends on its type."""
+    """An item of the Responses API; its fields depend on the type."""
 
     type: str = ""
     role: str = ""
@@ -87,25 +86,21 @@ class CodexPayload(Struct, frozen=True, gc=False):
     tools: Raw = NULL
 
 
-class CodexNoted(Struct, frozen=True, gc=False):
-    """What Codex itself notes of an item.
+class CodexNotes(Struct, frozen=True, gc=False):
+    """What Codex itself notes about an item."""
 
-    A message that was delivered by a tool is no item of the prompt; an update of the configuration is one where the
-    client wrote it.
-    """
-
-    delivered_assistant_message: str | None = None
-    harness_authored_configuration: bool | None = None
+    delivered_assistant_message: str | None = None  # a tool delivered it: it is not in the prompt
+    harness_authored_configuration: bool | None = None  # the client wrote it: it is in the prompt
 
 
-class ItemLine(CodexLine[CodexPayload], frozen=True, kw_only=True):
-    """A line that is an item of the history."""
+class CodexItemLine(CodexLine[CodexPayload], frozen=True, kw_only=True):
+    """A line with an item of the history."""
 
-    metadata: CodexNoted | None = None
+    metadata: CodexNotes | None = None
 
 
 class CodexUsage(Struct, frozen=True, gc=False):
-    """Counts of tokens: input includes what was cached, output includes reasoning."""
+    """Token counts: input includes what was cached, output includes reasoning."""
 
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
@@ -114,62 +109,57 @@ class CodexUsage(Struct, frozen=True, gc=False):
     total_tokens: int | None = None
 
 
-class CodexInfo(Struct, frozen=True, gc=False):
-    """What a `token_count` says: the sums so far, and the counts of the last response."""
+class CodexCounts(Struct, frozen=True, gc=False):
+    """The counts of a `token_count` event."""
 
-    total_token_usage: CodexUsage | None = None
-    last_token_usage: CodexUsage | None = None
+    total_token_usage: CodexUsage | None = None  # sums of the whole thread
+    last_token_usage: CodexUsage | None = None  # of the latest response
 
 
-class Happened(Struct, frozen=True, gc=False):
-    """What the screen was told."""
+class CodexEvent(Struct, frozen=True, gc=False):
+    """An event that the screen shows."""
 
     type: str = ""
-    info: CodexInfo | None = None
-    num_turns: Raw = NULL
+    info: CodexCounts | None = None
+    num_turns: Raw = NULL  # prompts that a rollback removes
     thread_name: Raw = NULL
 
 
-class Meta(Struct, frozen=True, gc=False):
-    """Who began a thread, with what; `source` is an object where a subagent did.
-
-    `base_instructions` hold the system prompt as `text`; `history_base` says which log holds what came before, where
-    this one does not repeat it; `subagent_history_start_ordinal` is the number of the first record that is no copy of
-    the parent's.
-    """
+class CodexMeta(Struct, frozen=True, gc=False):
+    """The header of a thread."""
 
     id: str = ""
     timestamp: str | None = None
     cli_version: str = ""
     model_provider: str | None = None
-    source: Raw = NULL
+    source: Raw = NULL  # an object if an agent spawned the thread
     forked_from_id: str | None = None
     parent_thread_id: str | None = None
-    base_instructions: dict[str, Raw] | None = None
+    base_instructions: dict[str, Raw] | None = None  # the system prompt as `text`
     dynamic_tools: tuple[Raw, ...] | None = None
-    history_base: Raw = NULL
-    subagent_history_start_ordinal: int | None = None
+    history_base: Raw = NULL  # the log that holds the earlier history, if this one does not repeat it
+    subagent_history_start_ordinal: int | None = None  # the first record that is not a copy of the parent's
 
 
 class CodexCompacted(Struct, frozen=True, gc=False):
-    """A compaction: the history that stands in place of all before it, or (older) a summary alone."""
+    """A compaction: the new history, or (older) a summary alone."""
 
     message: Raw = NULL
     replacement_history: tuple[Raw, ...] | None = None
 
 
-class UsageRecord(Struct, frozen=True, gc=False):
-    """The bill of one response."""
+class CodexUsageRecord(Struct, frozen=True, gc=False):
+    """The usage of one response."""
 
     response_id: str | None = None
     usage: CodexUsage | None = None
 
 
-class Communication(Struct, frozen=True, gc=False):
-    """What one agent told another, as older logs keep it: `recipient` is the task's name."""
+class CodexCommunication(Struct, frozen=True, gc=False):
+    """A message of one agent to another, in older logs."""
 
     author: str = ""
-    recipient: str = ""
+    recipient: str = ""  # the name of the task
     content: Raw = NULL
     encrypted_content: Raw = NULL
     trigger_turn: bool = False
@@ -177,21 +167,21 @@ class Communication(Struct, frozen=True, gc=False):
 
 LINES: Kinds[CodexLine[object] | CodexOther] = Kinds(
     {
-        "response_item": ItemLine,
-        "event_msg": CodexLine[Happened],
-        "session_meta": CodexLine[Meta],
+        "response_item": CodexItemLine,
+        "event_msg": CodexLine[CodexEvent],
+        "session_meta": CodexLine[CodexMeta],
         "turn_context": CodexLine[dict[str, Raw]],
         "compacted": CodexLine[CodexCompacted],
-        "token_usage_record": CodexLine[UsageRecord],
-        "inter_agent_communication": CodexLine[Communication],
+        "token_usage_record": CodexLine[CodexUsageRecord],
+        "inter_agent_communication": CodexLine[CodexCommunication],
     },
     CodexOther,
     SILENT,
 )
-payload_of = lenient.decoding(CodexPayload)  # of an item that stands by itself
+payload_of = lenient.decoding(CodexPayload)  # of an item without a line
 
 
-# What stands for itself in a history, with the members that are sent again.
+# Items that are kept as they are, with the members that are sent again.
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "reasoning": ("summary", "content", "encrypted_content"),
     "web_search_call": ("status", "action"),
@@ -206,122 +196,131 @@ _CALLS = {
     "local_shell_call": "local_shell",
     "tool_search_call": "tool_search",
 }
-OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
+RESULTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
 CONFIGURATION = "configuration_update"
-_CLIENTS_OWN = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, but for what is Codex's own
+_CLIENT_ITEMS = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, without these members:
 _UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))
 _DIALECT = "openai-responses"
-_SPACE = rb'"(?:\s|\\[nrt]){0,64}'
-# How a message of the user's role begins that the client wrote.
-_CLIENTS = re.compile(
-    _SPACE + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
+_START = rb'"(?:\s|\\[nrt]){0,64}'
+# Beginnings of messages of the user's role that the client wrote.
+_CLIENT_TEXT = re.compile(
+    _START + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
     rb"|subagent_notification|recommended_plugins|apps_instructions|plugins_instructions)\b"
     rb"|# AGENTS\.md instructions)"
 )
-_SUMMARY = re.compile(_SPACE + rb"Another language model started to solve this problem")
-# How a developer's message begins that a rollback takes back with the prompt behind it.
-_DEVELOPERS = re.compile(
-    _SPACE + rb"<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec"
+_SUMMARY = re.compile(_START + rb"Another language model started to solve this problem")
+# Beginnings of developer messages that a rollback removes with the prompt after them.
+_DEVELOPER_TEXT = re.compile(
+    _START + rb"<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec"
     rb"|token_budget|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions"
     rb"|context_window\w*|rollout_budget)>"
 )
-
-
-Made: TypeAlias = Item | PatchToolCall
 _TEXT = msgspec.json.Decoder(str)
 _RAW = msgspec.json.Decoder(Raw)
 
 
-def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
-    """Return what an item says; `raw` is a line that ends with it, or itself. None where no reader knows its type."""
+def is_in_prompt(record: CodexItemLine) -> bool:
+    """Return whether an item is part of the prompt, as far as the client's notes say."""
+    notes, is_configuration = record.metadata, record.payload.type == CONFIGURATION
+    if notes is None:
+        return not is_configuration
+    is_written = bool(notes.harness_authored_configuration) or not is_configuration
+    return is_written and notes.delivered_assistant_message is None
+
+
+def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) -> Item | None:
+    """Return the item of a payload that is not a result; None if no prompt holds it.
+
+    `raw` is the line that ends with the payload, or the payload itself. An item of an unknown type is opaque.
+    """
     kind = payload.type
-    if kind in OUTPUTS:
-        return _outcome(payload, at)
     if kind in _CALLS:
         name = payload.name or _CALLS[kind]
-        return ToolCall(uuid, payload.call_id or uuid, name, _input(payload), response_id=response)
+        return ToolCall(uuid, payload.call_id or uuid, name, _input_of(payload), response_id=response)
     if kind == "message":
-        return _message(payload, uuid, response)
+        return _message_item(payload, uuid, response)
     if kind in _MEMBERS:
-        return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
+        members = {"type": encode(kind)} | {name: bytes(getattr(payload, name)) for name in _MEMBERS[kind]}
+        whole = Raw(object_of({name: value for name, value in members.items() if value != b"null"}))
+        return AssistantMessage(uuid, blocks=(RawBlock(whole, _DIALECT),), response_id=response)
     if kind == "agent_message":
         return UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
-    if kind in _CLIENTS_OWN:
-        own = raw_members((raw_members(raw) or {}).get("payload", raw)) or {}
-        sent = object_of({name: value for name, value in own.items() if name not in _UNSENT})
+    if kind in _CLIENT_ITEMS:
+        members = raw_members((raw_members(raw) or {}).get("payload", raw)) or {}
+        sent = object_of({name: value for name, value in members.items() if name not in _UNSENT})
         return UserMessage(uuid, blocks=(RawBlock(Raw(sent), _DIALECT),), source="context_injection")
-    return None
+    return OpaqueItem(uuid, Raw(raw))
 
 
-def _message(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
-    if payload.role == "assistant":
-        return AssistantMessage(uuid, blocks=blocks_in(payload.content), response_id=response)
+def _message_item(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
     if payload.role == "system":  # kept in the file, and never sent
         return None
     blocks = blocks_in(payload.content)
-    own = payload.role == "user" and not is_clients(blocks) and not _begins(blocks, _SUMMARY)
-    return UserMessage(uuid, blocks=blocks, source="user" if own else "context_injection")
+    if payload.role == "assistant":
+        return AssistantMessage(uuid, blocks=blocks, response_id=response)
+    is_own = payload.role == "user" and not is_contextual(blocks) and not _begins(blocks, _SUMMARY)
+    return UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
 
 
-def is_clients(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
-    """Tell whether any part of a message of the user's or the `developer`'s role was written by the client."""
-    return _begins(blocks, _DEVELOPERS if developer else _CLIENTS)
+def is_contextual(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
+    """Return whether the client wrote a part of a message of the user's or the `developer`'s role."""
+    return _begins(blocks, _DEVELOPER_TEXT if developer else _CLIENT_TEXT)
 
 
 def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
     return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
 
 
-def _input(payload: CodexPayload) -> Raw:
-    """Return a call's arguments: those of a function are JSON inside a string."""
-    if not is_absent(payload.arguments):
-        try:
-            inner = _TEXT.decode(payload.arguments).encode()
-            _RAW.decode(inner)
-            return Raw(inner)
-        except ValueError:  # they are no text, no JSON, or hold lone surrogates
-            raw = bytes(payload.arguments)
-            inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-            return Raw(inner) if is_json(inner) else Raw(raw)
-    if not is_absent(payload.input):
-        return payload.input
-    return payload.action if not is_absent(payload.action) else Raw(b"{}")
+def _input_of(payload: CodexPayload) -> Raw:
+    """Return a call's arguments; those of a function are JSON in a string."""
+    arguments = payload.arguments
+    if is_absent(arguments):
+        given = payload.action if is_absent(payload.input) else payload.input
+        return Raw(b"{}") if is_absent(given) else given
+    try:
+        inner = _TEXT.decode(arguments).encode()
+        _RAW.decode(inner)
+        return Raw(inner)
+    except ValueError:  # not a string, not JSON, or with lone surrogates
+        raw = bytes(arguments)
+        inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+        return Raw(inner) if is_json(inner) else Raw(raw)
 
 
-def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
+def output_of(payload: CodexPayload) -> Raw:
+    """Return the output of a result as lore keeps it."""
     output = payload.tools if payload.type == "tool_search_output" else payload.output
-    raw = bytes(memoryview(output)[:1])
-    if raw == b"[":
-        output = Raw(msgspec.json.encode(blocks_in(output)))
-    elif raw == b"{":  # older: the text, and whether it went well
-        content = (raw_members(bytes(output)) or {}).get("content", b"")
-        output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
-    elif raw != b'"':
-        output = Raw(b'""')
-    return PatchToolCall(call_id=payload.call_id or "", status="completed", output=output, at=at)
-
-
-def _itself(payload: CodexPayload) -> RawBlock:
-    """Return an item of the API's own with the members that are sent."""
-    members = {"type": encode(payload.type)}
-    members |= {name: bytes(getattr(payload, name)) for name in _MEMBERS[payload.type]}
-    return RawBlock(Raw(object_of({name: raw for name, raw in members.items() if raw != b"null"})), _DIALECT)
+    match bytes(memoryview(output)[:1]):
+        case b'"':
+            return output
+        case b"[":
+            return Raw(msgspec.json.encode(blocks_in(output)))
+        case b"{":  # older: the text as `content`, and whether the tool succeeded
+            content = (raw_members(bytes(output)) or {}).get("content", b"")
+            return Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
+        case _:
+            return Raw(b'""')
 
 
 def is_deferred(tool: Raw | bytes) -> bool:
-    """Tell whether a tool that the client was given is in no prompt until a search finds it: of a namespace all."""
-    own = raw_members(bytes(tool)) or {}
-    inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
+    """Return whether a tool, or every tool of a namespace, is in no prompt until a search finds it."""
+    members = raw_members(bytes(tool)) or {}
+    inner = _tools_in(members)
     if inner:
         return all(map(is_deferred, inner))
-    late = own.get("deferLoading", own.get("defer_loading"))
-    return late == b"true" or (late is None and own.get("exposeToContext") == b"false")
+    late = members.get("deferLoading", members.get("defer_loading"))
+    return late == b"true" or (late is None and members.get("exposeToContext") == b"false")
 
 
-def message_of(told: Communication) -> CodexPayload:
-    """Return what one agent told another as the item that the model gets of it."""
+def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:
+    tools = namespace.get("tools", b"")
+    return array(tools) if tools[:1] == b"[" else []
+
+
+def message_of(told: CodexCommunication) -> CodexPayload:
+    """Return the item that the model gets of another agent's message."""
     parts = [{"type": "input_text", "text": told.content}]
     if not is_absent(told.encrypted_content):
         kind = "NEW_TASK" if told.trigger_turn else "MESSAGE"
@@ -331,29 +330,27 @@ def message_of(told: Communication) -> CodexPayload:
     return CodexPayload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
 
 
-def sign_of_search(payload: CodexPayload) -> Sign:
-    """Return the tools that a search found, each with the namespace that it stands in."""
-    found: list[str] = []
-    for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
-        own = raw_members(tool) or {}
-        name = text_in(own.get("name", b""))
-        inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
-        names = filter(None, (text_in((raw_members(held) or {}).get("name", b"")) for held in inner))
-        found += [f"{name}__{each}" for each in names] or [name]
-    return Sign("tool-reference", bounded(found))
+def signal_of_search(payload: CodexPayload) -> Sign:
+    """Return the signal of a tool search, with the tools that it found."""
+    return Sign("tool-reference", bounded(_found_names(payload.tools)))
 
 
-def parent_of(source: Raw) -> str | None:
-    """Return the thread that spawned a subagent; None where the source says nothing of it."""
-    spawned = (
-        raw_members(
-            (raw_members((raw_members(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")
-        )
-        or {}
-    )
-    return text_in(spawned.get("parent_thread_id", b"")) or None
+def _found_names(tools: Raw) -> Iterator[str]:
+    for tool in _tools_in({"tools": bytes(tools)}):
+        members = raw_members(tool) or {}
+        name = text_in(members.get("name", b""))
+        names = [text_in((raw_members(inner) or {}).get("name", b"")) for inner in _tools_in(members)]
+        yield from [f"{name}__{inner}" for inner in names if inner] or [name]
+
+
+def spawner_of(source: Raw) -> str | None:
+    """Return the thread that spawned a subagent; None if the source does not say."""
+    members = raw_members(bytes(source)) or {}
+    for name in ("subagent", "thread_spawn"):
+        members = raw_members(members.get(name, b"")) or {}
+    return text_in(members.get("parent_thread_id", b"")) or None
 
 
 def is_empty(text: Raw) -> bool:
-    """Tell whether a summary says nothing: newer compactions leave it empty."""
+    """Return whether a summary has no text: newer compactions leave it empty."""
     return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)

@@ -1,40 +1,33 @@
 """Codex CLI's rollouts (`~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, `archived_sessions/`), since 2025.
 
-A response is a run of items that the model made; a request is billed by a change of `total_token_usage`, or since
-autumn 2026 by a `token_usage_record`, whose copy for the screen then counts nothing. A bill comes behind its response,
-and often behind the first results: so what a response made is held until it is billed. One that is given up before
-that (an interrupt, an error) is a request only if the sums grow by more than the next bill: by its own. Where a log
-bills nothing at all, every response is one. What else the screen was told is no part of a prompt.
+A response is a run of items that the model made. Its usage is a change of `total_token_usage`, or since autumn 2026 a
+`token_usage_record`, which an event for the screen repeats. Other events for the screen are not part of a prompt.
 
-A compaction gives the history that stands in place of all before it; its summary is often encrypted. A rollback takes
-the last prompts of the user back, with what the client wrote before each. A log that was forked begins with a copy of
-the other: the sums tell which of its requests the other file has, too. A newer one only says where the other stands;
-a subagent's says up to which record it inherited its history: what stands before that was asked and billed elsewhere.
+A compaction states the new history; its summary is often encrypted. A rollback removes the last prompts of the user,
+with what the client wrote before each. A fork begins with a copy of the other log, or (newer) names the log that holds
+the earlier history; a subagent's log says where its own history starts. Inherited requests were billed elsewhere.
 
-The system prompt and the history are in the file, as are tools that the client was given; the schemas of built-in tools
-are not.
+The system prompt and the history are in the file, and so are tools that the client was given. The schemas of built-in
+tools are not.
 
-Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs` of October 2026 for newer records.
+Sources: counts over 89 public rollouts, versions 0.118 to 0.144 (6,707 requests, whose `input_tokens` all include
+`cached_input_tokens`); `codex-rs` of October 2026 (`drop_last_n_user_turns` in `core/src/context_manager/history.rs`)
+for newer records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+import re
+from typing import ClassVar, TypeAlias
 
 from msgspec import Raw
 
 from lore.formats.base import Clock
+from lore.formats.bills import split
+from lore.formats.builder import LogReader
 from lore.formats.codex import items
-from lore.formats.codex.thread import (
-    CodexResponse,
-    CodexResponses,
-    Counts,
-    billed,
-    counts_of,
-    signs_of_context,
-    uuid_of,
-)
+from lore.formats.codex.context import ContextField, signals_of_context
+from lore.formats.codex.session import CodexSession
 from lore.formats.lines import each
 from lore.formats.values import count_in, text_in
 from lore.model import events as e
@@ -46,9 +39,12 @@ from lore.model.providers import named_provider
 from lore.model.state import Sign
 
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
+_TIMED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")  # a UUID of version 7 begins with its time
+
+CodexSums: TypeAlias = tuple[int, int, int]  # input, cached input, output
 
 
-class Codex(CodexResponses):
+class Codex(LogReader):
     """Reader of Codex CLI's rollouts."""
 
     name: ClassVar[str] = "codex"
@@ -57,253 +53,257 @@ class Codex(CodexResponses):
     unseen: ClassVar[str] = "the schemas of built-in tools"
     sealed: ClassVar[str] = "summaries of compactions are encrypted there, or left out"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._session = self.session = CodexSession()
+        self._thread: str | None = None  # the id of the session
+        self._root = ""  # the thread in which its sums of usage began
+        self._start = 0  # the number of the first record that is not another thread's
+        self._provider = ""
+        self._context: dict[str, ContextField] = {}
+        self._items = 0  # made so far
+        self._prompts: list[int] = []  # the index in the history to which a rollback of each prompt cuts
+        self._contextual = 0  # messages of the client since the latest other item
+        self._sums: CodexSums | None = None  # of usage
+        self._tokens: int | None = None  # of the latest request and response
+        self._recorded: str | None = None  # the response of the latest usage record
+
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for line in each(head):
-            own = raw_members(line) or {}
-            if own.keys() >= {"type", "payload"} and own["payload"][:1] == b"{":
-                return own["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
+        members = raw_members(next(each(head), b"")) or {}
+        if not members.keys() >= {"type", "payload"} or members["payload"][:1] != b"{":
             return False
-        return False
+        return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
 
-    def _take(self, data: bytes) -> None:
-        record = items.LINES.decode(data)
-        inherited = record.ordinal is not None and record.ordinal < self._memory.start
-        known, self._at = not isinstance(record, items.CodexOther), record.timestamp
-        handle = (_INHERITED if inherited else _HANDLERS).get(record.type) if known else None
-        if handle is not None:
-            handle(self, record)
-        elif record.type not in items.SILENT:
-            self._unknown("unknown record type", record.type)
+    def handle(self, data: bytes) -> None:
+        record, session = items.LINES.decode(data), self._session
+        session.at = record.timestamp
+        is_inherited = record.ordinal is not None and record.ordinal < self._start
+        if isinstance(record, items.CodexItemLine):
+            self._read_item(record, is_inherited=is_inherited)
+            return
+        if isinstance(record, items.CodexOther):
+            if record.type not in items.SILENT:
+                session.keep_unknown("unknown record type", record.type)
+            return
+        match record.payload:
+            case items.CodexEvent() as event:
+                self._read_event(event, is_inherited=is_inherited)
+            case items.CodexMeta() as meta:
+                self._read_meta(meta)
+            case items.CodexUsageRecord() as usage_record:
+                if not is_inherited:
+                    self._read_usage_record(usage_record)
+            case items.CodexCompacted() as compacted:
+                self._compact(compacted)
+            case items.CodexCommunication() as told:
+                self._add_input(items.message_of(told))
+            case dict() as context:  # pyright: ignore[reportUnknownVariableType]
+                self._read_context(context)  # pyright: ignore[reportUnknownArgumentType]
+            case _:
+                pass
 
-    def _last(self) -> None:
-        self._settle()
+    def finish(self) -> None:
+        self._session.end_responses()
 
-    # lines, by type
+    # the thread
 
-    def _session(self, record: items.CodexLine[items.Meta]) -> None:
-        memory, meta = self._memory, record.payload
-        if memory.thread is None:
-            memory.thread, memory.version = meta.id, meta.cli_version
-            memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
-            before = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
-            served = meta.model_provider or ""
-            parent = meta.forked_from_id or meta.parent_thread_id or items.parent_of(meta.source) or before
-            is_known = named_provider(served) or served in _LOCAL  # people give their own names to proxies
-            memory.provider = served if is_known else ""
-            tools = tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)])
-            self._emit(
-                e.SessionStarted(
-                    session_id=meta.id,
-                    at=meta.timestamp or record.timestamp,
-                    dialect="openai-responses",
-                    system=(meta.base_instructions or {}).get("text", NULL),
-                    tools=tools or None,
-                    parent_session_id=parent,
-                    provider=memory.provider or None,
-                )  # fmt: skip
-            )
-            if before is not None:
-                self._inherit(before)
-        elif meta.id != memory.thread:  # a fork's copy of the log that it was forked from
-            if not memory.billed:
-                memory.root = meta.forked_from_id or meta.id
+    def _read_meta(self, meta: items.CodexMeta) -> None:
+        session = self._session
+        if self._thread is None:
+            self._start_thread(meta)
+        elif meta.id != self._thread:  # a fork's copy of the other log begins
+            if not session.has_usage:
+                self._root = meta.forked_from_id or meta.id
         else:
-            signs = [Sign("resume")]
-            if meta.cli_version != memory.version:
-                signs.append(Sign("client-version", before=memory.version, after=meta.cli_version))
-                memory.version = meta.cli_version
-            self._observe(*signs, version=memory.version)
+            session.signal(Sign("resume"))
+            if meta.cli_version != session.version:
+                before, session.version = session.version, meta.cli_version
+                session.signal(Sign("client-version", before=before, after=meta.cli_version))
 
-    def _inherit(self, thread: str) -> None:
-        """Keep a place for the history that another log holds: a fork, or a thread that was taken back to a point."""
-        history = self._memory.history
-        self._problem(
-            Code.DANGLING_PARENT, f"the history before is in the log {mask(thread)[:60]!r}, and not repeated here"
-        )
-        history.items += 1
-        self._emit(e.Append(item=OpaqueItem(uuid_of(history.items), Raw(self._line.data)), at=self._at))
+    def _start_thread(self, meta: items.CodexMeta) -> None:
+        session, self._thread = self._session, meta.id
+        session.version, self._start = meta.cli_version, meta.subagent_history_start_ordinal or 0
+        self._root = meta.forked_from_id or meta.id
+        base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
+        served = meta.model_provider or ""
+        if named_provider(served) or served in _LOCAL:  # people give their own names to proxies
+            self._provider = served
+        session.start_session(
+            meta.id, at=meta.timestamp or session.at, dialect="openai-responses",
+            system=(meta.base_instructions or {}).get("text", NULL),
+            tools=tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)]) or None,
+            parent_session_id=meta.forked_from_id or meta.parent_thread_id or items.spawner_of(meta.source) or base,
+            provider=self._provider or None,
+        )  # fmt: skip
+        if base is not None:
+            text = f"the history before is in the log {mask(base)[:60]!r}, and not repeated here"
+            session.problem(Code.DANGLING_PARENT, text)
+            self._items += 1
+            session.add_message(OpaqueItem(self._uuid, Raw(session.line.data)))
 
-    def _context(self, record: items.CodexLine[dict[str, Raw]]) -> None:
-        memory = self._memory
-        signs = signs_of_context(memory.context, record.payload)
-        model = record.payload.get("model", NULL)
-        if bytes(model)[:1] == b'"':
-            memory.model = text_in(model)  # half of a character cannot be written again
-        memory.asked_in = text_in(record.payload.get("turn_id", b""))
-        self._observe(*signs, version=memory.version)
+    @property
+    def _uuid(self) -> str:
+        return f"item-{self._items}"
 
-    def _item(self, record: items.ItemLine) -> None:
-        memory, payload, noted = self._memory, record.payload, record.metadata
-        kind = payload.type
-        if noted is not None and noted.delivered_assistant_message is not None:
+    def _read_context(self, context: dict[str, Raw]) -> None:
+        session = self._session
+        signals = signals_of_context(self._context, context)
+        if bytes(context.get("model", NULL))[:1] == b'"':
+            session.model = text_in(context["model"])  # without lone surrogates, which cannot be written again
+        turn = text_in(context.get("turn_id", b""))
+        session.call = self._inherited_call(turn)
+        session.signal(*signals)
+
+    def _inherited_call(self, turn: str) -> e.Call | None:
+        """Return the facts about the requests of a user's turn that a fork copied; None if they are its own.
+
+        A copy keeps the ids of its turns, which are older than that of the thread.
+        """
+        thread = self._thread or ""
+        is_timed = _TIMED_ID.match(turn) and _TIMED_ID.match(thread)
+        is_inherited = self._root != self._thread and is_timed and turn < thread
+        return e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
+
+    # the history
+
+    def _read_item(self, record: items.CodexItemLine, *, is_inherited: bool) -> None:
+        session, item, kind = self._session, record.payload, record.payload.type
+        if kind in items.NEVER_SENT or not (is_inherited or items.is_in_prompt(record)):
             return
-        if kind == items.CONFIGURATION and (noted is None or not noted.harness_authored_configuration):
-            return
-        under_way = memory.waiting[-1] if memory.waiting else None
-        if kind in items.MADE or (kind == "message" and payload.role == "assistant"):
-            if under_way is None or under_way.over or (under_way.results and not memory.billed):
-                under_way = self._respond()
-            self._append_item(payload, self._line.data, f"line-{under_way.line}")
-        elif kind not in items.NEVER_SENT:
-            self._answer(payload)
+        if is_inherited:
+            self._add_item(item, session.line.data)
+            session.asked_at = session.at
+        elif kind in items.MADE or (kind == "message" and item.role == "assistant"):
+            response = session.waiting[-1] if session.waiting else None
+            if response is None or response.is_over or (response.has_results and not session.has_usage):
+                response = session.begin_response()
+            self._add_item(item, session.line.data, f"line-{response.line.number}")
+        else:
+            self._add_input(item)
 
-    def _told(self, record: items.CodexLine[items.Communication]) -> None:
-        self._answer(items.message_of(record.payload))
+    def _add_input(self, item: items.CodexPayload) -> None:
+        """Add an item that the model did not make: the next response is asked for with it."""
+        session = self._session
+        for response in session.waiting[-1:]:
+            response.has_results = True
+            response.is_over = response.is_over or item.type not in items.RESULTS
+        self._add_item(item, session.line.data)
+        session.asked_at = session.at
 
-    def _answer(self, payload: items.CodexPayload) -> None:
-        """Take an item that the model did not make: the next response is asked for with it."""
-        memory = self._memory
-        for response in memory.waiting[-1:]:
-            response.results = True
-            response.over = response.over or payload.type not in items.OUTPUTS
-        self._append_item(payload, self._line.data)
-        memory.asked_at = self._at
-
-    def _append_item(self, payload: items.CodexPayload, raw: bytes, response: str | None = None) -> None:
-        """Emit what an item says, and number it."""
-        history, at = self._memory.history, self._at
-        uuid = uuid_of(history.items + 1)
-        found = items.made_of(payload, raw, uuid, response, at)
-        if type(found) is e.PatchToolCall:
-            self._emit(found)
+    def _add_item(self, payload: items.CodexPayload, raw: bytes, response: str | None = None) -> None:
+        session = self._session
+        if payload.type in items.RESULTS:
+            session.add_result(payload.call_id or "", items.output_of(payload), failed=False)
             if payload.type == "tool_search_output":
-                self._observe(items.sign_of_search(payload), version=self._memory.version)
+                session.signal(items.signal_of_search(payload))
             return
-        if found is None and payload.type == "message":
+        item = items.item_of(payload, raw, f"item-{self._items + 1}", response)
+        if item is None:
             return
-        if found is None:
-            self._problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
-            found = OpaqueItem(uuid, Raw(self._line.data))
-        self._emit(e.Append(item=found, at=at))  # pyright: ignore[reportArgumentType]
-        history.items += 1
-        if type(found) is UserMessage:
-            contextual = items.is_clients(found.blocks or (), developer=payload.role == "developer")
-            history.user_message(contextual=contextual, prompt=payload.role != "developer")
-        else:
-            history.contextual = 0
+        if isinstance(item, OpaqueItem):
+            session.problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
+        is_contextual = is_prompt = False
+        if isinstance(item, UserMessage):
+            is_developer = payload.role == "developer"
+            is_contextual = items.is_contextual(item.blocks or (), developer=is_developer)
+            is_prompt = not is_contextual and not is_developer
+            if is_prompt:
+                self._prompts.append(len(session.history) - (self._contextual if self._prompts else 0))
+        self._contextual = self._contextual + 1 if is_contextual else 0
+        self._items += 1
+        session.add_message(item, is_prompt=is_prompt)
 
-    def _inherited_item(self, record: items.ItemLine) -> None:
-        if record.payload.type not in items.NEVER_SENT:
-            self._append_item(record.payload, self._line.data)
-            self._memory.asked_at = self._at
+    def _roll_back(self, event: items.CodexEvent) -> None:
+        """Remove the last prompts, and everything after the first of them."""
+        self._session.end_responses()
+        count = count_in(event.num_turns) or 0
+        removed = self._prompts[-count:] if count else []
+        if removed:
+            del self._prompts[-len(removed) :]
+            self._session.rewind_to(removed[0])
+            self._contextual = 0
 
-    def _inherited_event(self, record: items.CodexLine[items.Happened]) -> None:
-        info = record.payload.info
-        if info is not None and info.total_token_usage is not None:
-            self._memory.totals = counts_of(info.total_token_usage)
-        elif record.payload.type == "thread_rolled_back":
-            self._rolled_back(record)
-
-    def _compacted(self, record: items.CodexLine[items.CodexCompacted]) -> None:
-        memory, compacted = self._memory, record.payload
-        self._settle()
-        uuid = f"compaction-{memory.history.items + 1}"
-        kept: tuple[str, ...] = ()
-        if compacted.replacement_history is None:
-            kept = memory.history.keep_prompts()
-        else:
-            memory.history.replace()
+    def _compact(self, compacted: items.CodexCompacted) -> None:
+        session = self._session
+        session.end_responses()
+        is_older = compacted.replacement_history is None  # the prompts stay, and a summary
+        kept = [message for message in session.history if message.is_prompt] if is_older else []
+        self._prompts, self._contextual = list(range(len(kept))), 0
         summary = NULL if items.is_empty(compacted.message) else compacted.message
-        self._prune(uuid, kept, pre=memory.tokens, summary=summary)
+        session.compact(f"compaction-{self._items + 1}", kept, pre_tokens=self._tokens, summary=summary)
         for raw in map(bytes, compacted.replacement_history or ()):
             payload = items.payload_of(raw)
             if payload.type not in items.NEVER_SENT:
-                self._append_item(payload, raw)
+                self._add_item(payload, raw)
 
-    def _rolled_back(self, record: items.CodexLine[items.Happened]) -> None:
-        self._settle()
-        self._remove(self._memory.history.roll_back(count_in(record.payload.num_turns) or 0))
+    # events and usage
 
-    def _named(self, record: items.CodexLine[items.Happened]) -> None:
-        self._emit(e.SessionChanged(title=text_in(record.payload.thread_name), at=self._at))
+    def _read_event(self, event: items.CodexEvent, *, is_inherited: bool) -> None:
+        session = self._session
+        match event.type:
+            case "token_count" if event.info is not None:
+                if not is_inherited:
+                    self._read_counts(event.info)
+                elif event.info.total_token_usage is not None:
+                    self._sums = _sums_of(event.info.total_token_usage)
+            case "thread_rolled_back":
+                self._roll_back(event)
+            case "thread_name_updated" if not is_inherited:
+                session.emit(e.SessionChanged(title=text_in(event.thread_name), at=session.at))
+            case "turn_aborted" | "error" | "stream_error" if not is_inherited:
+                for response in session.waiting[-1:]:
+                    response.is_over = response.is_given_up = True
+                session.signal(Sign("interrupt" if event.type == "turn_aborted" else "api-error"))
+            case _:
+                pass
 
-    def _stopped(self, record: items.CodexLine[items.Happened]) -> None:
-        """Note an interrupt or an error: what is not billed by then is given up."""
-        memory = self._memory
-        for response in memory.waiting[-1:]:
-            response.over = response.given_up = True
-        sign = Sign("interrupt" if record.payload.type == "turn_aborted" else "api-error")
-        self._observe(sign, version=memory.version)
-
-    def _counted(self, record: items.CodexLine[items.Happened]) -> None:
-        """Take the sums that the screen shows: where they changed, the last response is billed."""
-        memory, info = self._memory, record.payload.info
-        if info is None or info.total_token_usage is None:
+    def _read_counts(self, counts: items.CodexCounts) -> None:
+        """Read the sums that the screen shows: if they changed, the latest response has usage."""
+        total, latest, before = counts.total_token_usage, counts.last_token_usage, self._sums
+        if total is None:
             return
-        last, totals = info.last_token_usage, counts_of(info.total_token_usage)
-        before, memory.totals = memory.totals, totals
-        if totals == before or not any(totals) or last is None or memory.recorded is not None:
+        sums = self._sums = _sums_of(total)
+        if sums == before or not any(sums) or latest is None or self._recorded is not None:
             return
-        name = f"{memory.root}:{'-'.join(map(str, totals))}"
-        self._bill_before(before, counts_of(last), totals, name)
-        self._bill(last, name)
+        name = f"{self._root}:{'-'.join(map(str, sums))}"  # the same in every copy of the log
+        if before is not None:
+            self._add_missing_usage(before, _sums_of(latest), sums, name)
+        self._end_response(latest, name)
 
-    def _bill_before(self, before: Counts | None, last: Counts, totals: Counts, name: str) -> None:
-        """Bill a response that was given up: the sums grew by more than the last one."""
-        if before is None or (
-            totals[0] == before[0] + last[0] and totals[1] == before[1] + last[1] and totals[2] == before[2] + last[2]
-        ):
+    def _add_missing_usage(self, before: CodexSums, latest: CodexSums, sums: CodexSums, name: str) -> None:
+        """Bill a response that was given up, if the sums grew by more than the latest usage."""
+        whole, read, output = (now - had - own for had, own, now in zip(before, latest, sums, strict=True))
+        if not (whole or read or output):
             return
-        whole, read, output = (now - had - own for had, own, now in zip(before, last, totals, strict=True))
-        lost = self._memory.waiting[:-1]
-        if lost and 0 <= read <= whole and output >= 0:
-            self._release(lost[:-1])
-            usage = billed(items.CodexUsage(whole, read, None, output), self._memory.version)
-            self._end(lost[-1], usage, f"{name}:before")
-            self._memory.waiting = self._memory.waiting[-1:]
+        if len(self._session.waiting) > 1 and 0 <= read <= whole and output >= 0:
+            self._session.end_given_up(self._billed(items.CodexUsage(whole, read, None, output)), f"{name}:before")
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
-        self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
+        self._session.problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
 
-    def _record_bill(self, record: items.CodexLine[items.UsageRecord]) -> None:
-        memory, bill = self._memory, record.payload
-        name = bill.response_id or f"line {self._line.number}"
-        if bill.usage is None or name == memory.recorded:
+    def _read_usage_record(self, record: items.CodexUsageRecord) -> None:
+        usage, name = record.usage, record.response_id or f"line {self._session.line.number}"
+        if usage is None or name == self._recorded:
             return
-        is_copy = memory.recorded is None and not memory.waiting and bill.usage.total_tokens == memory.tokens
-        memory.recorded = name
-        if not is_copy:  # of what the screen was told just before, in the first version that records bills
-            self._bill(bill.usage, name)
+        # The first version that wrote these records wrote the screen's counts of the same response before them.
+        is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens
+        self._recorded = name
+        if not is_copy:
+            self._end_response(usage, name)
 
-    def _bill(self, usage: items.CodexUsage, name: str) -> None:
-        """Bill the response under way; one that made nothing is a request all the same."""
-        memory, line = self._memory, self._line
-        memory.billed, memory.tokens = True, usage.total_tokens
-        if not memory.waiting:
-            memory.waiting.append(CodexResponse(memory.asked_at, self._at, memory.model, line.number, line.byte))
-        *earlier, response = memory.waiting
-        self._release(earlier)
-        memory.waiting = []
-        self._end(response, billed(usage, memory.version), name)
+    def _end_response(self, usage: items.CodexUsage, name: str) -> None:
+        self._tokens = usage.total_tokens
+        self._session.end_response(self._billed(usage), name)
 
-
-def _happened(reader: Codex, record: items.CodexLine[items.Happened]) -> None:
-    handle = _EVENTS.get(record.payload.type)
-    if handle is not None:
-        handle(reader, record)
+    def _billed(self, usage: items.CodexUsage) -> e.Usage:
+        read, write, client = (
+            usage.cached_input_tokens,
+            usage.cache_write_input_tokens,
+            f"codex {self._session.version}",
+        )
+        return split(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
 
 
-_EVENTS: dict[str, Callable[[Codex, items.CodexLine[items.Happened]], None]] = {
-    "token_count": Codex._counted,  # pyright: ignore[reportPrivateUsage]
-    "turn_aborted": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
-    "error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
-    "stream_error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
-    "thread_name_updated": Codex._named,  # pyright: ignore[reportPrivateUsage]
-    "thread_rolled_back": Codex._rolled_back,  # pyright: ignore[reportPrivateUsage]
-}
-_HANDLERS: dict[str, Callable[[Codex, Any], None]] = {
-    "response_item": Codex._item,  # pyright: ignore[reportPrivateUsage]
-    "event_msg": _happened,
-    "session_meta": Codex._session,  # pyright: ignore[reportPrivateUsage]
-    "turn_context": Codex._context,  # pyright: ignore[reportPrivateUsage]
-    "compacted": Codex._compacted,  # pyright: ignore[reportPrivateUsage]
-    "inter_agent_communication": Codex._told,  # pyright: ignore[reportPrivateUsage]
-    "token_usage_record": Codex._record_bill,  # pyright: ignore[reportPrivateUsage]
-}
-_INHERITED: dict[str, Callable[[Codex, Any], None]] = {
-    **_HANDLERS,
-    "response_item": Codex._inherited_item,  # pyright: ignore[reportPrivateUsage]
-    "event_msg": Codex._inherited_event,  # pyright: ignore[reportPrivateUsage]
-    "token_usage_record": lambda reader, record: None,
-}
+def _sums_of(usage: items.CodexUsage) -> CodexSums:
+    return usage.input_tokens or 0, usage.cached_input_tokens or 0, usage.output_tokens or 0
