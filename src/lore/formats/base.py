@@ -1,12 +1,10 @@
-"""What a reader is.
+"""The protocol of readers.
 
-A reader gets the bytes of a file and yields what each record held: events (a session log), exchanges (recorded
-requests; an engine's log also what it measured of its cache) or turns (prompts that are complete), and problems. Rules:
-no reader raises on any input; what it cannot model becomes an opaque event with a problem; what it cannot read, a
-problem with line and byte.
+A reader gets the bytes of a file and yields events (a session log), exchanges (recorded requests; an engine's log also
+measurements of its cache) or turns (complete prompts), and problems. No reader raises on any input: a record that it
+cannot model becomes an opaque event with a problem, one that it cannot read a problem with line and byte.
 
-How to add one: write a class with the members of `Reader` in its own file, add a row to `FORMATS` (or publish it under
-the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
+How to add one: `README.md` in this folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How a file begins: whether it could be a recording, or is a document that lists calls.
+"""Cheap tests of the beginning of a file: could it be a recording, is it a document with an array of records.
 
-Cheap looks, before anything is read. A folder is full of JSON and YAML that is no recording: YAML counts only where it
-opens as a cassette does.
+Folders are full of other JSON and YAML: a YAML file counts only if it begins like a cassette.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _STRUCTURE = re.compile(
     rb'"(?P<key>(?:[^"\\]++|\\.)*+)"[ \t\r\n]*+:|"(?:[^"\\]++|\\.)*+"?|(?P<opened>[\[{]++)|(?P<closed>[\]}]++)',
     re.DOTALL,
 )
-_ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
+_ARCHIVE = b"PK"  # a zip file, as logs of Inspect are
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = re.compile(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
@@ -28,35 +27,35 @@ _CASSETTE = re.compile(
 
 
 def may_be_recording(head: bytes) -> bool:
-    """Tell whether a file that begins like this could be a recording."""
+    """Return whether a file that begins like this could be a recording."""
     start = head.removeprefix(BOM).lstrip(SPACE)[:2]
     return start[:1] in (b"{", b"") or start == _ARCHIVE or _is_list(head) or is_yaml_cassette(head)
 
 
 def is_yaml_cassette(head: bytes) -> bool:
-    """Tell whether a file opens as a VCR cassette in YAML does."""
+    """Return whether a file begins like a VCR cassette in YAML."""
     return _CASSETTE.match(head.removeprefix(BOM)) is not None
 
 
 def is_document(head: bytes) -> bool:
-    """Tell whether the first bytes are enough to recognise a document by, however long its lines are."""
+    """Return whether the first bytes show that a file is a document, however long its lines are."""
     line, _, rest = head.partition(b"\n")
-    if line.rstrip().endswith(b"}") and rest[:1] == b"{":  # a document does not go on like this: lines do
+    if line.rstrip().endswith(b"}") and rest[:1] == b"{":  # lines continue like this, a document does not
         head = line
     return _is_list(head) or is_yaml_cassette(head) or array_at(head, _LISTS) >= 0
 
 
 def _is_list(head: bytes) -> bool:
-    """Tell whether a file begins as a JSON array of objects does."""
+    """Return whether a file begins like a JSON array of objects."""
     text = head.removeprefix(BOM).lstrip(SPACE)
     return text[:1] == b"[" and text[1:].lstrip(SPACE)[:1] in (b"{", b"")
 
 
 def array_at(data: bytes, paths: tuple[str, ...]) -> int:
-    """Return where the content of the first array at one of these paths begins; -1 where there is none.
+    """Return the offset of the content of the first array at one of these paths; -1 without such an array.
 
-    A path has at most two steps, each the key of an object. Cost is O(bytes before the array): one match for each
-    string and each run of brackets, of which there may be `BEGINNING_TOKENS`.
+    A path has at most two keys. Costs one match for each string and each run of brackets before the array, at most
+    `BEGINNING_TOKENS`.
     """
     keys = {path.rpartition(".")[2].encode() for path in paths if path}
     if not any(data.find(b'"' + key + b'"', 0, BEGINNING_BYTES) >= 0 for key in keys):
@@ -73,6 +72,6 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
             depth += len(opened)
         elif closed is not None:
             depth = max(depth - len(closed), 0)
-        key = match["key"] or b""  # none of a text that is no key: no colon follows
+        key = match["key"] or b""  # empty for a string that is not a key
         outer = key if key and depth == 1 else outer
     return -1

@@ -1,7 +1,7 @@
-"""How large a record may be: bytes, values, levels; and the words for one that is larger.
+"""Limits of a record's size: bytes, values, levels of nesting; and the messages about larger ones.
 
-In: a record's bytes. Out: whether it is read. A look is cheap where a record is surely small, and costs O(bytes).
-Parsers differ in where they give up, so lore decides before they are asked.
+Parsers give up at different limits, so lore decides before it asks one. The tests are cheap for records that are surely
+small, and cost O(bytes) for others.
 """
 
 from __future__ import annotations
@@ -12,21 +12,18 @@ from lore.model.deferred import pattern
 from lore.model.limits import RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 
 _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
-_STRETCH = 16 * 1024  # bytes in which few values are nested so deep
+_STRETCH = 16 * 1024  # bytes in which values are seldom nested so deeply
 _TEXTS = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_PIECE = 4096  # brackets that are looked at together
-_HIDDEN = 3  # times that pairs are taken out of a piece
+_PIECE = 4096  # brackets that are examined together
+_HIDDEN = 3  # times that empty pairs are removed from a piece
 _RUNS = pattern(rb"(\[*+)(\]*+)")
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 
 def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
-    """Tell whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes.
-
-    Costs a look at each comma, and at each string only where there are too many of these.
-    """
+    """Return whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes."""
     if len(data) < _SURELY_FEW or data.count(b",") <= most:
         return False
     found = 0
@@ -39,10 +36,10 @@ def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
 
 
 def is_deep(data: bytes) -> bool:
-    """Tell whether a record is nested deeper than lore reads.
+    """Return whether a record is nested deeper than lore reads.
 
-    Costs a count of its brackets, and a look at each only where so many open within a stretch that they may be nested.
-    Brackets that close nothing inside strings may hide a level: then a parser's own depth (1,024) holds.
+    Counts the brackets, and looks at each one only if enough of them open within a stretch. Closing brackets inside
+    strings may hide a level; then the parser's own limit of 1,024 levels applies.
     """
     if len(data) <= RECORD_LEVELS or data.count(b"[") + data.count(b"{") <= RECORD_LEVELS:
         return False
@@ -57,10 +54,10 @@ def is_deep(data: bytes) -> bool:
 
 
 def _is_nested(data: bytes) -> bool:
-    """Tell for sure whether a record is nested deeper than lore reads.
+    """Return for certain whether a record is nested deeper than lore reads.
 
-    Pairs that hold nothing are taken out some times, each of which hides one level at most: what is left opens all the
-    others. Only near the limit brackets are followed run by run.
+    Empty pairs are removed a few times, each of which hides one level at most. Only near the limit brackets are
+    followed run by run.
     """
     brackets = (_TEXTS.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
     depth = 0
@@ -76,7 +73,7 @@ def _is_nested(data: bytes) -> bool:
 
 
 def _highest(brackets: bytes, depth: int) -> int:
-    """Return the deepest level that brackets reach from a depth on."""
+    """Return the deepest level that brackets reach when they start at a depth."""
     highest = depth
     for opened, closed in _RUNS.findall(brackets):
         depth += len(opened)
@@ -86,20 +83,20 @@ def _highest(brackets: bytes, depth: int) -> int:
 
 
 def too_deep() -> str:
-    """Say that a record is nested too deeply."""
+    """Return the reason why a record is refused that is nested too deeply."""
     return f"nested more than {RECORD_LEVELS:,} levels deep"
 
 
 def too_many(most: int = RECORD_VALUES) -> str:
-    """Say that a record is crowded."""
+    """Return the reason why a record is refused that holds too many values."""
     return f"it holds more than {most:,} values"
 
 
 def too_long() -> str:
-    """Say why a line that has no bytes has none."""
+    """Return the reason why a line was not held."""
     return too_much(RECORD_BYTES)
 
 
 def too_much(limit: int) -> str:
-    """Say that something is longer than so many bytes."""
+    """Return the reason why something longer than `limit` bytes is refused."""
     return f"longer than {limit // 1024 // 1024} MiB"

@@ -68,7 +68,7 @@ class SessionBuilder:
     # records
 
     def start_record(self, line: Line) -> None:
-        """Begin a record: nothing is known of it yet."""
+        """Begin a record; its time, chain and agent are not known yet."""
         self.line = line
         self.at, self.chain, self.agent = None, e.MAIN, None
 
@@ -88,7 +88,7 @@ class SessionBuilder:
         return True
 
     def take(self) -> list[Read]:
-        """Return what was emitted since the last call."""
+        """Return the reads since the last call."""
         reads, self._reads = self._reads, []
         return reads
 
@@ -143,13 +143,13 @@ class SessionBuilder:
         self.append(item)
 
     def add_result(self, call_id: str, output: Raw, *, failed: bool, error: Raw = NULL) -> None:
-        """Give a call its result."""
+        """Emit the result of a call."""
         status = "failed" if failed else "completed"
         chain, at = self.chain, self.at
         self.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, error=error, chain=chain, at=at))
 
     def remove(self, uuids: Iterable[str]) -> None:
-        """Take items back, if there are any."""
+        """Emit the removal of items, if there are any."""
         removed = tuple(uuids)
         if removed:
             self.emit(e.Remove(uuids=removed, chain=self.chain, at=self.at))
@@ -198,7 +198,7 @@ class SessionBuilder:
         self.emit(e.TurnCompleted(turn=turn, at=at, usage=usage, response_id=response_id, chain=chain, agent_id=agent))
 
     def signal(self, *signs: Sign) -> None:
-        """Emit what happened beside the messages and may change a prompt or a cache."""
+        """Emit signals: events outside the messages that may change a prompt or a cache."""
         for sign in signs:
             fields = msgspec.structs.asdict(sign)
             fields["version"] = self.version

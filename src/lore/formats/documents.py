@@ -88,7 +88,7 @@ class ElementCutter:
         return array_at(self._data, self._paths)
 
     def _read_on(self) -> bool:
-        """Read as many bytes as are not read yet, so that a long element is looked at a few times only."""
+        """Double the bytes that are held, so that a long element is parsed a few times only."""
         rest = self._data[self._at :] if self._at else self._data
         pieces, size = [rest], 0
         for piece in self._pieces:
@@ -244,5 +244,5 @@ class Documents:
         return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")] if found is None else found
 
     def call(self, data: bytes) -> Http | None:
-        """Read one element, None if it is not an object; what is missing or of another type is unknown."""
+        """Read one element, None if it is not an object; missing members are unknown."""
         raise NotImplementedError

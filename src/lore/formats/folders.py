@@ -1,8 +1,8 @@
-"""Folders and archives as one recording: how several files come to a reader, which opens none.
+"""Packs: the files of a folder or an archive that are one recording, as one stream of bytes.
 
-In: for each file one line of JSON, `{"lore_pack": KIND, "name": …, "size": N, …}`, then its N bytes and a line
-feed. Out: members. Rules: what `corpus` could not read is a member with a `fault`, and becomes a problem; a
-member longer than a line may be is passed over. Places are those of the file itself: line 1 of its name.
+A pack has for each file a line of JSON, `{"lore_pack": KIND, "name": …, "size": N, …}`, then its N bytes and a line
+feed. A file that could not be read is a member with a `fault`, which becomes a problem. Places of events and problems
+are those in the file itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lore.model.codes import Code, Problem
 from lore.model.limits import MEMBER_BYTES, RECORD_VALUES
 from lore.model.turn import Exchange
 
-# Names and files of sessions that are folders, here so that none of their readers is imported to look for them: a task
-# of Cline, in the order in which its files are read; a session of Kimi CLI; one of OpenHands.
+# Names and files of sessions that are folders: a task of Cline, in the order in which its files are read; a session of
+# Kimi CLI; one of OpenHands. They are here so that looking for them imports no reader.
 CLINE_TASK = "cline-task"
 UI, API, METADATA, HISTORY = (
     "ui_messages.json",
@@ -37,28 +37,24 @@ _LONGEST_HEADER = 64 * 1024  # bytes of a sample's header
 
 
 class PackHeader(Struct, frozen=True):
-    """What is known of a file beside its bytes.
+    """The line before a member's bytes."""
 
-    `fault` says why it has none; `at` is when it was written, where that tells when it was sent; `awaits` that
-    the next member is the response to this request; `place` says that it is a file of its own on the disk.
-    """
-
-    lore_pack: str
+    lore_pack: str  # kind of the pack
     name: str
-    size: int = 0
-    fault: str = ""
-    at: float | None = None
-    awaits: bool = False
-    orphan: bool = False
-    place: bool = False
+    size: int = 0  # bytes
+    fault: str = ""  # why the file could not be read
+    at: float | None = None  # when it was written, if that is when the request was sent
+    awaits: bool = False  # the next member is the response to this request
+    orphan: bool = False  # a response without its request
+    place: bool = False  # a file of its own on the disk
 
 
 class PackMember(Struct, frozen=True):
-    """A file of a pack: its header, its number from 1, where its bytes start in the pack, its bytes."""
+    """A file of a pack."""
 
     header: PackHeader
-    number: int
-    byte: int
+    number: int  # from 1
+    byte: int  # offset of its bytes in the pack
     data: bytes
 
 
@@ -102,7 +98,7 @@ def _header(line: bytes) -> PackHeader | None:
 
 
 class PackReader:
-    """A reader of packs of one kind; a format says in `_member` what one holds."""
+    """A reader of packs of one kind; a format implements `_member`."""
 
     name: ClassVar[str]
     yields: ClassVar[Yields] = "exchanges"
@@ -135,16 +131,16 @@ class PackReader:
         return [placed(fault, number, byte)]
 
     def _member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
-        """Return what one file holds; where it is made as it is asked for, it must leave the reader as it is."""
+        """Return the values in one file; a lazy iterable must not change the reader."""
         raise NotImplementedError
 
     def _rest(self) -> list[Read]:
-        """Return what was held back for members that did not come."""
+        """Return the reads that waited for further members."""
         return []
 
 
 def placed(value: Exchange | Problem | Read, number: int, byte: int, header: PackHeader | None = None) -> Read:
-    """Give a value its place: in the pack, or in a file of its own."""
+    """Return a value with its place: in the pack, or in its own file."""
     if isinstance(value, Read):
         return value
     if isinstance(value, Problem):
@@ -154,5 +150,5 @@ def placed(value: Exchange | Problem | Read, number: int, byte: int, header: Pac
 
 
 def in_file(name: str, reads: Iterable[Read]) -> list[Read]:
-    """Name the file of what was read, where that does not say so itself."""
+    """Return reads with the name of their file; those that have one keep it."""
     return [read if read.file else msgspec.structs.replace(read, file=name) for read in reads]

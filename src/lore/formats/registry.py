@@ -1,14 +1,12 @@
 """The table of formats, in the order in which their readers are asked whether a file is theirs.
 
-A row says where a format's reader stands, which is imported when it is first asked for (of a small file most of the
-time would go into that); what the format is for a person: whose it is, how near its prompts are to what was sent, what
-it can answer; and what its files show in their beginning. Rules: `some` is for what a format records in a part of its
-files, or shows without recording it (a history that was replaced, of requests); what a log lacks of its prompts is said
-by its reader (`unseen`).
+A row names a format's reader, which is imported when it is needed; describes the format for a person: its agent, how
+close its prompts are to the sent ones, which questions it can answer; and says how its files begin. `some` means: in a
+part of the files, or derived (a history that was replaced). The parts of prompts that a log lacks are named by its
+reader (`unseen`).
 
-A plug-in publishes a row under the entry-point group `lore.formats` (`place` is then a whole import path, `before` the
-format that is asked after it), or a reader class alone: of such a format only what the class says is known, and it is
-asked after all others.
+A plug-in publishes a row under the entry-point group `lore.formats` (`place` is a whole import path, `before` the
+format whose reader is asked after it), or only a reader class, which is asked after all others.
 """
 
 from __future__ import annotations
@@ -31,27 +29,23 @@ from lore.model.results.found import FormatResult, Holds
 
 
 class Format(NamedTuple):
-    """A format: the module and class of its reader, what it is, its fidelity, and what it records.
+    """A format."""
 
-    Its reader need not look where the first record of a file lacks one of `members`, or none of `signs` stands in the
-    beginning; `packed` are folders and archives, which `folders` makes one stream of.
-    """
-
-    place: str
+    place: str  # module and class of its reader
     title: str
-    fidelity: str
-    requests: Holds = "unknown"
+    fidelity: str  # how close its prompts are to the sent ones
+    requests: Holds = "unknown"  # which parts its files hold
     bills: Holds = "unknown"
     system_prompt: Holds = "unknown"
     tools: Holds = "unknown"
     compaction: Holds = "unknown"
-    members: frozenset[str] = frozenset()
-    signs: tuple[bytes, ...] = ()
-    packed: bool = False
-    text: bool = False  # its files are plain text, of which a line may be JSON
-    measures: bool = False  # its files say what an engine read from its cache, and need not hold requests
-    by_time: bool = False  # its files say when requests were sent, and may hold them in another order
-    before: str = ""  # of a plug-in's row: the format before which its reader is asked; empty: before plain chats
+    members: frozenset[str] = frozenset()  # all of them are keys of the first record
+    signs: tuple[bytes, ...] = ()  # one of them is in the beginning of each file
+    packed: bool = False  # folders or archives, read as one stream (`folders`)
+    text: bool = False  # its files are plain text, in which a line may be JSON
+    measures: bool = False  # its files measure an engine's cache, and need not hold requests
+    by_time: bool = False  # its files give the times of requests, and may hold them in another order
+    before: str = ""  # of a plug-in's row: the format whose reader is asked after it; empty: plain chats
 
 
 def _log(
@@ -75,9 +69,9 @@ def _requests(
 
 # Formats whose records look alike in a file that lacks its first line.
 _ALIKE = {"pi": ("flue",), "flue": ("pi",)}
-_RECORDS_SEEN = 64  # of a file, to know its format
-LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
-GENERIC = LAST | {"bodies"}  # readers that take what many programs write
+_RECORDS_SEEN = 64  # records that are examined to find the plug-in of a file
+LAST = frozenset(("chat", "chat-json"))  # asked only if no reader of a plug-in recognises a file
+GENERIC = LAST | {"bodies"}  # formats that many programs write
 FORMATS: dict[str, Format] = {
     # before lore, whose own reader takes any event
     "sidecode": _log("sidecode:Sidecode", "sidecode's event deltas", bills="some", members=frozenset(("kind",))),
@@ -144,59 +138,56 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 
-class Brought(NamedTuple):
-    """A format of one of lore's own plug-ins, and how its files are known if the plug-in is not installed.
-
-    Among the keys of the first records are `members`, and the beginning of the file holds `sign`.
-    """
+class PlugInFormat(NamedTuple):
+    """A format of one of lore's own plug-ins: recognised without the plug-in, to say that it is missing."""
 
     name: str
     what: str
-    members: frozenset[str]
-    sign: bytes = b""
+    members: frozenset[str]  # all of them are keys of the first records
+    sign: bytes = b""  # is in the beginning of the file
     plug_in: str = "formats"
 
     def may_be(self, head: bytes) -> bool:
-        """Tell by a search for a few words whether a file may be one; nothing is decoded."""
+        """Return whether a file has the words of this format; nothing is decoded."""
         return self.sign in head and all(f'"{member}"'.encode() in head for member in self.members)
 
 
-def _brought(name: str, what: str, *members: str, sign: bytes = b"") -> Brought:
-    return Brought(name, what, frozenset(members), sign)
+def _of_formats(name: str, what: str, *members: str, sign: bytes = b"") -> PlugInFormat:
+    return PlugInFormat(name, what, frozenset(members), sign)
 
 
-def _engine(name: str, what: str, *signs: bytes) -> tuple[Brought, ...]:
-    return tuple([Brought(name, what, frozenset(), sign, "engines") for sign in signs])
+def _of_engines(name: str, what: str, *signs: bytes) -> tuple[PlugInFormat, ...]:
+    return tuple([PlugInFormat(name, what, frozenset(), sign, "engines") for sign in signs])
 
 
-_BROUGHT = (
-    _brought("kimi-cli-session", "a session of Kimi CLI", "lore_pack", sign=b'"kimi-cli-session"'),
-    _brought("openhands", "a conversation of OpenHands", "lore_pack", sign=b'"openhands"'),
-    _brought("kimi-cli", "a file of Kimi CLI", "type", "protocol_version"),
-    _brought("kimi-cli", "a file of Kimi CLI", "timestamp", "message", sign=b'"payload"'),
-    _brought("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_system_prompt"'),
-    _brought("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_checkpoint"'),
-    _brought("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_usage"'),
-    _brought("flue", "a session of flue", "version", "leafId"),
-    _brought("flue", "a session of flue", "entries", sign=b'"parentId"'),
-    _brought("flue", "a session of flue", "type", "id", "parentId", "timestamp"),
-    _brought("flue", "a session of flue", "newEntries"),
-    _brought("flue", "a session of flue", "removedEntryIds"),
-    _brought("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini_version"'),
-    _brought("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini-swe-agent'),
-    _brought("swe-agent", "a trajectory of SWE-agent", "trajectory"),
-    _brought("openfang", "a session of openfang", "role", "content", "source"),
-    _brought("openfang", "a session of openfang", "role", "content", "tool_use"),
-    _brought("openfang", "a session of openfang", "role", "content", "msg_id"),
-    _brought("openfang", "a session of openfang", "role", "content", "orphan"),
-    _brought("openfang", "a session of openfang", "role", "content", sign=b'"type":"image","media_type"'),
-    _brought("openfang", "a session of openfang", "role", "content", sign=b'"[Context refresh '),
-    _brought("openfang", "a session of openfang", "role", "content", sign=b" TICK]"),
-    *_engine("engine-metrics", "a scrape of an engine's metrics", b"# TYPE vllm:", b"# TYPE sglang:",
+_PLUG_IN_FORMATS = (
+    _of_formats("kimi-cli-session", "a session of Kimi CLI", "lore_pack", sign=b'"kimi-cli-session"'),
+    _of_formats("openhands", "a conversation of OpenHands", "lore_pack", sign=b'"openhands"'),
+    _of_formats("kimi-cli", "a file of Kimi CLI", "type", "protocol_version"),
+    _of_formats("kimi-cli", "a file of Kimi CLI", "timestamp", "message", sign=b'"payload"'),
+    _of_formats("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_system_prompt"'),
+    _of_formats("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_checkpoint"'),
+    _of_formats("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_usage"'),
+    _of_formats("flue", "a session of flue", "version", "leafId"),
+    _of_formats("flue", "a session of flue", "entries", sign=b'"parentId"'),
+    _of_formats("flue", "a session of flue", "type", "id", "parentId", "timestamp"),
+    _of_formats("flue", "a session of flue", "newEntries"),
+    _of_formats("flue", "a session of flue", "removedEntryIds"),
+    _of_formats("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini_version"'),
+    _of_formats("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini-swe-agent'),
+    _of_formats("swe-agent", "a trajectory of SWE-agent", "trajectory"),
+    _of_formats("openfang", "a session of openfang", "role", "content", "source"),
+    _of_formats("openfang", "a session of openfang", "role", "content", "tool_use"),
+    _of_formats("openfang", "a session of openfang", "role", "content", "msg_id"),
+    _of_formats("openfang", "a session of openfang", "role", "content", "orphan"),
+    _of_formats("openfang", "a session of openfang", "role", "content", sign=b'"type":"image","media_type"'),
+    _of_formats("openfang", "a session of openfang", "role", "content", sign=b'"[Context refresh '),
+    _of_formats("openfang", "a session of openfang", "role", "content", sign=b" TICK]"),
+    *_of_engines("engine-metrics", "a scrape of an engine's metrics", b"# TYPE vllm:", b"# TYPE sglang:",
              b"# TYPE llamacpp:", b"# TYPE lmcache:"),
-    *_engine("vllm-log", "a log of vLLM", b" Avg prompt throughput: ", b" vLLM API server version "),
-    *_engine("sglang-log", "a log of SGLang", b"] Prefill batch", b"] Finish: obj=", b"server_args=ServerArgs("),
-    *_engine("llama-log", "a log of llama-server", b"slot print_timing: id ", b"slot update_slots: id ",
+    *_of_engines("vllm-log", "a log of vLLM", b" Avg prompt throughput: ", b" vLLM API server version "),
+    *_of_engines("sglang-log", "a log of SGLang", b"] Prefill batch", b"] Finish: obj=", b"server_args=ServerArgs("),
+    *_of_engines("llama-log", "a log of llama-server", b"slot print_timing: id ", b"slot update_slots: id ",
              b"slot launch_slot_: id "),
 )  # fmt: skip
 READERS = Registry[type[Reader]]({name: f"lore.formats.{row.place}" for name, row in FORMATS.items()})
@@ -205,7 +196,7 @@ _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as wr
 
 
 def add_format(name: str, added: Format | type[Reader]) -> None:
-    """Add what a plug-in publishes: a row, whose reader is imported when it is first asked for, or a reader class."""
+    """Add a format of a plug-in: a row, whose reader is imported when it is needed, or a reader class."""
     if not isinstance(added, Format):
         READERS[name] = added
         return
@@ -221,25 +212,25 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
 
 
 def measures_cache(name: str) -> bool:
-    """Return whether files of a format say what an engine read from its cache."""
+    """Return whether files of a format measure the reads of an engine's cache."""
     row = FORMATS.get(name)
     return row is not None and row.measures
 
 
 def is_by_time(name: str) -> bool:
-    """Return whether files of a format say when requests were sent, and may hold them in another order."""
+    """Return whether files of a format give the times of requests, and may hold them in another order."""
     row = FORMATS.get(name)
     return row is not None and row.by_time
 
 
 def recognise(head: bytes) -> type[Reader] | None:
-    """Return lore's own reader of a file that begins like this; None where it is no recording."""
+    """Return the reader class for a file that begins like this; None if no reader recognises it."""
     reader = reader_of(head)
     return None if reader is None else type(reader)
 
 
 def reader_of(head: bytes) -> Reader | None:
-    """Make lore's own reader of a file that begins like this; what was sliced to recognise it is not sliced again."""
+    """Return a reader for a file that begins like this; it reuses the members of a request that is alone in its file."""
     if not may_be_recording(head):
         texts = [name for name, row in FORMATS.items() if row.text]
         return next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
@@ -248,7 +239,7 @@ def reader_of(head: bytes) -> Reader | None:
     line = next(each(head), b"").strip(SPACE)
     opening = raw_members(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
-        return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
+        return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
     named = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
     found = _first_that_recognises(head, [name for name in named if name not in GENERIC])
     if found is None and (printed := on_single_lines(head)):  # records over several lines, as if on one
@@ -269,7 +260,7 @@ def _first_that_recognises(head: bytes, names: list[str]) -> str | None:
 
 
 def rank_alike(head: bytes, name: str) -> list[str]:
-    """Return this format and those alike that recognise the file too, the one that explains most records first."""
+    """Return a format and similar ones that recognise the file too, the one that explains the most records first."""
     alike = [other for other in _ALIKE.get(name, ()) if other in READERS and READERS[other].recognises(head)]
     if not alike:
         return [name]
@@ -281,9 +272,9 @@ def rank_alike(head: bytes, name: str) -> list[str]:
     return sorted(problems, key=problems.__getitem__)
 
 
-def brought(head: bytes) -> Brought | None:
-    """Return the format that a file has of one of lore's plug-ins, if that plug-in is not installed."""
-    missing = [row for row in _BROUGHT if row.name not in FORMATS and row.may_be(head)]
+def missing_plug_in(head: bytes) -> PlugInFormat | None:
+    """Return the format of a file if it belongs to a plug-in of lore that is not installed."""
+    missing = [row for row in _PLUG_IN_FORMATS if row.name not in FORMATS and row.may_be(head)]
     if not missing:
         return None
     keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in raw_members(line) or ()} or members_of(
@@ -293,12 +284,12 @@ def brought(head: bytes) -> Brought | None:
 
 
 def plug_in_of(name: str) -> str:
-    """Return lore's plug-in that has the reader of this name; empty if none has."""
-    return next((row.plug_in for row in _BROUGHT if row.name == name), "")
+    """Return the name of lore's plug-in that has a format; empty if none has it."""
+    return next((row.plug_in for row in _PLUG_IN_FORMATS if row.name == name), "")
 
 
 def formats() -> list[FormatResult]:
-    """Return all formats that lore reads: session logs first, each kind in the order in which its readers are asked."""
+    """Return all formats: session logs first, each kind in the order in which its readers are asked."""
     order = list(HOLDS)
     names = [*FORMATS, *(name for name in READERS if name not in FORMATS)]
     found: list[FormatResult] = []
@@ -313,7 +304,7 @@ def formats() -> list[FormatResult]:
 
 
 def lacks_of(name: str) -> str:
-    """Say what logs of a format do not hold of their prompts; empty where they hold all, or nothing is known of it."""
+    """Return which parts of prompts the logs of a format lack; empty if they hold all, or if that is not known."""
     row = FORMATS.get(name)
     neither = row is not None and row.system_prompt == row.tools == "no"
     return getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")

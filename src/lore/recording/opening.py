@@ -11,7 +11,7 @@ import msgspec
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
-from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, brought, plug_in_of, rank_alike, reader_of
+from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, missing_plug_in, plug_in_of, rank_alike, reader_of
 from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -107,7 +107,7 @@ def _refuse_foreign_file(path: str, head: bytes) -> None:
 
 def _refuse_without_plug_in(path: str, head: bytes) -> None:
     """Raise UnrecognisedError for a file whose reader is in a plug-in that is not installed."""
-    missing = brought(head)
+    missing = missing_plug_in(head)
     if missing is not None:
         error = lacks_plug_in(missing.plug_in, f"{corpus.show(path)} ({missing.what})")
         raise UnrecognisedError(error.message, hint=error.hint)
