@@ -230,7 +230,7 @@ def recognise(head: bytes) -> type[Reader] | None:
 
 
 def reader_of(head: bytes) -> Reader | None:
-    """Return a reader for a file that begins like this; it reuses the members of a request that is alone in its file."""
+    """Return a reader for a file that begins like this; None if no reader recognises it."""
     if not may_be_recording(head):
         texts = [name for name, row in FORMATS.items() if row.text]
         return next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
