@@ -36,7 +36,7 @@ METADATA = frozenset((
 ))  # fmt: skip
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 _TYPES = METADATA | MODELLED
-_MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')  # one of them is in every record
+MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')  # one of them is in every record
 
 
 class ClaudeThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
@@ -177,7 +177,7 @@ def decode_record(data: bytes) -> ClaudeRecord:
 
 def is_record(line: bytes) -> bool:
     """Return whether a line is a record of a known type."""
-    if not any(marker in line for marker in _MARKERS):
+    if not any(marker in line for marker in MARKERS):
         return False
     try:
         line.decode("utf-8")
