@@ -209,7 +209,8 @@ class TranscriptCache:
                 yield history.shared_head or 0, signal.sign
             else:
                 yield history.head if fall.moves == "history" or signal.left is None else signal.left, signal.sign
-        if _is_out_of_reach(state):
+        is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
+        if is_far and state.unchanged == state.entries:
             yield history.head, "lookback"
         fell, seen = RANDOM_READS.get(provider, (0, 1))
         if state.implicit and 2 * (_WEIGHT * fell / seen + chain.plain_falls) > _WEIGHT + chain.plain_turns:
@@ -223,11 +224,6 @@ def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
     """
     paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
     return state.grown.prompted and chain.had_hidden_request and paused and chain.added <= _HIDDEN_TOKENS
-
-
-def _is_out_of_reach(state: TurnState) -> bool:
-    """Return whether more positions were added than a breakpoint looks back, when each block counts as one."""
-    return state.unchanged == state.entries and state.new_positions > POSITIONS and not lookback(state.at).runs
 
 
 class Transcripts:

@@ -24,7 +24,10 @@ class KnowledgeChanges:
     def apply(self, event: Knowledge) -> Problems:
         """Apply one event."""
         if event.op == "remove":
-            return self._remove(event.id)
+            if self.facts.pop(event.id, None) is None:
+                return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is removed but not known")
+            self.removed[event.id] = None
+            return ()
         if event.op not in ("add", "create", "update"):
             return problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}")
         known = self.facts.get(event.id)
@@ -32,12 +35,6 @@ class KnowledgeChanges:
         self.removed.pop(event.id, None)
         if known is None and event.op == "update":
             return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added")
-        return ()
-
-    def _remove(self, name: str) -> Problems:
-        if self.facts.pop(name, None) is None:
-            return problem(Code.UNKNOWN_ID, f"knowledge {name!r} is removed but not known")
-        self.removed[name] = None
         return ()
 
 

@@ -199,7 +199,8 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
             kept = kept.extend(islice(before.since(place + 1), following - place - 1))
         chain.entries = kept
         index.remove([before[place].item for place in removed], kept)
-        _drop_inserts(chain, frozenset(removed))
+        places = frozenset(removed)  # context that was written before these items goes with them
+        _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
         _move_inserts(chain, lambda at: at - bisect_left(removed, at))
         chain.sent -= bisect_left(removed, chain.sent)
         chain.sent_before -= bisect_left(removed, chain.sent_before)
@@ -279,11 +280,6 @@ def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     if chain.deltas:
         chain.deltas = {insert.number: insert for insert in moved(chain.deltas.values())}
     _set_contexts(chain, moved)
-
-
-def _drop_inserts(chain: Chain, removed: Container[int]) -> None:
-    """Drop the context that was written before these items."""
-    _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in removed])
 
 
 def _set_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert]]) -> None:

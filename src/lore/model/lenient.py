@@ -82,9 +82,7 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(struct, type) and issubclass(struct, Struct)
 
 
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
 
 
 @cache

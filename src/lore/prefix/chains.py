@@ -197,7 +197,9 @@ class Chains:
         )
         if chain is None and not request.is_side_call:
             chain = self._find_by_summary(request) or self._find_by_answer(request) or self._find_by_reply(request)
-        chain = chain or self._find_rewritten(request) or self._find_grown(request)
+        for is_successor in (likeness.continues_rewritten, likeness.has_grown_text):
+            recent = self._recent(request)
+            chain = chain or next((known for known in recent if is_successor(known.prompt, request.prompt)), None)
         return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
 
     def _begins_alike(self, request: _ChainRequest) -> Iterator[_KnownChain]:
@@ -299,15 +301,6 @@ class Chains:
         keys = likeness.latest_answer_keys(request.prompt)
         candidates = self._recent(request, same_system=True) if keys else ()
         return next((chain for chain in candidates if keys & self._replies.keys_of(chain.name)), None)
-
-    def _find_rewritten(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the latest chain that a request resembles, its first message aside."""
-        candidates = self._recent(request)
-        return next((one for one in candidates if likeness.continues_rewritten(one.prompt, request.prompt)), None)
-
-    def _find_grown(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the chain whose only text a request repeats and extends."""
-        return next((one for one in self._recent(request) if likeness.has_grown_text(one.prompt, request.prompt)), None)
 
     def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.

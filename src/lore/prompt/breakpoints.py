@@ -69,7 +69,8 @@ def place_breakpoints(
     on_history = dialect.breakpoint(model, _lifetime("1h" if is_hour else rules.ttl, accepted))
     if on_head is None or on_history is None:
         return PlannedBreakpoints()
-    new = _count_new(messages, previous, latest) if previous >= 0 else 0
+    added = islice(messages.since(previous + 1), latest - previous) if previous >= 0 else ()
+    new = sum(1 for segment in added if segment.kind != "envelope")
     before, end = (head + at if at >= 0 else -1 for at in (previous, latest))
     is_far = new > on_history.look_back
     ranked = [end, before if is_far else -1, ends.shared, ends.head, before, ends.tools]
@@ -78,7 +79,10 @@ def place_breakpoints(
     room = on_head.most - (automatic != b"null")
     positions = tuple(sorted([*dict.fromkeys(at for at in ranked if at >= 0)][:room]))
     values = tuple([on_head.value if at < head else on_history.value for at in positions])
-    return PlannedBreakpoints(positions, values, _report_far_apart(new, on_history.look_back))
+    if not 0 < on_history.look_back < new:
+        return PlannedBreakpoints(positions, values)
+    text = f"{new} new positions between the last two breakpoints; a look-up goes back {on_history.look_back}"
+    return PlannedBreakpoints(positions, values, (Problem(Code.BREAKPOINTS_FAR_APART, text),))
 
 
 def _lifetime(wanted: Ttl, accepted: AcceptedBreakpoints) -> Ttl:
@@ -87,18 +91,6 @@ def _lifetime(wanted: Ttl, accepted: AcceptedBreakpoints) -> Ttl:
 
 def _section_of(at: int, ends: HeadEnds, head: int) -> str:
     return "messages" if at >= head else "tools" if at <= ends.tools else "system"
-
-
-def _count_new(messages: Vector[Segment], previous: int, latest: int) -> int:
-    """Count the positions after the previous end of the history, up to the latest."""
-    return sum(1 for segment in islice(messages.since(previous + 1), latest - previous) if segment.kind != "envelope")
-
-
-def _report_far_apart(new: int, look_back: int) -> tuple[Problem, ...]:
-    if not 0 < look_back < new:
-        return ()
-    text = f"{new} new positions between the last two breakpoints; a look-up goes back {look_back}"
-    return (Problem(Code.BREAKPOINTS_FAR_APART, text),)
 
 
 def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes]]) -> PlannedBreakpoints:

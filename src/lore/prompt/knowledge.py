@@ -165,10 +165,6 @@ def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
     return None
 
 
-def _cut(fact: Fact) -> Fact:
-    return Fact(fact.id, "", cut_graphemes(fact.title, CUT_CHARACTERS), cut_graphemes(fact.content, CUT_CHARACTERS))
-
-
 def _is_cut(fact: Fact) -> bool:
     return len(fact.content) > CUT_CHARACTERS or len(fact.title) > CUT_CHARACTERS
 
@@ -177,7 +173,8 @@ def _cut_entries(rest: list[Fact], outdated: frozenset[str], ids: Mapping[str, s
     """Show the first entries that do not fit, cut, and say of the others that they follow."""
     lines = ["## Additional Changed Knowledge (truncated)"]
     for fact in rest[:MOST_CUT]:
-        shorter = _cut(fact)
+        title, content = (cut_graphemes(text, CUT_CHARACTERS) for text in (fact.title, fact.content))
+        shorter = Fact(fact.id, "", title, content)
         lines.append(_line(shorter, ids) + "..." * (shorter.content != fact.content))
     more = rest[MOST_CUT:]
     if more:

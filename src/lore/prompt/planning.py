@@ -101,7 +101,8 @@ class Planner:
         if not session.is_own:
             return []
         events = list(_moved_deltas(chain))
-        place = _unsent_user_message(chain)
+        unsent = range(len(chain.entries) - 1, chain.sent - 1, -1)
+        place = next((at for at in unsent if is_from_user(chain.entries[at].item)), None)
         if place is None:
             return [*events, *self._in_loop(session, chain, turn, in_loops=in_loops)]
         saved = self._saved(chain, turn, place)
@@ -225,12 +226,6 @@ def _moved_deltas(chain: Chain) -> Iterable[Event]:
         place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
             yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
-
-
-def _unsent_user_message(chain: Chain) -> int | None:
-    """Return the place of the last user message that was not sent yet; None without one."""
-    places = range(len(chain.entries) - 1, chain.sent - 1, -1)
-    return next((place for place in places if is_from_user(chain.entries[place].item)), None)
 
 
 def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
