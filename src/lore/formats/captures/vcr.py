@@ -1,14 +1,14 @@
 """Read VCR cassettes, `interactions` (Python, Go) or `http_interactions` (Ruby, betamax), and httpmock's recordings.
 
-A cassette is YAML or JSON; httpmock (Rust) writes a YAML document with `when` and `then` for each call. A body kept as
-text is the wire's; one kept as `parsed_body`, as some test suites do to be readable, is written as JSON once, its keys
-in their order. YAML is cut where a line begins an interaction or a document, and each is read by itself, so memory is
+A cassette is YAML or JSON; httpmock (Rust) writes a YAML document with `when` and `then` for each call. A body recorded
+as text is the wire's; a `parsed_body`, as test suites write it to be readable, is encoded as JSON with its keys in
+their order. YAML is cut where a line begins an interaction or a document, and each is read by itself, so memory is
 bounded by the longest.
 
-Rules for YAML that a stranger wrote: one pass over libyaml's events, nothing constructed but JSON's types; `!!binary`
-becomes `{"base64_string": …}`, as VCR writes it elsewhere; other tags are refused, save those of JSON's own types; an
-alias counts with all that it stands for; values and nesting are bounded. Anchors are kept, because a document comes in
-pieces. Types of plain scalars are PyYAML's, dates stay text.
+YAML may come from a stranger. It is read in one pass over libyaml's events, and only JSON's types are made of it:
+`!!binary` becomes `{"base64_string": …}`, as VCR writes it elsewhere, and other tags are refused. An alias counts with
+everything that it repeats; the number of values and their nesting are bounded. Plain scalars have PyYAML's types; only
+dates remain text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lore.formats.beginning import BOM, SPACE, is_yaml_cassette
 from lore.formats.bounds import too_much
 from lore.formats.captures.recorders import Captures, call_in
 from lore.formats.http import exchanges_of
+from lore.formats.lines import Line
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import sliced_members
@@ -36,130 +37,26 @@ _LIST = re.compile(
 )
 _MOCKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\n)*+(?=when:[ \t]*\r?\n)")
 _DOCUMENT = re.compile(rb"\n(?=---[ \t\r\n])")
-_WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no call, and millions of them may come
+_WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is not a call; there may be millions of them
 _BEGINNING = 1024 * 1024  # bytes in which the list of interactions has to begin
-_TOO_LONG = f"an interaction is passed over: {too_much(YAML_BYTES)}"
 
 
 class YamlError(Exception):
-    """YAML that is malformed or refused; says why."""
+    """YAML is malformed or refused, for the reason in the message."""
 
 
 class Anchored(Struct):
-    """A value that aliases name, and what it holds: values, bytes of text."""
+    """A value that aliases repeat."""
 
     value: Any
-    values: int
-    size: int
+    values: int  # that it holds
+    size: int  # bytes of its text
 
 
 class _Json(Captures):
     name: ClassVar[str] = "vcr"
     paths: ClassVar[tuple[str, ...]] = (".interactions", ".http_interactions")
     words: ClassVar[tuple[bytes, ...]] = (b'"request"', b"interactions")
-
-
-class _Yaml(Struct):
-    """A cassette in YAML."""
-
-    pending: bytes = b""  # what is not read yet
-    line: int = 1  # where `pending` begins
-    byte: int = 0
-    indent: int = -1  # of the list of interactions; -1 before it was met
-    has_documents: bool = False  # the calls are documents, not elements of a list
-    scanned: int = 0  # bytes of `pending` that hold no end of an interaction
-    skipping: bool = False
-    over: bool = False
-    anchors: dict[str, Anchored] = {}
-
-    def feed(self, data: bytes, *, last: bool = False) -> list[Read]:
-        """Cut and read the interactions that are whole."""
-        if self.over:
-            return []
-        self.pending += data
-        if self.indent < 0 and not self._met_list(last=last):
-            return []
-        found: list[Read] = []
-        at = 0
-        ends = (
-            _DOCUMENT
-            if self.has_documents
-            else re.compile(rb"\n(?=" + b" " * self.indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
-        )
-        pending = self.pending
-        while (match := ends.search(pending, max(at, self.scanned))) is not None:
-            found += self._item(pending[at : match.end()])
-            at, self.scanned = match.end(), 0
-            if not self.has_documents and not self._continues(pending, at):
-                self.over, at = True, len(pending)
-        if last and not self.over and pending[at:].strip():
-            found += self._item(pending[at:])
-            at = len(pending)
-        self.pending = pending[at:]
-        self.scanned = max(0, len(self.pending) - self.indent - 8)
-        if self.skipping or len(self.pending) > YAML_BYTES:
-            if not self.skipping:
-                found.append(self._problem(Code.CAPTURE_TOO_LARGE, _TOO_LONG))
-            self._pass(self.scanned)
-            self.scanned, self.skipping = 0, True
-        return found
-
-    def finish(self) -> list[Read]:
-        found = self.feed(b"\n", last=True)
-        if self.indent < 0:
-            found.append(self._problem(Code.UNREADABLE_LINE, "a cassette without interactions"))
-        return found
-
-    def _continues(self, pending: bytes, at: int) -> bool:
-        """Return whether another interaction of the list begins at a byte."""
-        return pending.startswith(b" " * self.indent + b"-", at) and not pending.startswith(b"---", at)
-
-    def _met_list(self, *, last: bool) -> bool:
-        """Find where the interactions begin, and how far their list is indented."""
-        match = _MOCKS.match(self.pending)
-        if match is not None:
-            self.indent, self.has_documents = 0, True
-            self._pass(match.end())
-            return True
-        match = _LIST.search(self.pending)
-        if match is None:
-            self.over = last or len(self.pending) > _BEGINNING
-            self.pending = b"" if self.over else self.pending
-            return False
-        self.indent = len(match[1])
-        self._pass(match.end())
-        return True
-
-    def _pass(self, end: int) -> None:
-        """Drop what is behind, and count it."""
-        self.line += self.pending.count(b"\n", 0, end)
-        self.byte += end
-        self.pending = self.pending[end:]
-
-    def _item(self, data: bytes) -> list[Read]:
-        """Read one interaction."""
-        line, byte = self.line, self.byte
-        found: list[Read] = []
-        if self.skipping:
-            self.skipping = False
-        elif len(data) > YAML_BYTES:
-            found = [self._problem(Code.CAPTURE_TOO_LARGE, _TOO_LONG)]
-        elif _WORD.match(data) is None:
-            try:
-                items: Any = load(data, self.anchors)
-            except YamlError as error:
-                found = [self._problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}")]
-            else:
-                listed = cast("list[object]", items) if isinstance(items, list) else [items]
-                tables: list[object] = [item for item in listed if isinstance(item, dict)]
-                calls = [call_in(sliced_members(encode(item))) for item in tables]
-                found = [Read(judged, line, byte) for call in calls for judged in exchanges_of(call)]
-        self.line += data.count(b"\n")
-        self.byte += len(data)
-        return found
-
-    def _problem(self, code: Code, message: str) -> Read:
-        return Read(Problem(code, message), self.line, self.byte)
 
 
 class Vcr:
@@ -179,13 +76,72 @@ class Vcr:
         while (not start or begin == BOM[: len(begin)]) and (piece := next(pieces, b"")):
             begin += piece
             start = begin.removeprefix(BOM).lstrip(SPACE)[:1]
+        pieces = chained((begin,), pieces)
         if start == b"{":
-            yield from _Json().read(chained((begin,), pieces))
+            yield from _Json().read(pieces)
         elif start:
-            cassette = _Yaml()
-            for piece in chained((begin,), pieces):
-                yield from cassette.feed(piece)
-            yield from cassette.finish()
+            anchors: dict[str, Anchored] = {}  # of the whole file, which is read in parts
+            for line in _cut_interactions(pieces):
+                yield from _read_interaction(line, anchors)
+
+
+def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
+    """Yield the interactions of a cassette in YAML; one that is too long, and a cassette without any, have no bytes."""
+    pending, begin, is_mock = b"", None, False
+    for piece in pieces:
+        pending += piece
+        is_mock = (begin := _MOCKS.match(pending)) is not None
+        begin = begin or _LIST.search(pending)
+        if begin is not None or len(pending) > _BEGINNING:
+            break
+    if begin is None:
+        yield Line(0, 0, b"")
+        return
+    indent = b"" if is_mock else begin[1]
+    ends = _DOCUMENT if is_mock else re.compile(rb"\n(?=" + indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
+    at = scanned = begin.end()
+    line, byte, is_skipping = 1 + pending.count(b"\n", 0, at), at, False
+    while True:
+        found = ends.search(pending, scanned)
+        if found is None:
+            piece = next(pieces, b"")
+            pending, at = pending[at:] + piece, 0
+            scanned = max(0, len(pending) - len(piece) - len(indent) - 8)
+            if not piece:
+                if pending.strip() and not is_skipping:
+                    yield Line(line, byte, pending)
+                return
+            if is_skipping or len(pending) > YAML_BYTES:
+                if not is_skipping:
+                    yield Line(line, byte, b"")
+                line, byte, is_skipping = line + pending.count(b"\n", 0, scanned), byte + scanned, True
+                pending, scanned = pending[scanned:], 0
+            continue
+        end = found.end()
+        if not is_skipping:
+            yield Line(line, byte, pending[at:end])
+        line, byte, is_skipping = line + pending.count(b"\n", at, end), byte + end - at, False
+        at = scanned = end
+        if not is_mock and (pending.startswith(b"---", at) or not pending.startswith(indent + b"-", at)):
+            return  # what follows is not part of the list
+
+
+def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read]:
+    place = line.number or 1, line.byte
+    if not line.number:
+        yield Read(Problem(Code.UNREADABLE_LINE, "a cassette without interactions"), *place)
+    elif not 0 < len(line.data) <= YAML_BYTES:
+        yield Read(Problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(YAML_BYTES)}"), *place)
+    elif _WORD.match(line.data) is None:
+        try:
+            items: Any = load(line.data, anchors)
+        except YamlError as error:
+            yield Read(Problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}"), *place)
+            return
+        for item in cast("list[object]", items) if isinstance(items, list) else [items]:
+            if isinstance(item, dict):
+                for value in exchanges_of(call_in(sliced_members(encode(item)))):
+                    yield Read(value, *place)
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -200,7 +156,7 @@ _ODD_NUMBER = re.compile(r"[-+]?0[0-7xXbB_][0-9a-fA-F_]*$")
 
 
 def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
-    """Read the first document; raises YamlError. Cost and memory O(bytes)."""
+    """Return the first document, in time and memory proportional to its bytes; raises YamlError."""
     import yaml  # slow to import
 
     try:
@@ -215,13 +171,13 @@ def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
 
 
 class _OpenInteraction(Struct):
-    """A table or list that is being read; `key` waits for its value."""
+    """A mapping or list that is being read."""
 
     made: Any
     anchor: str | None
     values: int = 1
     size: int = 0
-    key: str | None = None
+    key: str | None = None  # waits for its value
 
 
 class _Builder:
@@ -232,7 +188,7 @@ class _Builder:
         self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
 
     def build(self, events: Iterator[Any]) -> Any:
-        """Read until the first document's value is whole."""
+        """Return the value of the first document."""
         for event in events:
             match type(event).__name__:
                 case "ScalarEvent":
@@ -240,7 +196,7 @@ class _Builder:
                 case "AliasEvent":
                     known = self._anchors.get(event.anchor)
                     if known is None:
-                        raise YamlError(f"it refers to {mask(event.anchor)[:40]!r}, which is nothing before it")
+                        raise YamlError(f"it refers to {mask(event.anchor)[:40]!r}, which is not defined before")
                     self._put(known.value, known.values, known.size, None)
                 case "MappingStartEvent" | "SequenceStartEvent" as kind:
                     _check_tag(event.tag)
@@ -267,7 +223,7 @@ class _Builder:
         self._put(value, 1, len(text), event.anchor)
 
     def _put(self, value: Any, values: int, size: int, anchor: str | None, *, counted: bool = False) -> None:
-        """Give a value to what it stands in; what was counted while it was open is not counted again."""
+        """Put a value into the mapping or list around it; `counted` if its parts were counted while it was open."""
         self._left -= 1 if counted else values
         self._room -= 0 if counted else size
         if self._left < 0 or self._room < 0:
@@ -288,7 +244,7 @@ class _Builder:
             inside.made.append(value)  # pyright: ignore[reportUnknownMemberType]
         elif inside.key is None:
             if isinstance(value, dict | list):
-                raise YamlError("a key that is no text")
+                raise YamlError("a key that is not text")
             inside.key = value if isinstance(value, str) else encode(value).decode()
         else:
             inside.made[inside.key] = value
