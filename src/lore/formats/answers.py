@@ -1,14 +1,13 @@
-"""What a response says of its request: usage, id, the provider's verdict, and where the model's answer stands.
+"""Read what a response says: usage, id, the provider's verdict, and the place of the model's answer.
 
-In: one response of any of the five dialects, whole as JSON text, or as server-sent events. Out: a `ParsedAnswer`; what
-is missing, of another type or not JSON is unknown. Nothing is decoded but these small parts; `output` is sliced. Most
-events of a stream carry pieces of text and are passed over unseen: those that matter are found by a word that they
-hold, in a few searches over the bytes. A stream that was cut, or holds something else, gives what is known. What the
-model said in a stream is put together elsewhere (`outputs.py`), for who asks; usage is read by `bills.py`.
+A response has one of five dialects, and is whole JSON or server-sent events. Values that are missing, of another type
+or not JSON are unknown. Only these small parts are decoded; `output` is a slice. Most events of a stream carry pieces
+of text: a few searches over the bytes find the others, and only those are decoded. `outputs.py` joins the text of a
+stream when it is needed; `bills.py` reads usage.
 
 llama.cpp's server counts in `timings`: `prompt_n` tokens were computed, `cache_n` read from its slot. Before September
-2025 it left `cache_n` out, and of its own `/completion` all of a prompt is `tokens_evaluated`; `tokens_cached` there
-also counts what was generated, and is taken only where nothing else says it and it can be.
+2025 `cache_n` was missing. Its own `/completion` counts the whole prompt in `tokens_evaluated`; `tokens_cached` there
+includes generated tokens, and is used only if no other count is recorded and it is plausible.
 Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`).
 """
 
@@ -37,26 +36,22 @@ _IDS = ("id", "responseId", "response_id")
 
 
 class ParsedAnswer(Struct, frozen=True, gc=False):
-    """What is known of a response; `output` as `Exchange` has it; `created` to the second.
-
-    `provider` is who answered behind a gateway, as the gateway names it; `edits` are what the provider took out of the
-    prompt by itself.
-    """
+    """Facts about a response; unknown ones are empty or None."""
 
     usage: Usage | None = None
     response_id: str = ""
     verdict: Verdict | None = None
-    output: Output = b""
-    created: float | None = None
-    provider: str = ""
-    edits: tuple[ContextEdit, ...] | None = None
+    output: Output = b""  # as in `Exchange`
+    created: float | None = None  # to the second
+    provider: str = ""  # the gateway's name for the provider that answered
+    edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt
 
 
 NOTHING = ParsedAnswer()
 
 
 def answer_of(raw: bytes) -> ParsedAnswer:
-    """Read a whole response that is UTF-8; a list of chunks is billed by its last one."""
+    """Return what a whole response says; in a list of chunks the last one has the usage."""
     if raw[:1] == b"[":
         chunks = array(raw)
         last = sliced_members(chunks[-1]) if chunks else {}
@@ -76,9 +71,9 @@ def answered(exchange: Exchange, response: bytes, *, at: float | None = None) ->
 
 
 def call_answered(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:
-    """Add to a call what its response says of who answered, and of what was taken out of the prompt.
+    """Return a call with the provider that answered and the edits of the prompt, both from its response.
 
-    Behind a gateway that names nobody the ids tell: each provider's begin otherwise.
+    If the gateway names no provider, the ids of the response show it: each provider's begin differently.
     """
     headers = headers or {}
     by = answer.provider or headers.get("x-litellm-model-api-base", "")
@@ -96,14 +91,14 @@ _CALL_ID = re.compile(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})'
 
 
 def _by_calls(output: Output) -> str:
-    """Tell by the ids of its calls who gave an answer; only Claude's servers differ in them."""
+    """Return the provider by the ids of an answer's calls, which differ between servers of Claude."""
     raw = output if isinstance(output, bytes) else output.raw
     found = _CALL_ID.search(raw) if b"toolu" in raw else None
     return "" if found is None else provider_by_id(found[1].decode())
 
 
 def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
-    """Read `context_management` of a response: what the provider cleared or summed up; None where it does not say."""
+    """Return what the provider removed or summarised, from `context_management`; None if it is not recorded."""
     applied = (raw_members(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
     if applied[:1] != b"[":
         return None
@@ -117,7 +112,7 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
 
 
 def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
-    """Read a response that is sliced already."""
+    """Return what a sliced response says."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     timed = timed_usage(members, usage)
     created = decode_time(members.get("created_at", members.get("created", b"null")))
@@ -131,9 +126,9 @@ def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
 
 
 def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]:
-    """Return a usage with what llama.cpp's server says beside it; empty where it does not, or the usage says it all.
+    """Return a usage completed by the timings of llama.cpp's server; empty if it has none, or the usage is complete.
 
-    Names are those of the Chat Completions API, whose `prompt_tokens` counts all of the prompt.
+    Names are those of the Chat Completions API, whose `prompt_tokens` counts the whole prompt.
     """
     if "timings" not in members and "tokens_evaluated" not in members:
         return {}
@@ -168,12 +163,12 @@ def _decoded(usage: bytes) -> dict[str, Any]:
 
 
 def id_in(members: dict[str, bytes]) -> str:
-    """Return the provider's name for a response."""
+    """Return the id of a response."""
     return next((text_of(members[key]) for key in _IDS if members.get(key, b"")[:1] == b'"'), "")
 
 
 def output_in(members: dict[str, bytes]) -> bytes:
-    """Slice what the model said, as an array of the dialect's own items or messages."""
+    """Return what the model said, as an array of the dialect's items or messages."""
     output = members.get("output", b"")
     if output[:1] == b"[":
         return output
@@ -191,26 +186,26 @@ def _listed(message: bytes) -> bytes:
 
 _BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
-_LAST = 4  # of the events that seem to have usage so many are read: some say `"usage": null`, or quote the word
+_LAST = 4  # events that hold the word "usage" that are read: some have `"usage": null`, or quote the word
 _COUNTING = (b'"usage"', b'"usageMetadata"', b'"timings"')
 _WHOLE = (b"response.completed", b"response.incomplete", b"response.failed", b"response.done")
 _TELLING = pattern(b"|".join(map(re.escape, (b"message_start", b"diagnostics", *_COUNTING, *_WHOLE))))
 
 
 def is_stream(text: bytes) -> bool:
-    """Tell whether a response is a stream of events."""
+    """Return whether a response is a stream of events."""
     return _BEGINS.match(text) is not None
 
 
 def answer_of_stream(text: bytes) -> ParsedAnswer:
-    """Read a stream."""
+    """Return what server-sent events say."""
     return answer_of_events(_telling(text))
 
 
 def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
-    """Read events, each as JSON; those without a telling word are not looked at, but for the first.
+    """Return what events say, each JSON; only the first and those with one of the searched words are decoded.
 
-    Of several counts the later ones hold, of several ids the first; an event that repeats the response outweighs all.
+    Later counts replace earlier ones, the first id counts; an event that repeats the response outweighs all others.
     """
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
     usage, ended = dict[str, Any](), False
@@ -243,7 +238,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
 
 
 def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the usage objects of an event; some put them into a choice (Moonshot) or an object of their own (Groq)."""
+    """Yield the usage objects of an event, also from a choice (Moonshot) or `x_groq`."""
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
     elsewhere = [(raw_members(raw) or {}).get("usage", b"") for raw in (choice, members.get("x_groq", b""))]
     for raw in (*(side.get(key, b"") for side in (members, inner) for key in _USAGE), *elsewhere):
@@ -257,7 +252,7 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
 
 
 def _telling(text: bytes) -> Iterator[bytes]:
-    """Yield the data of the first event and of those that matter, each once, in order."""
+    """Yield the data of the first event and of those with a searched word, each once, in order."""
     places = {_line(text, text.find(_DATA))}
     places.add(_line(text, text.find(b"message_start")))
     places.add(_line(text, text.rfind(b'"diagnostics"')))
@@ -270,7 +265,7 @@ def _telling(text: bytes) -> Iterator[bytes]:
 
 
 def _latest(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the lines that hold a word, from the end, a few of them."""
+    """Yield the last few lines that hold a word."""
     at = len(text)
     for _ in range(_LAST):
         at = text.rfind(word, 0, at)
@@ -282,7 +277,7 @@ def _latest(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _line(text: bytes, at: int) -> tuple[int, int]:
-    """Return the range of the line that holds a byte; nothing for none."""
+    """Return the range of the line around a byte; an empty one if `at` is negative."""
     if at < 0:
         return 0, 0
     end = text.find(b"\n", at)

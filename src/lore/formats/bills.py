@@ -1,14 +1,14 @@
-"""Usage objects to bills: counts in lore's terms, every pass of a model, what the response was served at.
+"""Turn usage objects of all providers into `Usage`: token counts, passes of a model, service terms.
 
-In: the usage of a response, of any family. Out: a `Usage`; missing is unknown, never 0. Anthropic's `input_tokens` and
-Bedrock's `inputTokens` leave out what was read from or written to a cache; OpenAI's `prompt_tokens` (and what LiteLLM
-and others make of any provider), the Responses API's `input_tokens` and Gemini's `promptTokenCount` include it and are
-split here. The counts of pi's model library (`input`, `cacheRead`, `cacheWrite`) leave it out.
+A missing count is unknown, never 0. Anthropic's `input_tokens` and Bedrock's `inputTokens` exclude tokens read from or
+written to a cache, as do the counts of pi's model library (`input`, `cacheRead`, `cacheWrite`). OpenAI's
+`prompt_tokens` (and the same name in LiteLLM, for any provider), the Responses API's `input_tokens` and Gemini's
+`promptTokenCount` include them, and are split here.
 
 Anthropic's `iterations` list each pass of a response that needed several (server tools, a compaction, an advisor, a
-fallback to another model), and what was billed is their sum: the counts beside them leave out compactions and advisors,
-and are a sum or the first of the model's own passes. The first of those reads what earlier requests cached
-(`Usage.first_pass`), the last is what the next request continues.
+fallback to another model). Their sum is billed: the counts next to the list exclude compactions and advisors, and are a
+sum or the first of the model's own passes. The first of these passes reads what earlier requests cached
+(`Usage.first_pass`), the next request continues the last one.
 
 Sources: the providers' API references; Anthropic's pages on compaction, the advisor tool, refusals and fallback
 (an attempt that declined before any output is not billed); LiteLLM payloads of December 2024.
@@ -25,25 +25,22 @@ from lore.model.canonical import decode
 from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
 from lore.model.mask import cut_masked
 
-MOST = 10**9  # tokens: no request is billed for as many
-_BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: where another provider's count is 0, there is none
-_MOST_DOLLARS = 10**6  # no request costs as much
+MOST = 10**9  # tokens of a request; a larger count is wrong
+_BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: other providers' zeros mean that writes are not counted
+_MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
 _SHOWN = 10**17  # a longer number is not repeated
 
 
 class _Family(NamedTuple):
-    """The names of a provider's counters, each with other spellings of it; output is the sum of two.
-
-    `details` names an object that may hold counters as well; `included` says that the total counts what was cached.
-    """
+    """The names of a provider's counters, each with its other spellings."""
 
     total: tuple[str, ...]
     read: tuple[str, ...]
     write: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
-    thought: tuple[str, ...] = ()
-    details: str = ""
-    included: bool = True
+    thought: tuple[str, ...] = ()  # added to the output
+    details: str = ""  # an object that may hold counters as well
+    included: bool = True  # the total includes cached tokens
 
 
 _ANTHROPIC = _Family(
@@ -52,7 +49,7 @@ _ANTHROPIC = _Family(
 )  # fmt: skip
 _OPENAI = _Family(
     ("prompt_tokens",),
-    # behind the first two DeepSeek's, OpenRouter's and vLLM's names
+    # the last three are DeepSeek's, OpenRouter's and vLLM's names
     ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens", "native_tokens_cached",
      "num_cached_tokens"),
     ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"),
@@ -62,7 +59,7 @@ _OPENAI = _Family(
 _RESPONSES = _Family(
     ("input_tokens",), ("cached_tokens",), ("cache_write_tokens",), ("output_tokens",), details="input_tokens_details"
 )
-# LangChain's `usage_metadata`, whatever the provider: `input_tokens` is the sum of all that was sent.
+# LangChain's `usage_metadata`, for any provider: `input_tokens` counts the whole prompt.
 _LANGCHAIN = _Family(
     ("input_tokens",), ("cache_read",), ("cache_creation",), ("output_tokens",), details="input_token_details"
 )
@@ -78,7 +75,7 @@ _BEDROCK = _Family(
 )
 # pi's model library, which flue is built on.
 _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included=False)
-# The family whose counters a usage object holds, by a name that only it has; Anthropic's where none is there.
+# The family of a usage object, by a name that only this family has; without one, Anthropic's.
 _FAMILIES = {
     "prompt_tokens": _OPENAI,
     "input_tokens_details": _RESPONSES,
@@ -91,9 +88,9 @@ _FAMILIES = {
 
 
 def billed_of(raw: bytes, tier: bytes = b"") -> Usage | None:
-    """Read a usage object; None where there is none or it says nothing that lore knows.
+    """Return the usage in a JSON object; None if it holds no known count.
 
-    `tier` is the `service_tier` beside it, as JSON: OpenAI's responses have it there.
+    `tier` is the `service_tier` next to it, as JSON: OpenAI's responses have it there.
     """
     try:
         usage, beside = decode(raw), {"service_tier": decode(tier)} if tier[:1] == b'"' else {}
@@ -103,7 +100,7 @@ def billed_of(raw: bytes, tier: bytes = b"") -> Usage | None:
 
 
 def billed_from(usage: dict[str, Any]) -> Usage | None:
-    """Read usage that is decoded already."""
+    """Return the usage in a decoded object; None if it holds no count."""
     family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
     details = _object(usage, family.details)
     if family is _RESPONSES and not details:
@@ -114,7 +111,7 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     uncached = total
     if family.included and total is not None:
         uncached = total - (read or 0) - (write or 0)
-        uncached = total if uncached < 0 else uncached  # it does not include what it should: not a sum to split
+        uncached = total if uncached < 0 else uncached  # the total excludes cached tokens after all
     output = output if thought is None else (output or 0) + thought
     split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
     hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
@@ -131,7 +128,7 @@ def split(
     whole: int | None, read: int | None, write: int | None, output: int | None, *, client: str = "",
     besides: tuple[Usage, ...] = (),
 ) -> Usage:  # fmt: skip
-    """Make a bill of counts whose input includes what was read and written; odd where that is more than all of it."""
+    """Return the usage of counts whose input includes cached tokens; a contradiction if these are more than it."""
     cached = (read or 0) + (write or 0)
     if whole is not None and cached > whole:
         odd = f"{cached} cached tokens are more than all {whole} of the input"
@@ -144,9 +141,9 @@ def apart(
     uncached: int | None, read: int | None, write: int | None, output: int | None, *, client: str,
     dialect: str | None, total: int | None = None, hour: int | None = None,
 ) -> Usage:  # fmt: skip
-    """Make a bill of counts whose input leaves out what was cached; odd where `total` is less than the input.
+    """Return the usage of counts whose input excludes cached tokens; a contradiction if `total` is less than the input.
 
-    No writes are unknown ones but where requests have a dialect whose writes are billed; `hour` lived so long.
+    Writes of 0 are unknown if the dialect does not bill writes. `hour` counts writes that live for an hour.
     """
     write = write if write or dialect in _BILLS_WRITES else None
     sent = (uncached or 0) + (read or 0) + (write or 0)
@@ -166,7 +163,7 @@ def recorded_dollars(stated: bytes) -> RecordedCost | None:
 
 
 def name_of(at: object, bill: Usage | None) -> str | None:
-    """Name a response that its provider gave no name: by its time in ms and its counts; a fork's copy has the same."""
+    """Return an id for a response without one, from its time in ms and its counts, which a fork's copy shares."""
     if bill is None or not isinstance(at, int):
         return None
     counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
@@ -193,7 +190,7 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
 
 
 def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
-    """Return a bill with what its usage says besides the counts: other passes, what it was served at, server tools."""
+    """Return a usage with the other parts of its JSON: other passes, service tier, speed, server tools."""
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
@@ -213,7 +210,7 @@ _REQUESTS = "_requests"
 
 
 def _pass(entry: dict[str, Any]) -> Usage:
-    """Read one pass. By the API's reference what it says nothing of is 0."""
+    """Return one pass. By the API's reference missing counts are 0."""
     split = _object(entry, "cache_creation")
     hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
     read, write = (_count({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
@@ -225,10 +222,10 @@ def _pass(entry: dict[str, Any]) -> Usage:
 
 
 def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
-    """Return a bill whose counts are those of the last pass that answered, the other passes beside it.
+    """Return a usage with the counts of the last pass that answered, and the other passes.
 
-    Where one pass answered, the counts that the bill has are its own. An attempt before a fallback that gave no output
-    declined, and is not billed.
+    If only one pass answered, the usage has its counts already. An attempt before a fallback without output declined,
+    and is not billed.
     """
     answering = [at for at, found in enumerate(passes) if found.kind in ANSWERING]
     last = answering[-1] if answering else -1
@@ -259,7 +256,7 @@ def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
 
 
 def _odd(usage: dict[str, Any]) -> str:
-    """Name a counter that cannot be; empty where all can."""
+    """Return the first impossible count in words; empty if all are possible."""
     listed = usage.get("iterations")
     values = [*usage.values(), *(cast("list[Any]", listed) if isinstance(listed, list) else ())]
     inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
@@ -273,7 +270,7 @@ def _odd(usage: dict[str, Any]) -> str:
 
 
 def _written(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return what Bedrock wrote for each lifetime, by Anthropic's names: `cacheDetails` lists them."""
+    """Return Bedrock's writes for each lifetime, from `cacheDetails`, by Anthropic's names."""
     details = usage.get("cacheDetails")
     found: dict[str, Any] = {}
     for detail in cast("list[Any]", details) if isinstance(details, list) else []:

@@ -1,17 +1,16 @@
-"""The content of a request or response as recorders keep it: text, parsed, base64, compressed, elsewhere, in pieces.
+"""Open the content of a recorded request or response: text, parsed, base64, compressed, in another file, in pieces.
 
-In: the JSON value that a recording holds. Out: the bytes that were sent, or why there are none. Text is
-unescaped once and is then an exact slice of the wire; what was stored parsed is sliced as it stands. Nothing
-is opened before it is asked for. Rules: what is decompressed is bounded in size and ratio; what the standard
-library cannot decompress is said, not guessed.
+A recording holds a content as a JSON value; opening it returns the sent bytes, or raises why they are missing. Text is
+unescaped once, and then has exactly these bytes; a parsed content is sliced unchanged. Decompression is bounded
+in size and ratio.
 
-Responses of Amazon Bedrock come as a binary stream (`application/vnd.amazon.eventstream`): those of `converse-stream`
-hold events as they are, those of `invoke-with-response-stream` in base64. Each message is four bytes of its length,
+Responses of Amazon Bedrock are a binary stream (`application/vnd.amazon.eventstream`): those of `converse-stream`
+hold plain events, those of `invoke-with-response-stream` events in base64. Each message is four bytes of its length,
 four of its headers' length, four of a checksum over these eight, the headers, the payload and four of a checksum;
-numbers are big-endian. A stream that was cut gives what is whole. Source: the AWS event stream encoding.
+numbers are big-endian. A stream that was cut gives its whole messages. Source: the AWS event stream encoding.
 
-Tools that normalise messages have shapes of their own: of these the body of an OpenAI Chat request is written, which is
-what a dialect reads. It is never more than `structural`: it is not what was sent.
+Tools that normalise messages have their own shapes. The second half of this module writes the body of an OpenAI Chat
+request of them, which a dialect can read; such a body is at most `structural`, because its bytes were never sent.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class ContentError(Exception):
-    """A content cannot be opened; says why, and whether it is only too large."""
+    """A content cannot be opened, for the reason in the message; `large`: it is only too large."""
 
     def __init__(self, reason: str, *, large: bool = False) -> None:
         super().__init__(reason)
@@ -48,18 +47,15 @@ class ContentError(Exception):
 
 
 class Content(Struct, frozen=True, gc=False):
-    """A content as it is kept: `raw` is JSON (a string for text and base64, an array for events).
+    """A content as a recording holds it."""
 
-    `members` are those of an object that was sliced to tell its form.
-    """
-
-    raw: bytes = b""
+    raw: bytes = b""  # JSON: a string for text and base64, an array for events
     form: ContentForm = "nothing"
-    members: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}  # of an object that was sliced to find its form
 
     @property
     def fidelity(self) -> Fidelity:
-        """How close its bytes are to the wire."""
+        """How close its bytes are to the sent ones."""
         return "parsed" if self.form == "json" else "wire"
 
 
@@ -67,7 +63,7 @@ NO_CONTENT = Content()
 
 
 def content_of(raw: bytes) -> Content:
-    """Tell in which form a value holds a content: the text, the JSON itself, or an object that says what it is."""
+    """Return the content of a value: text, the JSON itself, or an object that describes it."""
     if raw[:1] == b'"':
         return Content(raw, "text") if raw != b'""' else NO_CONTENT
     if raw[:1] == b"{":
@@ -78,7 +74,7 @@ def content_of(raw: bytes) -> Content:
             text = members.get("text", b"")
             form: ContentForm = "base64" if members.get("encoding") == b'"base64"' else "text"
             return Content(text, form) if text[:1] == b'"' and text != b'""' else NO_CONTENT
-        based, inner = members.get("base64_string", b""), members.get("string", b"")  # VCR's ways
+        based, inner = members.get("base64_string", b""), members.get("string", b"")  # VCR
         if based[:1] == b'"' and len(members) <= 3:
             return Content(based, "base64")
         if inner[:1] in (b'"', b"{", b"n") and len(members) <= 3:
@@ -88,9 +84,9 @@ def content_of(raw: bytes) -> Content:
 
 
 def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
-    """Return the bytes; `encoding` is what headers say of them. Raises ContentError.
+    """Return the bytes of a content, whose headers name an `encoding`. Raises ContentError.
 
-    What is no text is refused, but for bytes of which `binary` says that they can be read.
+    Bytes that are not text are refused, unless `binary` accepts them.
     """
     if len(content.raw) > BODY_BYTES:
         raise ContentError(f"it is {too_much(BODY_BYTES)}", large=True)
@@ -107,24 +103,24 @@ def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bo
 
 
 def _checked(data: bytes) -> bytes:
-    """Return bytes that are UTF-8, as text that was unescaped always is."""
+    """Return bytes if they are UTF-8, which unescaped text always is; else raise ContentError."""
     try:
         check_text(data)
     except UnicodeDecodeError:
-        raise ContentError("it is no text") from None
+        raise ContentError("it is not text") from None
     return data
 
 
 def body_text(raw: bytes) -> bytes:
-    """Return the text of a JSON string that holds a body, without white space around it."""
+    """Return the body in a JSON string, without white space around it."""
     return unescaped(raw).strip()
 
 
 def unescaped(raw: bytes) -> bytes:
-    """Return the text of a JSON string as bytes; lone surrogates stay escapes.
+    """Return the text of a JSON string as bytes; lone surrogates remain escapes.
 
-    Long text that is not ASCII is taken in pieces, cut where no escape and no character is cut: one emoji makes
-    each character of a text cost four bytes.
+    Long text that is not ASCII is unescaped in pieces, cut between characters and escapes, to save memory: with one
+    emoji in it, Python uses four bytes for each character.
     """
     if len(raw) <= _PIECE or raw.isascii():
         return _unescaped(raw)
@@ -145,9 +141,9 @@ def _unescaped(raw: bytes) -> bytes:
 
 
 def unpacked(data: bytes, encoding: str = "") -> bytes:
-    """Decompress a body where it is still compressed: recorders often keep the header of what they undid.
+    """Return a body decompressed, if it is compressed: recorders often decompress it and keep the header.
 
-    Raises ContentError where it cannot be, or grows beyond bounds.
+    Raises ContentError if that fails or the result is too large.
     """
     named = encoding.lower().strip()
     if data[:2] == _GZIP:
@@ -164,7 +160,7 @@ def unpacked(data: bytes, encoding: str = "") -> bytes:
             return _inflated(data, -zlib.MAX_WBITS)
     if named == "br":
         return _unpacked_brotli(data)
-    raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not undo")
+    raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not decompress")
 
 
 def _inflated(data: bytes, bits: int) -> bytes:
@@ -180,7 +176,7 @@ def _inflated(data: bytes, bits: int) -> bytes:
 
 
 def zstd_library() -> Any:
-    """Return Python's own library of zstandard (3.14 and newer), else the package; neither has types."""
+    """Return Python's library of zstandard (3.14 and newer), else the package; neither has types."""
     try:
         return import_module("compression.zstd")
     except ImportError:
@@ -200,7 +196,7 @@ def _unpacked_zstd(data: bytes) -> bytes:
 
 
 def _unpacked_brotli(data: bytes) -> bytes:
-    """Decompress; of a stream that was cut, what came of it."""
+    """Return brotli's bytes decompressed, of a stream that was cut as far as it goes."""
     library: Any = import_module("brotli")  # it has no types
     limit = min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     unpacker, found, rest = library.Decompressor(), bytearray(), data
@@ -231,7 +227,7 @@ def _decoded(raw: bytes) -> bytes:
 
 
 def _kinded(members: dict[str, bytes]) -> Content | None:
-    """Read `{"kind": …}`: cassettes that say in which form they keep a body."""
+    """Return the content of `{"kind": …}`, as cassettes write it; None for an unknown kind."""
     kind = text_of(members["kind"])
     if kind == "sse" and "chunks" in members:
         return Content(members["chunks"], "events")
@@ -246,7 +242,7 @@ def _kinded(members: dict[str, bytes]) -> Content | None:
 
 
 def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
-    """Return the events of a list: those that are JSON, and the text of those that are kept as text."""
+    """Return the events of a list: those that are JSON, and the joined text of the others."""
     events, text = list[bytes](), list[bytes]()
     for event in array(raw):
         if event[:1] == b'"':
@@ -263,12 +259,12 @@ _PRELUDE, _CHECKSUM = 12, 4
 
 
 def is_framed(data: bytes) -> bool:
-    """Tell whether bytes begin as such a stream does: its first checksum says so."""
+    """Return whether bytes begin as an AWS event stream, by its first checksum."""
     return len(data) > _PRELUDE and zlib.crc32(data[:8]) == int.from_bytes(data[8:_PRELUDE], "big")
 
 
 def framed_events(data: bytes) -> Iterator[bytes]:
-    """Yield the events of a stream, as far as it is whole."""
+    """Yield the whole events of an AWS event stream."""
     at = 0
     while is_framed(data[at : at + _PRELUDE + 1]):
         size = int.from_bytes(data[at : at + 4], "big")
@@ -291,14 +287,14 @@ def _event(payload: bytes) -> bytes:
 
 
 def array_of(elements: Iterable[bytes]) -> bytes:
-    """Write an array of elements that are JSON."""
+    """Return a JSON array of elements."""
     return b"[" + b",".join(elements) + b"]"
 
 
 def body_of(
     model: bytes, messages: Iterable[bytes], tools: bytes = b"", params: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """Write a body of JSON pieces; `tools` is an array, or nothing."""
+    """Return a body made of JSON pieces; `tools` is an array, or empty."""
     members = {"model": model or b"null"}
     if tools[:1] == b"[" and tools.strip(b"[] \t\r\n"):
         members["tools"] = tools
@@ -306,39 +302,39 @@ def body_of(
 
 
 def message_of(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] = ()) -> bytes:
-    """Write a message of content blocks and calls."""
+    """Return a message of content blocks and calls."""
     called = b",".join(calls)
     end = b',"tool_calls":[' + called + b"]}" if called else b"}"
     return b'{"role":' + encode(role) + b',"content":[' + b",".join(content) + b"]" + end
 
 
 def text_block(text: bytes) -> bytes:
-    """Write a text block of a JSON string."""
+    """Return a text block of a JSON string."""
     return b'{"type":"text","text":' + text + b"}"
 
 
 def call_of(call_id: bytes, name: bytes, arguments: bytes) -> bytes:
-    """Write a call; arguments that are no text are put into one, as they are spelled."""
+    """Return a call; arguments that are not text become text, unchanged."""
     text = arguments if arguments[:1] == b'"' else encode(arguments.decode("utf-8", "backslashreplace"))
     function = b'{"name":' + name + b',"arguments":' + text + b"}"
     return b'{"id":' + call_id + b',"type":"function","function":' + function + b"}"
 
 
 def result_of(call_id: bytes, content: bytes) -> bytes:
-    """Write a call's result; content that is neither text nor list is put into a text, as it is spelled."""
+    """Return a call's result; content that is neither text nor a list becomes text, unchanged."""
     text = content if content[:1] in (b'"', b"[") else encode(content.decode("utf-8", "backslashreplace"))
     return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
 class RecordedBody(NamedTuple):
-    """A request body that was kept whole: `wire` as text, `parsed` as JSON."""
+    """A request body in a record: `wire` if it is text, `parsed` if it is JSON."""
 
     body: bytes
     fidelity: Fidelity
 
 
 def kept(raw: bytes) -> RecordedBody | None:
-    """Read a body that stands in a record; None where it is none."""
+    """Return the body in a member of a record; None if it is not a request body."""
     text = unescaped(raw).strip() if raw[:1] == b'"' else raw
     own = raw_members(text) if text[:1] == b"{" else None
     if own is None or not any(key in own for key in ("messages", "input", "contents")):

@@ -1,16 +1,13 @@
-"""From one recorded HTTP call to an exchange.
+"""Turn one recorded HTTP call into an exchange.
 
-In: method, URL, headers, request and response as a recorder kept them. Out: an exchange where the call asked
-a model, nothing where it did not, a problem where it did and its body is not there. Rules: a body is read,
-never a URL alone; a response that cannot be read leaves its request judged, and is counted.
+A call that asked a model gives an exchange, or a problem if its body is not recorded; any other call gives nothing. A
+response that cannot be read is a problem, and its request is still judged. A body is recognised by the fields of a
+request to a model; less is required of one that was sent to a model's endpoint, because exports, logs and test cases
+hold similar objects.
 
-A body, which exports, logs of calls and test cases hold too, is known by what it asks for, unless it is known anyway
-that it was sent to a model's endpoint.
-
-Headers and body also say who sent a call, in which conversation, what for. Recorders hide what is secret: a value
-that says so names nobody. A key becomes a digest; one that lives for an hour, and is renewed in the middle of a
-session, tells no accounts apart and is left out. Sources: headers and bodies of Claude Code 2.1, Codex 0.142 and
-OpenCode 1.16.
+Headers and body also show sender, conversation and purpose. Recorders replace secrets by placeholders: these identify
+nobody. A key becomes a digest; keys that live for an hour change in the middle of a session and are ignored. Sources:
+headers and bodies of Claude Code 2.1, Codex 0.142 and OpenCode 1.16.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
 
 _ASKING = ("POST", "WEBSOCKET", "")
-# Where models answer, and where their answer is only counted; the ends of paths, of all providers and gateways.
+# Ends of the paths at which models answer or count tokens, of all providers and gateways.
 ENDPOINT = pattern(
     r"/(?:messages|chat/completions|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|messages/count_tokens|responses/input_tokens)/?$"
@@ -59,11 +56,7 @@ _OTHER = pattern(r"/(?:cachedContents|embeddings|moderations|files|batches|audio
 
 
 class Http(Struct, frozen=True):
-    """One call; `at`, `answered` and `ended` as an exchange has them, headers None where none were recorded.
-
-    `served_by` is the engine that answered, `purpose` what the request is for, where the recorder knows it; `account`
-    the digest of a key that it left out of the headers.
-    """
+    """One call, as it was recorded."""
 
     url: str = ""
     method: str = ""
@@ -72,16 +65,16 @@ class Http(Struct, frozen=True):
     status: int | None = None
     response_headers: Headers = {}
     response: Content = NO_CONTENT
-    at: float | None = None
+    at: float | None = None  # the times are those of an exchange
     answered: float | None = None
-    served_by: str = ""
-    account: str = ""
-    purpose: str = ""
+    served_by: str = ""  # the engine that answered
+    account: str = ""  # the digest of a key that the recorder left out of the headers
+    purpose: str = ""  # what the request is for
     ended: float | None = None
 
 
 def exchanges_in(data: bytes, read_call: Callable[[bytes], Http | None]) -> list[Judged] | None:
-    """Return the exchanges and problems of one record, whose call `read_call` finds; None if it finds none."""
+    """Return the exchanges and problems of a record; None if `read_call` finds no call in it."""
     http = read_call(data)
     if http is None:
         return None
@@ -89,7 +82,7 @@ def exchanges_in(data: bytes, read_call: Callable[[bytes], Http | None]) -> list
 
 
 def exchanges_of(http: Http) -> list[Judged]:
-    """Read a call: at most one exchange, with a problem where something of it could not be read."""
+    """Return at most one exchange, and the problems of a call."""
     if http.method.upper() not in _ASKING:
         return []
     endpoint = endpoint_of(http.url, http.headers)
@@ -102,11 +95,11 @@ def exchanges_of(http: Http) -> list[Judged]:
         return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
     if is_crowded(body):
         return [_unread(http, endpoint, too_many(), large=True)] if sent else []
-    if http.request.form != "json" and is_deep(body):  # what was not kept as text is part of a record
+    if http.request.form != "json" and is_deep(body):  # a parsed body is part of a record, whose depth was checked
         return [_unread(http, endpoint, f"it is {too_deep()}")] if sent else []
     members = http.request.members or sliced_members(body)
     if not is_body(members, sent=sent):
-        return [_unread(http, endpoint, "it was not recorded" if not body else "it is no request")] if sent else []
+        return [_unread(http, endpoint, "it was not recorded" if not body else "it is not a request")] if sent else []
     found: list[Judged] = []
     answer = NOTHING
     try:
@@ -168,12 +161,12 @@ def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> P
 
 
 def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
-    """Read a response in whatever form it was kept; raises ContentError. A stream stays as it was recorded."""
+    """Return what a response says, in any form; raises ContentError. A stream is kept as it was recorded."""
     if content.form == "events":
         events, text = events_in(content.raw)
         found, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
     else:
-        plain = content.form == "json" and len(content.raw) <= BODY_BYTES  # there is nothing to open
+        plain = content.form == "json" and len(content.raw) <= BODY_BYTES  # nothing to decode
         body = content.raw if plain else opened(content, encoding, binary=is_framed)
         if not plain and is_framed(body):
             found = answer_of_events(framed_events(body))
@@ -187,7 +180,7 @@ def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
 
 
 def headers_of(raw: bytes) -> Headers:
-    """Read headers in any of the ways in which they are kept; names in lower case, of many values the first."""
+    """Return headers that are an object, pairs, or objects with `name` and `value`; of several values the first."""
     pairs = list((raw_members(raw) or {}).items())
     for element in array(raw) if raw[:1] == b"[" else ():
         own = raw_members(element) or {}
@@ -202,7 +195,7 @@ def headers_of(raw: bytes) -> Headers:
 
 
 def status_of(raw: bytes) -> int | None:
-    """Read a status: a number, its text (`200 OK`), or VCR's `{"code": …}`."""
+    """Return a status that is a number, text (`200 OK`), or VCR's `{"code": …}`."""
     if not raw:
         return None
     if raw[:1] == b"{":
@@ -217,14 +210,14 @@ _HIDDEN = pattern(
     r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{3,}$", re.IGNORECASE
 )
 _SHORT_LIVED = pattern(r"ey[A-Za-z0-9_-]+\.|sk-ant-oat|ya29\.")  # signed tokens that carry their own end
-_SIGNED = pattern(r"Credential=([^/,\s]+)")  # AWS signs each request anew; the name of the key stays
+_SIGNED = pattern(r"Credential=([^/,\s]+)")  # AWS signs each request; the name of the key is the same
 _IN_USER = pattern(r"_session_([0-9A-Za-z-]{8,})$")
 _LINK = pattern(r"\b(cc_prompt_id|cc_prev_req)=([^;\s]+)")
 _LOCAL = pattern(r"(?:localhost|127\.[0-9.]+|\[::1\]|0\.0\.0\.0)(?::\d+)?$")
 
 
 def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", status: int | None = None) -> Call:
-    """Put together what headers and body say."""
+    """Return what headers and body show of a call."""
     session = _first(headers, _SESSIONS) or session_in(body)
     thread = _first(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
     purpose = _first(headers, ("x-claude-code-request-class",))
@@ -240,7 +233,7 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
 
 
 def _features(header: str) -> tuple[str, ...]:
-    """Return what a header lists, between commas; masked before it is parted, which a credential with a comma is."""
+    """Return what a header lists between commas; it is masked whole, since a credential may contain a comma."""
     masked, at, features = mask(header), 0, list[str]()
     for part in header.split(","):
         features.append(masked[at : at + len(part)].strip())
@@ -249,7 +242,7 @@ def _features(header: str) -> tuple[str, ...]:
 
 
 def endpoint_of(url: str, headers: Headers) -> str:
-    """Return host and path without a query; a recorder on the own machine is not the host that was asked."""
+    """Return host and path without the query; no host for a local recorder, which passed the request on."""
     rest = url.partition("?")[0].partition("#")[0]
     scheme, found, rest = rest.rpartition("://")
     if not found and rest.startswith("/"):
@@ -262,7 +255,7 @@ def endpoint_of(url: str, headers: Headers) -> str:
 
 
 def real(value: str) -> str:
-    """Return a value that a recorder left as it was; nothing for one that it hid."""
+    """Return a value; empty if it is a placeholder of a recorder that hides secrets."""
     return value.strip() if value and not _HIDDEN.search(value) else ""
 
 
@@ -271,7 +264,7 @@ def _first(headers: Headers, names: tuple[str, ...]) -> str:
 
 
 def account_of(headers: Headers) -> str:
-    """Return a digest of the key; AWS, Azure and others name theirs in their own ways."""
+    """Return a digest of the key that a request was sent with; empty if none is recorded."""
     for name in _KEYS if headers else ():
         value = real(headers.get(name, ""))
         if name == "authorization":
@@ -283,7 +276,7 @@ def account_of(headers: Headers) -> str:
 
 
 def session_in(body: dict[str, bytes]) -> str:
-    """Find the conversation that a body names; a key that groups requests for a cache is better than nothing."""
+    """Return the conversation that a body names, else its key for the cache."""
     metadata = raw_members(body.get("metadata", b"")) or {}
     user = text_in(metadata.get("user_id", b""))
     naming = raw_members(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
@@ -295,7 +288,7 @@ def session_in(body: dict[str, bytes]) -> str:
 
 
 def links(body: dict[str, bytes]) -> dict[str, str]:
-    """Return what Claude Code writes into the first system block: `cc_prompt_id`, `cc_prev_req`."""
+    """Return `cc_prompt_id` and `cc_prev_req`, which Claude Code writes into the first system block."""
     system = body.get("system", b"")
     first = first_element(system) if system[:1] == b"[" else system
     text = first if first[:1] == b'"' else (raw_members(first) or {}).get("text", b"")
@@ -308,13 +301,13 @@ def _text(members: dict[str, bytes], key: str) -> str:
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
 _SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
-# What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
+# Fields that only requests to the Responses API have; and fields that exports, logs and test cases add.
 ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
 KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target", "expected", "id", "sessionId",
          "title")  # fmt: skip
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
 
-# All that a plain request says at its outermost level: where nothing else stands there, it is no record of one.
+# Fields of plain requests: an object with only these is a request, not a record of one.
 FIELDS = frozenset((
     *_SIGNS, *ASKED, "messages", "input", "contents", "systemInstruction", "system_instruction", "generationConfig",
     "safetySettings", "cachedContent", "metadata", "thinking", "tool_choice", "parallel_tool_calls", "top_p", "top_k",
@@ -327,14 +320,14 @@ FIELDS = frozenset((
 
 
 def is_plain_request(members: dict[str, bytes]) -> bool:
-    """Tell an object that is a request and nothing else."""
+    """Return whether an object is a request and holds nothing else."""
     return bool(members) and members.keys() <= FIELDS and is_body(members)
 
 
 def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
-    """Tell a request body; `sent` says that it went to an endpoint where models answer.
+    """Return whether an object is a request body; `sent` says that it went to a model's endpoint.
 
-    Its messages have roles (Gemini's parts, an item of the Responses API a kind).
+    Its messages have roles (Gemini's have parts, items of the Responses API have types).
     """
     if "messages" in members:
         return (sent or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
@@ -349,7 +342,7 @@ def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
 
 
 def _is_responses(members: dict[str, bytes]) -> bool:
-    """Tell a request to the Responses API from those that also have `input`: for embeddings, speech, moderation."""
+    """Return whether an object with `input` is a request to the Responses API, not for embeddings or speech."""
     asks = any(key in members for key in ASKED)
     if asks:
         return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
@@ -358,7 +351,7 @@ def _is_responses(members: dict[str, bytes]) -> bool:
 
 
 def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
-    """Tell whether an array begins with an object that has one of these texts, or with nothing that could."""
+    """Return whether an array begins with an object that has one of these texts, or with no object."""
     if raw[:1] != b"[":
         return False
     first = first_element(raw)

@@ -1,14 +1,12 @@
-"""What a model said, out of a response as it was recorded.
+"""Join what a model said from a recorded response.
 
-In: `Exchange.output`. Out: a JSON array of the dialect's own items or messages, as the next request sends them back;
-nothing where the response says none. A whole response was sliced when it was read and is given back; a stream is put
-together now. Whoever needs the answer asks: most do not, and a stream is read for its bill alone at a fraction of the
-cost.
+The result is a JSON array of the dialect's items or messages, as the next request repeats them; empty bytes if the
+response has none. A whole response was sliced when it was read; a stream is joined here, and only if a caller needs the
+answer: reading its usage alone costs a fraction.
 
-Rules: total; what an event does not say as its dialect would is passed over; a stream that was cut gives what came,
-and input that is no JSON yet stays the text that it is. Pieces of strings are joined between their quotes, as they
-were spelled: what is joined is a string again, and halves of a surrogate pair that came apart are whole. Cost:
-O(bytes) each time that it is asked, however many pieces.
+Events of another shape are ignored. A stream that was cut gives the part that came; a call's input that is not whole
+JSON remains text. Pieces of strings are joined between their quotes without decoding, so that halves of a surrogate
+pair in two events become one character. The time is proportional to the bytes, however many pieces there are.
 
 Sources: the streaming pages of Anthropic's Messages, OpenAI's Chat Completions, Gemini's streamGenerateContent and
 Bedrock's ConverseStream.
@@ -38,14 +36,14 @@ from lore.model.turn import Output
 
 _ASSISTANT = b'"assistant"'
 _NOTHING = (b"", b"null", b'""')
-_DIGITS = 10  # of the place of a block
+_DIGITS = 10  # of a block's index
 _DATA = b"data:"
 _ITEM = b'"response.output_item.done"'
 _TELLING = (b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"response.done"', _ITEM)
 
 
 def output_items(output: Output) -> bytes:
-    """Return what a model said."""
+    """Return what a model said, as an array of items or messages; empty if nothing is known."""
     if isinstance(output, bytes):
         return output
     if len(output.raw) > BODY_BYTES:
@@ -57,7 +55,7 @@ def output_items(output: Output) -> bytes:
 
 
 def items_of_events(events: Iterable[bytes]) -> bytes:
-    """Put together the events of a stream, each as JSON; the first that a dialect knows says whose they are."""
+    """Return what the events of a stream say, each JSON; the first one of a known dialect selects the dialect."""
     left = iter(events)
     for raw in left:
         event = raw_members(raw) or {}
@@ -74,7 +72,7 @@ def items_of_events(events: Iterable[bytes]) -> bytes:
 
 
 def _events(content: Content, encoding: str) -> Iterable[bytes]:
-    """Return the events of a stream in whatever form it was kept."""
+    """Return the events of a stream in any recorded form."""
     if content.form == "events":
         events, text = events_in(content.raw)
         return events or _event_lines(text)
@@ -85,7 +83,7 @@ def _events(content: Content, encoding: str) -> Iterable[bytes]:
 
 
 def _event_lines(text: bytes) -> Iterator[bytes]:
-    """Yield the data of server-sent events: one event has one line of it."""
+    """Yield the data of server-sent events; each has one line of data."""
     at = 0
     while at < len(text):
         end = text.find(b"\n", at)
@@ -96,7 +94,7 @@ def _event_lines(text: bytes) -> Iterator[bytes]:
 
 
 def _response_items(events: Iterable[bytes]) -> bytes:
-    """Return the items of the Responses API: its last event says all again; else those that were done."""
+    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones."""
     items = list[bytes]()
     output = b""
     for raw in events:
@@ -109,7 +107,7 @@ def _response_items(events: Iterable[bytes]) -> bytes:
 
 
 class _Growing:
-    """An object that grows as the events of a stream come; `members` are those that it had at first."""
+    """An object that the events of a stream extend."""
 
     def __init__(self, members: dict[str, bytes]) -> None:
         self._members = members
@@ -117,7 +115,7 @@ class _Growing:
         self._lists: dict[str, list[bytes]] = {}
 
     def text(self, key: str, raw: bytes) -> None:
-        """Add to a string; one that is null or missing begins."""
+        """Append to a string member, or begin it."""
         if raw[:1] == b'"':
             if key not in self._texts:
                 before = self._members.get(key, b"")
@@ -125,26 +123,26 @@ class _Growing:
             self._texts[key] += raw[1:-1]
 
     def element(self, key: str, raw: bytes) -> None:
-        """Add an element to an array."""
+        """Append an element to an array member."""
         if raw:
             if key not in self._lists:
                 self._lists[key] = array(self._members.get(key, b""))
             self._lists[key].append(raw)
 
     def once(self, members: dict[str, bytes]) -> None:
-        """Set members that have nothing yet; the first that is something holds."""
+        """Set members that are missing or empty."""
         for key, raw in members.items():
             if raw not in _NOTHING and self._members.get(key, b"null") in _NOTHING:
                 self._members[key] = raw
 
     def members(self) -> dict[str, bytes]:
-        """Return the members as they are now."""
+        """Return the current members."""
         lists = {key: array_of(found) for key, found in self._lists.items()}
         return self._members | {key: b'"%s"' % text for key, text in self._texts.items()} | lists
 
 
 class _Blocks:
-    """The blocks of a message by the place that each says it has; a place is given once."""
+    """The blocks of a message, by the index that events give; an index is used once."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Growing] = {}
@@ -154,30 +152,29 @@ class _Blocks:
         return len(self._blocks)
 
     def begin(self, raw: bytes, members: dict[str, bytes]) -> None:
-        """Begin a block, unless its place is none or taken."""
+        """Begin a block, if its index is a number that no other block has."""
         place = _place(raw)
         if place is None:
             return
         if place in self._blocks:
-            self._closed.add(place)  # what follows belongs to another message that was sent behind the first
+            self._closed.add(place)  # the following events belong to another message
         else:
             self._blocks[place] = _Growing(members)
 
     def at(self, raw: bytes, *, begins: bool = False) -> _Growing | None:
-        """Return the block at a place, if it still grows; one that was not announced `begins` now."""
+        """Return the block of an index if it is not closed; with `begins` a missing one is begun."""
         place = _place(raw)
         if begins and place not in self._blocks:
             self.begin(raw, {})
         return None if place is None or place in self._closed else self._blocks.get(place)
 
     def close(self, raw: bytes) -> None:
-        """End a block."""
         place = _place(raw)
         if place in self._blocks:
             self._closed.add(place)
 
     def all(self) -> list[dict[str, bytes]]:
-        """Return the blocks in the order of their places."""
+        """Return the blocks in the order of their indexes."""
         return [self._blocks[place].members() for place in sorted(self._blocks)]
 
 
@@ -198,7 +195,7 @@ class _AnthropicParts:
 
     def take(self, event: dict[str, bytes]) -> None:
         kind, place = event.get("type"), event.get("index", b"")
-        if kind == b'"message_start"':  # another one behind the first is another message
+        if kind == b'"message_start"':  # a second one begins another message
             self._over = self._over or len(self._blocks) > 0
         elif self._over:
             return
@@ -228,7 +225,7 @@ class _ChatParts:
     def __init__(self) -> None:
         self._message = _Growing({})
         self._calls: dict[int, tuple[_Growing, _Growing]] = {}  # a call, and its function
-        self._next = 0  # behind the calls that there are
+        self._next = 0  # index of a call without one
         self._any = False
 
     def take(self, event: dict[str, bytes]) -> None:
@@ -241,7 +238,7 @@ class _ChatParts:
             self._call(call)
 
     def _call(self, piece: dict[str, bytes]) -> None:
-        """Take a piece of a call; one without a place is whole, as some gateways send it."""
+        """Add a piece of a call; a call without an index is whole, as some gateways send it."""
         number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
         place = self._next if number in (b"", b"null") else _place(number)
         if place is None:
@@ -266,16 +263,16 @@ class _ChatParts:
 
 
 class _GeminiParts:
-    """Chunks of Gemini's streamGenerateContent; neighbouring texts are one part: they are split anywhere."""
+    """Chunks of Gemini's streamGenerateContent; successive texts are pieces of one part."""
 
     _PLAIN: ClassVar[frozenset[str]] = frozenset(("text", "thought"))
 
     def __init__(self) -> None:
         self._parts: list[_Growing] = []
-        self._open: bytes | None = None  # the thought flag of a last part that is nothing but text
+        self._open: bytes | None = None  # the `thought` of the last part, if that is only text
 
     def take(self, event: dict[str, bytes]) -> None:
-        if "candidates" not in event:  # wrapped once more, as a client's gateway does
+        if "candidates" not in event:  # wrapped by a client's gateway
             event = raw_members(event.get("response", b"")) or {}
         content = raw_members(_first(event.get("candidates", b"")).get("content", b"")) or {}
         for part in filter(None, map(raw_members, array(content.get("parts", b"")))):
@@ -288,7 +285,7 @@ class _GeminiParts:
             self._parts[-1].once({key: value for key, value in part.items() if key not in self._PLAIN})
         else:
             self._parts.append(_Growing(part))
-        self._open = flag if part.keys() <= self._PLAIN else None  # a signature is of what it stands on
+        self._open = flag if part.keys() <= self._PLAIN else None  # a signature belongs to its own part
 
     def answer(self) -> bytes:
         parts = array_of(object_of(part.members()) for part in self._parts)
@@ -296,7 +293,7 @@ class _GeminiParts:
 
 
 class _ConverseParts:
-    """Events of Bedrock's ConverseStream, plain or each under its name; blocks of text are not announced."""
+    """Events of Bedrock's ConverseStream, plain or each under its name; text blocks have no start event."""
 
     NAMES: ClassVar[tuple[str, ...]] = ("contentBlockStart", "contentBlockDelta", "contentBlockStop")
 
@@ -329,7 +326,7 @@ class _ConverseParts:
         return _message([object_of(block) for grown in self._blocks.all() if (block := self._block(grown))])
 
     def _block(self, grown: dict[str, bytes]) -> dict[str, bytes]:
-        """Return a block in Converse's own form, of what was said of it."""
+        """Return a block in Converse's form."""
         kinds: dict[str, dict[str, bytes]] = {"toolUse": {}, "toolResult": {}, "reasoning": {}}
         for key, value in grown.items():
             kind, dot, name = key.partition(".")
@@ -367,7 +364,7 @@ def _message(blocks: list[bytes]) -> bytes:
 
 
 def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
-    """Return a call with its input, which came in pieces of its text: that text where it was cut."""
+    """Return a call with its input as JSON; as text if its pieces are not whole JSON."""
     raw = block.pop(key, b'""')
     if raw == b'""':
         return block
@@ -378,7 +375,7 @@ def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
 
 
 def _first(raw: bytes) -> dict[str, bytes]:
-    """Return the first of several answers: by its number, where it has one."""
+    """Return the first of several answers: the one with index 0 or without an index."""
     for answer in array(raw):
         members = raw_members(answer) or {}
         if members.get("index", b"0") == b"0":
@@ -387,5 +384,5 @@ def _first(raw: bytes) -> dict[str, bytes]:
 
 
 def _place(raw: bytes) -> int | None:
-    """Read the place of a block; None for what is none."""
+    """Return a block's index; None if it is not a number."""
     return int(raw) if raw.isdigit() and len(raw) < _DIGITS else None

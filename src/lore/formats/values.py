@@ -1,7 +1,7 @@
-"""Values as agents write them, read leniently: texts, times, what a message says.
+"""Turn JSON values of agents' records into the values of lore's events: texts, times, contents of messages.
 
-In: JSON values as they stand in a record. Out: what lore's events hold. Rules: content stays a slice; a value of
-another type says nothing; no function raises but `blocks_in`, where content is neither a text nor a list.
+Content remains a slice of the record. A value of another type counts as missing. Only `blocks_in` raises, if content is
+neither text nor a list.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _QUOTE = 0x22
 
 
 class _TextValue(Struct, frozen=True):
-    """A block, as far as it says whether it is a text."""
+    """The members of a block that show whether it is text."""
 
     type: str = ""
     text: Raw = NULL
@@ -53,15 +53,15 @@ K = TypeVar("K", bound=Struct)
 
 
 class Other(Struct, frozen=True, gc=False):
-    """A block of content of a shape that nobody knows, verbatim."""
+    """A block of content of unknown shape, unchanged."""
 
     json: Raw
 
 
 class Parts(Generic[K]):
-    """Blocks of content, `known` ones told apart by their type; one that is none of these stays verbatim.
+    """Decoder of blocks of content: those of a `known` type as structs, all others unchanged.
 
-    `texts` says of each kind which of its values should be a JSON string, which the decoder leaves raw.
+    `texts` returns for each type the value that must be a JSON string, which the decoder leaves raw.
     """
 
     def __init__(self, known: Any, texts: Mapping[type, Callable[[Any], Raw]]) -> None:
@@ -80,7 +80,7 @@ class Parts(Generic[K]):
         return [self._part(raw) if raw[:1] == b"{" else Other(Raw(raw)) for raw in array(bytes(content))]
 
     def are_sound(self, parts: Sequence[object]) -> bool:
-        """Tell whether what should be JSON strings are some."""
+        """Return whether all values that must be JSON strings are."""
         for part in parts:
             text_of = self._texts.get(type(part))
             if text_of is not None and memoryview(text_of(part))[0] != _QUOTE:
@@ -93,13 +93,13 @@ class Parts(Generic[K]):
         except (ValueError, RecursionError):
             return Other(Raw(raw))
         config, known = part.__struct_config__, {"type", *part.__struct_fields__}
-        strict = config.forbid_unknown_fields  # which the slow lane does not heed
+        strict = config.forbid_unknown_fields  # the lenient decoder ignores it
         odd = strict and any(member.key not in known for member in member_ranges(raw))
         return part if not odd and self.are_sound((part,)) else Other(Raw(raw))
 
 
 class OfType(Protocol):
-    """A record that says its type."""
+    """A record with a type."""
 
     @property
     def type(self) -> str:
@@ -108,7 +108,7 @@ class OfType(Protocol):
 
 
 _TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
-_NEAR = 256  # bytes in which a line says its type
+_NEAR = 256  # bytes at the beginning of a line that are searched for its type
 _TEXT = msgspec.json.Decoder(str)
 _TIME = msgspec.json.Decoder(int | float | str)
 _COUNT = msgspec.json.Decoder(int)
@@ -121,10 +121,10 @@ L = TypeVar("L", bound=OfType)
 
 
 class Kinds(Generic[L]):
-    """Lines that say in their beginning what type they are: each is decoded once, as the record of its type.
+    """Decoder of lines whose type is near their beginning: each is decoded once, as the record of its type.
 
-    `other` is the record of any other type, `passed` that of a line of one of the `silent` types which its own does
-    not fit: it says something that nobody reads.
+    `other` is the record of any other type; `passed` that of a line of a `silent` type, of which nothing is read, if
+    the line does not fit its type.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Kinds(Generic[L]):
         self._named = {name.encode(): (name, kind, decoders[kind]) for name, kind in kinds.items()}
 
     def decode(self, line: bytes) -> L:
-        """Decode a line; ValueError where it is none, or a field has the wrong type."""
+        """Return the record of a line; raises ValueError if it is not JSON or a field has the wrong type."""
         match = _TYPE.search(line, 0, _NEAR)
         name, kind, decoder = self._named.get(match[1], self._any) if match is not None else self._any
         try:
@@ -151,17 +151,17 @@ class Kinds(Generic[L]):
             record = lenient.convert(line, kind)  # lone surrogates
         if record.type == name or record.type not in self._kinds:
             return record
-        return lenient.convert(line, self._kinds[record.type])  # what its beginning named is the type of something else
+        return lenient.convert(line, self._kinds[record.type])  # the type at the beginning is that of a value inside
 
 
 def opens(raw: Raw | bytes) -> str:
-    """Return the first character of a JSON value: what type it has. Copies nothing."""
+    """Return the first character of a JSON value, which shows its type, without copying."""
     view = memoryview(raw)
     return chr(view[0]) if view.nbytes else ""
 
 
 def text_in(raw: Raw | bytes) -> str:
-    """Return a text that can be written again; empty for a value of another type."""
+    """Return a text that can be encoded; empty for a value of another type."""
     if opens(raw) != '"':
         return ""
     try:
@@ -184,7 +184,7 @@ def count_in(raw: Raw | bytes, most: int = MOST) -> int | None:
 
 
 def stamp_of(raw: Raw | bytes) -> str | None:
-    """Return a time as RFC 3339 (UTC, milliseconds), of a number of seconds or milliseconds; a text is one already."""
+    """Return a number of seconds or milliseconds as RFC 3339 (UTC, milliseconds), and text unchanged."""
     try:
         return stamp_at(_TIME.decode(raw))
     except msgspec.DecodeError:
@@ -192,7 +192,7 @@ def stamp_of(raw: Raw | bytes) -> str | None:
 
 
 def stamp_at(found: float | str | None) -> str | None:
-    """Return a time as RFC 3339, of what was decoded: seconds or milliseconds since 1970; a text is one already."""
+    """Return a decoded time as RFC 3339: a number counts seconds or milliseconds since 1970; text is unchanged."""
     if isinstance(found, str):
         return found or None
     if found is None or not 0 < found < LATEST_MS:
@@ -212,7 +212,7 @@ def _minute(minute: int) -> str:
 
 
 def blocks_in(content: Raw) -> tuple[Block, ...]:
-    """Return what a message says: a text is one block, a list one each; ValueError for any other content."""
+    """Return the blocks of content that is text or a list; raises ValueError for any other content."""
     match opens(content):
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
@@ -225,7 +225,7 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
 
 
 def block_in(raw: Raw) -> Block:
-    """Return a text block as text, any other as it stands."""
+    """Return a text block as text, and any other block unchanged."""
     try:
         found = lenient.decoded(_BLOCK, raw)
     except ValueError:
@@ -243,9 +243,9 @@ class Said(NamedTuple):
 
 
 def said_in(content: bytes | Raw) -> Said:
-    """Take a message of Anthropic's shape apart: a text or blocks; ValueError for any other content.
+    """Return the parts of a message of Anthropic's shape; raises ValueError for content that is not text or blocks.
 
-    An image's data may stand in the block itself, as openfang writes it, and thinking as `reasoning`, as Cline does.
+    openfang writes an image's data into the block itself, and Cline writes thinking as `reasoning`.
     """
     said = Said([], [], [])
     for block in blocks_in(Raw(content)):
@@ -276,7 +276,7 @@ def item_name(name: str, number: int) -> str:
 
 
 def spoken(parts: Iterable[Block | ToolCall], name: str, response: str, stop: str | None = None) -> list[Item]:
-    """Make items of a response: calls, which have no uuids yet, in their places, what stands between as messages."""
+    """Return the items of a response in order: each call, which gets its uuid here, and the blocks between calls."""
     items: list[Item] = []
     blocks: list[Block] = []
     for part in (*parts, None):
@@ -322,7 +322,7 @@ _DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 
 
 def image_at(url: bytes) -> ImageBlock | None:
-    """Return the image that an address holds; None where it is one of another place."""
+    """Return the image in a data URL; None for another address."""
     match = _DATA.match(url)
     return None if match is None else ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
 
@@ -333,7 +333,7 @@ def output_of(content: Raw) -> Raw:
 
 
 def called(uuid: str, call_id: str, name: str, arguments: Raw, response: str) -> ToolCall:
-    """Make a call of OpenAI's shape; arguments that are no JSON object stand as the text that they are."""
+    """Return a call of OpenAI's shape; arguments that are not a JSON object remain text."""
     given = text_in(arguments).encode("utf-8", "surrogatepass")
     try:
         _OBJECT.decode(given)

@@ -1,9 +1,8 @@
-"""Request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse): as they are, or in records.
+"""Read request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse), alone or in records.
 
-Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
-`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
-`headers` and `status`, where `request` is the body or its text; the lines of `lore assemble --all --full`. A body that
-stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
+A record is `{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
+`headers` and `status`; `request` is the body or its text. The lines of `lore assemble --all --full` are records, too. A
+body that is the whole record, or text, is `wire`; one in a record is `parsed`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Bodies(RecordReader):
     name: ClassVar[str] = "bodies"
 
     def __init__(self, known: bytes | None = None) -> None:
-        """Read a file of which `known` is the first request, where it was sliced already."""
+        """Make a reader of a file; `known` is its first request if that was sliced to recognise the file."""
         super().__init__()
         self._known = known
 
@@ -76,10 +75,10 @@ class Bodies(RecordReader):
 
 
 class BodyPairs(PackReader):
-    """A folder of `*.request.json` and `*.response.json`, as Claude Code writes with raw bodies switched on.
+    """Reader of a folder of `*.request.json` and `*.response.json`, which Claude Code writes on request.
 
-    Each request stands before its response (`corpus` finds out which belong together). Bodies are the wire's; a
-    response without its request is a problem. A pair of another provider is read likewise.
+    Each request is followed by its response (`corpus` finds the pairs). Bodies are the wire's; a response without its
+    request is a problem. Pairs of other providers are read in the same way.
     """
 
     name: ClassVar[str] = "body-pairs"
@@ -89,7 +88,7 @@ class BodyPairs(PackReader):
         self._request: Read | None = None  # one that awaits its response
 
     def _read(self, member: PackMember) -> Iterable[Read]:
-        """Let go of a request whose response could not be read."""
+        """Return a request whose response could not be read before what follows it."""
         before = self._rest() if member.header.fault else []
         return chained(before, super()._read(member))
 
@@ -140,8 +139,8 @@ def _request_and_refusal(data: bytes) -> list[Exchange | Problem]:
 
 
 def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
-    """Read one JSON object, perhaps without its `answer`; None where it is neither a body nor a record of one."""
-    if len(data) < _SMALL and _NAMED.search(data) is None:  # nothing to slice it for: there may be a million
+    """Return the request of a JSON object, without its response if `answer` is off; None if it holds no body."""
+    if len(data) < _SMALL and _NAMED.search(data) is None:  # not worth slicing: there may be a million
         return None
     data = data if isinstance(data, Sliced) else data.strip(SPACE)
     record = raw_members(data)
@@ -171,7 +170,7 @@ def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
 
 
 def _key_in(record: dict[str, bytes]) -> str:
-    """Name the member of a record that is its body; nothing where it is a body itself."""
+    """Return the name of the member that is the body; empty if the object is the body."""
     if is_body(record):
         return ""
     return "body" if record.keys() >= _WRITTEN else "request" if "request" in record else "request_body"
@@ -192,7 +191,7 @@ def _response(record: dict[str, bytes]) -> Content:
 
 
 _NONE = (b"null", b'""')
-_SMALL = 1024  # bytes of a record that is looked through for its keys first
+_SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
 _NAMED = re.compile(rb'"(?:messages|contents|input|request|request_body|body)"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 _TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")

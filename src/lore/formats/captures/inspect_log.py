@@ -1,9 +1,8 @@
-"""Logs of Inspect evaluations: JSON, or the samples of an `.eval` archive as `corpus` hands them in.
+"""Read logs of Inspect evaluations: a JSON document with `samples`, or a pack of the samples of an `.eval` archive.
 
-In: one JSON document with `samples`, or a pack of sample files. Out: an exchange for each `model` event, each
-sample and epoch a session of its own. `call.request` is the provider's body, stored parsed (`parsed`); where it
-was not kept the event's own messages stand in, written as OpenAI's (`structural`). Logs keep long texts and
-repeated messages apart: references (`attachment://…`, ranges of a pool) are replaced by what they stand for.
+Each `model` event is an exchange, each sample and epoch a session. `call.request` is the provider's body (`parsed`); if
+it is not recorded, the event's messages are written as OpenAI's (`structural`). Logs keep long texts and repeated
+messages in one place: references to them (`attachment://…`, ranges of a pool) are replaced by their content.
 Source: Inspect's log format, versions of 2024 to 2026.
 """
 
@@ -39,10 +38,10 @@ _MODEL = re.compile(rb'"event"\s*:\s*"model"')
 
 
 class _Pools(Struct):
-    """What a sample keeps apart from its events: messages, and messages of requests."""
+    """Messages that the events of a sample refer to."""
 
     messages: list[Raw] = []
-    calls: list[Raw] = []
+    calls: list[Raw] = []  # messages of providers' requests
 
 
 class _Sample(Struct):
@@ -74,7 +73,7 @@ class InspectLog(Documents):
         return super().without_array(elements) if elements.is_cut else iter(())
 
     def values(self, element: Line) -> Iterable[Judged]:
-        """Yield the calls of a sample one by one: what they refer to again and again is copied into each."""
+        """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
         if element.data and not is_crowded(element.data, SAMPLE_VALUES):
             return _sampled(element.data)
         reason = too_many(SAMPLE_VALUES) if element.data else too_much(SAMPLE_BYTES)
@@ -92,7 +91,6 @@ class InspectArchive(PackReader):
 
 
 def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem]:
-    """Read the model calls of one sample."""
     if is_deep(data):
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {too_deep()}")
         return
@@ -116,14 +114,14 @@ def _plain(raw: Raw | UnsetType) -> str:
 
 
 def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> Exchange | Problem | None:
-    """Read one event; None where it is no call, or one that a cache of Inspect's own answered."""
+    """Return the call of an event; None if it is not a call, or Inspect's own cache answered it."""
     event = raw_members(data) or {}
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
         return None
     call = raw_members(event.get("call", b"null")) or {}
     sent = _requested(call, pools) or _asked(event, pools)
     if sent is None:
-        return Problem(Code.CONTENT_NOT_RECORDED, "a model event that says nothing of the messages that were sent")
+        return Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")
     response = raw_members(call.get("response", b"null")) or {}
     counts = response.get("usage", response.get("usageMetadata", b"null"))
     usage = billed_of(counts, response.get("service_tier", b""))
@@ -134,7 +132,7 @@ def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session:
 
 
 def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
-    """Return the provider's body, its messages from the pool where they are kept there."""
+    """Return the provider's body, with its messages from the pool."""
     request = call.get("request", b"")
     own = raw_members(request) or {}
     key = text_of(call.get("call_key", b"null"))
@@ -146,7 +144,7 @@ def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
 
 
 def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
-    """Yield what ranges of a pool hold, at most as much as a line may be long."""
+    """Yield the messages in ranges of a pool, up to the length that a line may have."""
     room = RECORD_BYTES
     for span in array(refs) if refs[:1] == b"[" else []:
         ends = array(span) if span[:1] == b"[" else []
@@ -161,7 +159,7 @@ def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
 
 
 def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
-    """Put together what Inspect handed to the provider's client."""
+    """Return a body made of the messages that Inspect passed to the provider's client."""
     given = event.get("input", b"")
     listed = array(given) if given[:1] == b"[" else []
     listed = listed or list(_from(event.get("input_refs", b""), pools.messages))
@@ -182,7 +180,7 @@ _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "re
 
 
 def _message(raw: bytes) -> bytes:
-    """Write a message without the ids that Inspect gives it."""
+    """Return a message as OpenAI's, without the ids that Inspect adds."""
     own = raw_members(raw) or {}
     role = text_of(own.get("role", b'"user"'))
     content = own.get("content", b'""')
@@ -197,7 +195,7 @@ def _message(raw: bytes) -> bytes:
 
 
 def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
-    """Put attachments in their places, as many as leave a body that may be read."""
+    """Return a body with attachments in their places, as many as fit into the length of a record."""
     if not attachments or b'"attachment://' not in body:
         return body
     room = RECORD_BYTES - len(body)
@@ -214,7 +212,7 @@ def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
 
 
 def _usage(event: dict[str, bytes]) -> Usage | None:
-    """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
+    """Return Inspect's own counts; their total shows whether the input includes cached tokens."""
     own = raw_members((raw_members(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
     raws = [own.get(name, b"") for name in names]

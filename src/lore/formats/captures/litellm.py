@@ -1,10 +1,10 @@
-"""LiteLLM: payloads of its loggers, and files with one completion each as agents built on it write them.
+"""Read payloads of LiteLLM's loggers, and files with one completion each, as agents built on it write them.
 
-In: `StandardLoggingPayload` records (JSON or JSON Lines), or `{messages, response, args, kwargs, timestamp,
-cost}`. Out: exchanges. Of the bodies that a payload may hold the one nearest to the wire is taken: the
-provider's (`raw_request_body`, where LiteLLM was asked to log it: `wire` if kept as text), the one that its
-proxy was sent (`parsed`), else the messages as LiteLLM normalised them (`structural`): these are in OpenAI's
-shape whatever the provider saw. Source: LiteLLM's payload reference, payloads of 2024 to 2026.
+Records are `StandardLoggingPayload` (JSON or JSON Lines) or `{messages, response, args, kwargs, timestamp, cost}`. A
+payload may hold several bodies. The one nearest to the wire is read: the provider's (`raw_request_body`, if LiteLLM
+logs it: `wire` as text), the body that its proxy received (`parsed`), else the messages as LiteLLM normalised them
+(`structural`), which have OpenAI's shape for every provider. Source: LiteLLM's payload reference, payloads of 2024 to
+2026.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LiteLLM(RecordReader):
     """Reader of LiteLLM's payloads and of completion files."""
 
     name: ClassVar[str] = "litellm"
-    largest: ClassVar[int] = 10 * 1024 * 1024  # what is written anew is held several times over
+    largest: ClassVar[int] = 10 * 1024 * 1024  # a body that is written from it is held several times
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -53,23 +53,20 @@ class LiteLLM(RecordReader):
 
 
 class Completions(PackReader):
-    """A folder of completion files, one request each, as agents built on LiteLLM write them: one conversation.
-
-    They come in the order of the times inside the files.
-    """
+    """Reader of a folder of completion files: one conversation, in the order of the times in the files."""
 
     name: ClassVar[str] = "completions"
 
     def _member(self, member: PackMember) -> list[Exchange | Problem]:
         record = raw_members(member.data.strip())
         if record is None or not is_completion(record):
-            return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: no completion that lore knows")]
+            return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: not a completion of LiteLLM")]
         found = exchange_of(record)
         return [] if found is None else [found]
 
 
 def is_logged(record: dict[str, bytes]) -> bool:
-    """Tell a payload or a completion from anything else that has messages."""
+    """Return whether a record is a payload or a completion."""
     if "standard_logging_object" in record:
         return True
     payload = any(key in record for key in PAYLOAD) and any(key in record for key in _LOGGED)
@@ -77,18 +74,18 @@ def is_logged(record: dict[str, bytes]) -> bool:
 
 
 def is_completion(record: dict[str, bytes]) -> bool:
-    """Tell whether a record is one completion as agents write it, with the call's arguments beside it."""
+    """Return whether a record is one completion as agents write it, with the arguments of the call."""
     given = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
     return given and "timestamp" in record and any(key in record for key in ANSWERED)
 
 
 def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
-    """Read a payload or a completion; None where it is of a call that has no messages."""
+    """Return the call of a payload or a completion; None for a call without messages, as of embeddings."""
     if any(text_of(record.get("call_type", b'""')).removeprefix("a").startswith(kind) for kind in _OTHER):
         return None
     sent = _sent(record)
     if sent is None:
-        return Problem(Code.CONTENT_NOT_RECORDED, "a payload that says nothing of the messages that were sent")
+        return Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")
     response = raw_members(record.get("response", b"null")) or {}
     metadata = raw_members(record.get("metadata", b"null")) or {}
     at = decode_time(record.get("startTime", record.get("timestamp", b"null")))
@@ -114,9 +111,9 @@ def _sent(record: dict[str, bytes]) -> RecordedBody | None:
 
 
 def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
-    """Put together what was handed to LiteLLM: messages, and its parameters beside them."""
+    """Return a body made of the messages and parameters that LiteLLM was called with."""
     messages = record.get("messages", b"")
-    if messages[:1] == b'"':  # a payload's text: LiteLLM says so where content must not be logged
+    if messages[:1] == b'"':  # a text instead of messages says that content is not logged
         messages = unescaped(messages).strip()
         messages = messages if is_json(messages) else b""
     listed = array(messages) if messages[:1] == b"[" else []

@@ -1,15 +1,14 @@
-"""What `lore record` writes: HTTP calls as they passed, to the byte, a journal of records.
+"""Read the journal of HTTP calls that `lore record` writes, every body byte for byte.
 
-In: JSON Lines. Out: an exchange for each call that asked a model, where its response ended. A run of the recorder opens
-with `{"lore_capture": 1, "at", "lore", "upstreams"}`. A call is a few records under one `call`: `part` says of which
-side; the first of `request` has `method`, `url`, `headers`, the first of `response` `status` and `headers`. `body` is
-a text and `base64` what is none, exactly as it passed; `more` says that the side goes on in a later record; `ended` of
-a response says how the call came to its end. `at` is RFC 3339; `arrived` are pairs of milliseconds since the request
-and bytes.
+A run of the recorder begins with `{"lore_capture": 1, "at", "lore", "upstreams"}`. A call is several records with the
+same `call`; `part` is `request` or `response`. The first record of a request has `method`, `url` and `headers`, the
+first of a response `status` and `headers`. `body` is text, `base64` other bytes; `more` says that a later record
+continues the body; `ended` says how the call ended. `at` is RFC 3339; `arrived` holds pairs of milliseconds since the
+request and bytes.
 
-Rules: calls that overlap are put together by their name, and read in the order in which they ended; a call without an
-end (the recorder was killed) is read where a later run opens, or at the end of the file. What is held for calls that
-are open is bounded: the oldest is read as far as it came.
+Calls may overlap: their records are joined by `call`, and they are read in the order in which they ended. A call
+without an end (the recorder was killed) is read when a later run begins, or at the end of the file. Memory for open
+calls is bounded: if it is exceeded, the oldest call is read without its rest.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ _NOT_WRITTEN = "not written whole"  # how a side ends whose records could not be
 
 
 class _Side(Struct):
-    """What came of a request or of a response: members of its first record, and the JSON strings of its body."""
+    """A request or a response, as far as it was read."""
 
-    members: dict[str, bytes] = {}
-    bodies: list[tuple[bool, bytes]] = []  # whether it is base64, and the string
+    members: dict[str, bytes] = {}  # of its first record
+    bodies: list[tuple[bool, bytes]] = []  # pieces of the body: whether it is base64, and the JSON string
     size: int = 0
-    last: bytes = b""  # when its latest record was begun
-    arrived: bytes = b""  # the latest pairs
+    last: bytes = b""  # `at` of its latest record
+    arrived: bytes = b""  # of its latest record
 
 
 class _OpenCall(Struct):
-    """A call that has not ended, with the place of its first record."""
+    """A call that has not ended."""
 
-    number: int
+    number: int  # line and byte of its first record
     byte: int
     request: _Side
     response: _Side
@@ -60,7 +59,7 @@ class _OpenCall(Struct):
 
 
 class LoreCapture(LineReader):
-    """Captures of `lore record`."""
+    """Reader of the captures of `lore record`."""
 
     name: ClassVar[str] = NAME
 
@@ -94,7 +93,7 @@ class LoreCapture(LineReader):
     def _requested(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
         call = self._calls.get(name)
         if call is None or "method" in members:
-            if call is not None:  # a name that stands for another call now
+            if call is not None:  # another call has the same name
                 yield from self._close(name)
             call = self._calls[name] = _OpenCall(line.number, line.byte, _Side(members=_without_body(members)), _Side())
         self._take(call, call.request, members, line)
@@ -122,7 +121,7 @@ class LoreCapture(LineReader):
             yield from self._close(next(iter(self._calls)))
 
     def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
-        """Keep what a record holds of a body; of one that is too large to be read only so much that it shows."""
+        """Add a record's piece of a body; a body beyond the limit is kept only so far that the reader sees its size."""
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
             return
@@ -176,7 +175,7 @@ def _read(call: _OpenCall) -> list[Judged]:
 
 
 def _ended(call: _OpenCall) -> float | None:
-    """Return when a response was whole: when its last piece arrived, else when its last record was begun."""
+    """Return when the last piece of a response arrived, else when its last record was begun."""
     began = decode_time(call.request.members.get("at", b"null"))
     pairs = array(call.response.arrived)
     passed = array(pairs[-1])[:1] if pairs else []
@@ -187,7 +186,7 @@ def _ended(call: _OpenCall) -> float | None:
 
 
 def joined(pieces: list[tuple[bool, bytes]]) -> Content:
-    """Put the strings of a body together; they were cut where no character is cut. What is damaged stays apart."""
+    """Return the pieces of a body as one content; the recorder cuts between characters. A damaged piece is returned."""
     if not pieces:
         return NO_CONTENT
     if len(pieces) == 1:

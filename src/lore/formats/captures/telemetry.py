@@ -1,15 +1,13 @@
-"""Telemetry: spans, their events and log records, whatever exporter wrote them, and the model calls among them.
+"""Read model calls from telemetry: spans, events of spans and log records, from any exporter.
 
-In: JSON objects, flat (`attributes` as an object, as SDKs print it) or OTLP JSON (attributes as lists of typed values).
-Out: each record with its attributes as JSON text; of those that OpenTelemetry's conventions for generative AI call a
-model call an exchange, `structural`: the conventions have a message shape of their own, which is written here as
-OpenAI's. Input counts include what was cached and are split. A call whose content was not recorded is a problem, any
-other span none of ours. Claude Code's events hold the bodies of its requests and responses, which are paired.
+A record is flat (`attributes` is an object, as SDKs print it) or OTLP JSON (attributes are lists of typed values). A
+span that OpenTelemetry's conventions for generative AI call a model call is an exchange, `structural`: the
+conventions have their own shape of messages, which is written as OpenAI's. A model call without recorded content is a
+problem; other spans are ignored. Claude Code's events hold the bodies of its requests and responses, which are paired.
 
-Before the conventions had a place for messages instrumentations wrote them in two ways: one attribute for each member
-(`gen_ai.prompt.0.content`, `llm.request.functions.0.name`: OpenLLMetry), and a list of events kept as text in `events`
-(`gen_ai.user.message`, …: Pydantic AI and Logfire). What a key counts is an order, not an index into anything, so a
-number of any size costs nothing.
+Before the conventions had attributes for messages, instrumentations wrote one attribute for each member
+(`gen_ai.prompt.0.content`, `llm.request.functions.0.name`: OpenLLMetry), or a list of events as text in `events`
+(`gen_ai.user.message`, …: Pydantic AI and Logfire). Numbers in such keys only give an order: large ones cost nothing.
 
 Sources: OTLP's JSON encoding; OpenTelemetry's semantic conventions for generative AI, 1.37 and later.
 """
@@ -40,25 +38,25 @@ from lore.model.times import decode_time
 from lore.model.turn import Call, Exchange
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
-_SMALL = 1024  # bytes of a record that is looked through for a call's attributes first
+_SMALL = 1024  # bytes of a record that is searched for a call's attributes before it is sliced
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
 
 
 class SpanRecord(NamedTuple):
-    """A span or log record: its name, its attributes (JSON text by name), when it began."""
+    """A span or log record."""
 
     name: str
-    attributes: Mapping[str, bytes]
-    at: float | None
+    attributes: Mapping[str, bytes]  # JSON by name
+    at: float | None  # when it began
 
     def text(self, *keys: str) -> str:
-        """Return the first of these attributes that is there, as text."""
+        """Return the first of these attributes as text; empty if all are missing."""
         return next((text_of(self.attributes[key]) for key in keys if key in self.attributes), "")
 
 
 def span_records(data: bytes) -> list[SpanRecord]:
-    """Return the spans and log records that an object holds; one that is none of these has no attributes."""
+    """Return the spans and log records in an object; any other object is returned as a record without attributes."""
     record = raw_members(data) or {}
     found: list[SpanRecord] = []
     for outer, middle, inner in _NESTED:
@@ -81,7 +79,7 @@ def _span(record: dict[str, bytes], shared: MutableMapping[str, bytes]) -> SpanR
 
 
 def _attributes(raw: bytes) -> dict[str, bytes]:
-    """Read attributes, as an object or as a list of `{key, value}`."""
+    """Return attributes that are an object, or a list of `{key, value}`."""
     if raw[:1] != b"[":
         return {key: _plain(value) for key, value in (raw_members(raw) or {}).items()}
     pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _tables(raw))
@@ -89,7 +87,7 @@ def _attributes(raw: bytes) -> dict[str, bytes]:
 
 
 def _plain(raw: bytes, depth: int = 0) -> bytes:
-    """Return a typed value as plain JSON; a value that is none of these as it stands."""
+    """Return a typed value as plain JSON, and any other value unchanged."""
     own = raw_members(raw) if raw[:1] == b"{" else None
     if own is None or len(own) != 1 or depth > TYPED_LEVELS:
         return raw
@@ -134,7 +132,7 @@ class GenAI(RecordReader):
     """Reader of OpenTelemetry GenAI spans."""
 
     name: ClassVar[str] = "otel-genai"
-    largest: ClassVar[int] = 10 * 1024 * 1024  # what is written anew is held several times over
+    largest: ClassVar[int] = 10 * 1024 * 1024  # a body that is written from it is held several times
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -142,12 +140,12 @@ class GenAI(RecordReader):
 
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         if len(data) < _SMALL and b"gen_ai." not in data and b"\\u" not in data:
-            return []  # as most logs beside calls: none of its attributes can be one's
+            return []  # most records of a log are not calls
         return [_exchange(span) for span in span_records(data) if _is_call(span)]
 
 
 def _is_call(span: SpanRecord) -> bool:
-    """Tell whether this is a call of a model: an agent's own span sums up those of its calls."""
+    """Return whether a span is a model call; an agent's span sums up the spans of its calls."""
     own = span.attributes
     if span.text("gen_ai.operation.name") in _OTHER or "gen_ai.tool.call.id" in own:
         return False
@@ -162,9 +160,7 @@ def _exchange(span: SpanRecord) -> Exchange | Problem:
         messages = _numbered_messages(own) or _event_messages(own)
     if not messages:
         wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
-        return Problem(
-            Code.CONTENT_NOT_RECORDED, f"{span.name or 'a span'} says nothing of the messages that were sent: {wanted}"
-        )
+        return Problem(Code.CONTENT_NOT_RECORDED, f"{span.name or 'a span'} has no messages that were sent: {wanted}")
     instructions = _list(own.get("gen_ai.system_instructions", b""))
     if instructions:
         messages = [message_of("system", map(_part, array(instructions))), *messages]
@@ -182,7 +178,7 @@ def _exchange(span: SpanRecord) -> Exchange | Problem:
 
 
 def _list(raw: bytes) -> bytes:
-    """Return the array that an attribute is or holds as text; a plain text as an array of it."""
+    """Return the array in an attribute, which may be text; another text is the only element of an array."""
     text = unescaped(raw).strip() if raw[:1] == b'"' else raw
     if text[:1] == b"[" and (text is raw or is_json(text)):
         return text
@@ -190,7 +186,7 @@ def _list(raw: bytes) -> bytes:
 
 
 def _messages(raw: bytes) -> list[bytes]:
-    """Write a message: its text and calls as one, each result of a call as a message of its own."""
+    """Return a message as OpenAI's: text and calls in one, each result of a call in one of its own."""
     own = raw_members(raw)
     if own is None:
         return [message_of("user", [_part(raw)])]
@@ -216,7 +212,7 @@ def _id(part: dict[str, bytes]) -> bytes:
 
 
 def _part(raw: bytes) -> bytes:
-    """Write a part as a block; those that are no text stand as they are."""
+    """Return a text part as a block, and any other part unchanged."""
     if raw[:1] == b'"':
         return text_block(raw)
     own = raw_members(raw) or {}
@@ -252,8 +248,8 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 def _usage(own: Mapping[str, bytes]) -> Usage | None:
     """Return the counts of a span.
 
-    By the conventions the input includes what was read from or written to a cache. Instrumentations that pass on
-    Anthropic's or Bedrock's counts leave it out: their total is then the sum of all four.
+    By the conventions the input includes tokens read from or written to a cache. Instrumentations that copy
+    Anthropic's or Bedrock's counts leave them out: their total is then the sum of all four.
     """
     found = dict[str, int]()
     for name, keys in _COUNTS.items():
@@ -270,7 +266,7 @@ def _usage(own: Mapping[str, bytes]) -> Usage | None:
     return billed_from({"prompt_tokens": None, **found})
 
 
-# What a key counts, and what it names of it.
+# Keys with a number, and the member that they name.
 _PROMPT = re.compile(
     r"gen_ai\.prompt\.(\d{1,9})\.(role|content|tool_call_id|tool_calls\.\d{1,9}\.(?:id|name|arguments))$"
 )
@@ -280,7 +276,7 @@ _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
 
 
 def _numbered(own: Mapping[str, bytes], keys: re.Pattern[str]) -> list[dict[str, bytes]]:
-    """Return what attributes of such keys say of each thing that they count, in order."""
+    """Return the members that keys name for each number, in the order of the numbers."""
     found: dict[int, dict[str, bytes]] = {}
     for key, value in own.items():
         if (match := keys.match(key)) is not None:
@@ -289,7 +285,7 @@ def _numbered(own: Mapping[str, bytes], keys: re.Pattern[str]) -> list[dict[str,
 
 
 def _numbered_tools(own: Mapping[str, bytes]) -> bytes:
-    """Return the tools of a call as an array; nothing where there are none."""
+    """Return the tools of a call as an array; empty bytes if it has none."""
     functions: list[bytes] = []
     for function in _numbered(own, _FUNCTION):
         parameters = function.get("parameters", b"")
@@ -314,7 +310,7 @@ def _numbered_messages(own: Mapping[str, bytes]) -> list[bytes]:
 
 
 def _event_messages(own: Mapping[str, bytes]) -> list[bytes]:
-    """Write events: what one has is a text, a list of texts and parts, or something else, which is written as text."""
+    """Return the messages in `events`; the content of one is text, or a list of texts and parts."""
     found: list[bytes] = []
     for event in filter(None, map(raw_members, array(_list(own.get("events", b""))))):
         match = _EVENT.match(text_of(event.get("event.name", b'""')))
@@ -343,24 +339,22 @@ _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
 class _PendingCall(Struct, frozen=True):
-    """A request without a response: the exchange (None: its body was cut), and what its response is known by."""
+    """A request whose response has not come."""
 
-    exchange: Exchange | None
-    key: tuple[str, str, str]
+    exchange: Exchange | None  # None: its body was cut
+    key: tuple[str, str, str]  # the same in its response
     line: int
     byte: int
 
     def reads(self) -> list[Problem | Read]:
-        """Return the exchange with its place, if there is one."""
         return [] if self.exchange is None else [Read(self.exchange, self.line, self.byte)]
 
 
 class ClaudeEvents(RecordReader):
-    """Claude Code's events with bodies: `claude_code.api_request_body` and `api_response_body`.
+    """Reader of Claude Code's events with bodies: `claude_code.api_request_body` and `api_response_body`.
 
-    An event holds at most 60 KB of a body: one that was cut is a problem. A response belongs to the oldest request
-    without one of the same session, model and purpose; a request is kept back until its response comes, or
-    `WAITING` others have come.
+    An event holds at most 60 KB of a body: a body that was cut is a problem. A response belongs to the oldest waiting
+    request of the same session, model and purpose; a request waits for its response until `WAITING` others have come.
     """
 
     name: ClassVar[str] = "claude-events"
@@ -414,7 +408,7 @@ class ClaudeEvents(RecordReader):
         return [*problems, *request.reads()]
 
     def _cut_once(self, span: SpanRecord) -> list[Problem | Read]:
-        """Say that bodies were cut, at the first one."""
+        """Return a problem for the first body that was cut."""
         if self._cut:
             return []
         self._cut = True
@@ -434,7 +428,7 @@ def _key(span: SpanRecord) -> tuple[str, str, str]:
 
 
 def _body(span: SpanRecord) -> bytes | None:
-    """Return the body, if it is whole: a text, or JSON that an exporter decoded."""
+    """Return a whole body, which may be text or JSON that an exporter decoded; None if it was cut."""
     text = span.text("body").encode("utf-8", "backslashreplace").strip()
     cut = span.attributes.get("body_truncated", b"false").strip(b'"') == b"true"
     return text if not cut and raw_members(text) is not None else None

@@ -138,10 +138,11 @@ def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read
         except YamlError as error:
             yield Read(Problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}"), *place)
             return
-        for item in cast("list[object]", items) if isinstance(items, list) else [items]:
-            if isinstance(item, dict):
-                for value in exchanges_of(call_in(sliced_members(encode(item)))):
-                    yield Read(value, *place)
+        listed = cast("list[object]", items) if isinstance(items, list) else [items]
+        calls: list[object] = [item for item in listed if isinstance(item, dict)]
+        for call in calls:
+            for value in exchanges_of(call_in(sliced_members(encode(call)))):
+                yield Read(value, *place)
 
 
 _TAG = "tag:yaml.org,2002:"
