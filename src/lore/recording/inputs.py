@@ -20,7 +20,7 @@ from lore.errors import LoreError
 from lore.files import relative
 from lore.model.cause import Place
 from lore.recording import corpus, filesystem, packed
-from lore.recording.agents.companions import companions, is_superseded
+from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.store.registry import open_existing, print_note_once, scheme_of
 from lore.store.reserved import drop_reserved
 
@@ -61,7 +61,7 @@ def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> l
             before = found.setdefault(key, file)
             if file.named and not before.named:
                 found[key] = before._replace(named=True)
-    every = without_taken_over(list(found.values()), lambda file: file)
+    every = drop_moved(list(found.values()), lambda file: file)
     return [file for file in every if wanted is None or filesystem.is_remote(file.path) or wanted(file)]
 
 
@@ -86,12 +86,12 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
             yield from group
 
 
-def without_taken_over(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
+def drop_moved(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
     """Drop files that an agent moved into a database that is among the inputs, except those that are named."""
     if not any("#" in input_of(entry).path for entry in found):
         return found
-    copied = corpus.opencode().taken_over(input_of(entry).path for entry in found)
-    return [entry for entry in found if input_of(entry).named or input_of(entry).path not in copied]
+    moved = moved_to_database(input_of(entry).path for entry in found)
+    return [entry for entry in found if input_of(entry).named or input_of(entry).path not in moved]
 
 
 def _inputs_of(path: str) -> Iterator[Input]:

@@ -1,14 +1,15 @@
-"""Which files are one session: those of its subagents, which agents keep beside its log, in folders of it or elsewhere.
+"""Which files are one session: its log with the logs of its subagents, and files that repeat what another one says.
 
-In: a session's name, or a subagent's. Out: the names of the others, by rules of each agent; and whether what a file
-says stands in another one, too. Cost: a listing of a folder, remembered as long as it stays as it is, and the beginning
-of each file that is named like a subagent's.
+| agent | the logs of a session's subagents |
+|---|---|
+| Claude Code | `ID/subagents/**/agent-*.jsonl`; or `agent-*.jsonl` beside the log, if its first lines have the id |
+| Qwen Code | `subagents/ID/agent-*.jsonl` beside the folder `chats` |
+| Gemini CLI | every log in a folder of `chats` that has the session's id as its name |
+| oh-my-pi | every log in a folder that is named like the session's log |
+| Kimi CLI | folders in `subagents` below the session's (`session_folders`) |
+| OpenCode | sessions that name it as their `parentID`: in the same database, project folder or folder of exports |
 
-Of OpenCode each session names the one that started it (`parentID`): of a session of a database (`DATABASE#SESSION`),
-the file of one in a storage folder, or an export, its subagents lie in the same database, folder of the project, or
-folder. An export counts whatever its file is called, as long as it is `.json`; of two with one name the first holds; a
-circle of parents is followed once; what cannot be read is nobody's. Cost: the list of the database's sessions, or the
-beginning of each file in the folder, read once as long as it stays as it is.
+Listings of folders and beginnings of files are remembered as long as the folder or file stays as it is.
 """
 
 from __future__ import annotations
@@ -16,37 +17,31 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TypeAlias
 
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
-from lore.model.events import SessionStarted
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, zstd
 from lore.recording.agents import session_folders
-
-if TYPE_CHECKING:
-    from lore.recording.agents.opencode_store import DatabaseSession
+from lore.recording.agents.projects import text_at
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
-PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # how pi calls a session's file
+PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # the name of a session's file of pi
+SETTLED_SECONDS = 2.0  # a folder that changed later than that may change again within the same tick of its clock
 _BELOW_PI = re.compile(rf"(.+[/\\]{PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
-SETTLED_SECONDS = 2.0  # after which a change of a folder has another time than those before it
-_MOST_LISTED = 4_096  # folders whose companions are remembered
-_MOST_NAMED = 65_536  # files whose session is remembered
-_CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # no path leads out of a folder of such a name
+_BELOW_CLAUDE = re.compile(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
+_CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
+_MOST_FOLDERS, _MOST_FILES = 4_096, 65_536  # remembered
+_EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
 
 
 def companions(path: str) -> list[str]:
-    """Return the files that hold the subagents of a session, in a fixed order.
+    """Return the files of a session's subagents, in a fixed order.
 
-    Those of Claude Code lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or
-    beside it, when a line near their beginning names the same session; Qwen Code's in `subagents/ID` beside its
-    `chats`; Gemini CLI's in a folder named like the session; Kimi CLI's in folders below the session's; oh-my-pi's in a
-    folder named after its file; OpenCode's are sessions that lie where it lies. A subagent's own file has none, but for
-    OpenCode's. Costs the listing of the folder and the beginning of each file that is named like one.
+    A subagent's own file has none, except OpenCode's, which may have subagents themselves.
     """
     if filesystem.is_folder(path):
         return session_folders.subagents(path)
@@ -57,13 +52,12 @@ def companions(path: str) -> list[str]:
     if ending != ".jsonl" or is_companion(name) or not filesystem.is_file(path):
         return []
     found: list[str] = []
-    for below, every in _folders_of_subagents(path, folder, stem):
+    for below, takes_all in _subagent_folders(path, folder, stem):
         if filesystem.is_folder(below):
-            files = corpus.files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
-            found.extend(
-                [file for file in files if file.endswith(ending) if every or is_companion(os.path.basename(file))]
-            )
-    names = _names_of_companions(folder or os.curdir)
+            files = corpus.files_below(below, lambda place, _: found.append(place))  # opening it reports the reason
+            logs = (file for file in files if file.endswith(ending))
+            found.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
+    names = _companions_in(folder or os.curdir)
     session = session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
@@ -71,36 +65,70 @@ def companions(path: str) -> list[str]:
     return found
 
 
-def _names_of_companions(folder: str) -> tuple[str, ...]:
-    try:
-        status = None if filesystem.is_remote(folder) else os.stat(folder)
-        if status is None or time.time() - status.st_mtime < SETTLED_SECONDS:
-            return _listed_companions.__wrapped__(folder)
-        return _listed_companions(folder, status.st_dev, status.st_ino, status.st_mtime_ns)
-    except OSError:
-        return ()
+def session_of(path: str) -> str | None:
+    """Return the path of the session that a subagent's file or folder belongs to; None for any other file."""
+    if path.endswith(".json") or corpus.is_in_database(path):
+        return _opencode_root(path)
+    below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
+    if below is not None:
+        return f"{below[1]}.jsonl"
+    if session := session_folders.parent_of(path):
+        return session
+    folder, name = os.path.split(path)
+    chats, parent = os.path.split(folder)
+    if os.path.basename(chats) == "chats" and not is_companion(name):
+        return _gemini_chat(chats, parent)
+    session = session_named(path) if is_companion(name) else None
+    return None if session is None else os.path.join(folder, f"{session}.jsonl")
 
 
-@lru_cache(maxsize=_MOST_LISTED)
-def _listed_companions(folder: str, *_: int) -> tuple[str, ...]:
-    """List a folder once for all of the sessions in it; where it changes, it has another time."""
-    return tuple(sorted(name for name in filesystem.names(folder) if is_companion(name)))
+def is_companion(name: str) -> bool:
+    """Return whether a file's name, without its folder, is that of a subagent's log."""
+    return name.startswith("agent-") and name.endswith(".jsonl")
 
 
-def _folders_of_subagents(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
-    """Yield where a session's subagents may lie, and whether every log there is one's."""
+def is_superseded(path: str) -> bool:
+    """Return whether another file has all that this one says: it unpacked, or Gemini's chat in its newer format."""
+    if path.endswith(zstd.ENDING):
+        return filesystem.is_file(path.removesuffix(zstd.ENDING))
+    folder, name = os.path.split(path)
+    chat = name.startswith("session-") and name.endswith(".json") and os.path.basename(folder) == "chats"
+    return chat and filesystem.is_file(f"{path}l")
+
+
+def moved_to_database(paths: Iterable[str]) -> frozenset[str]:
+    """Return the files of sessions in OpenCode's storage folder that are also among these as `DATABASE#SESSION`."""
+    every = set(paths)
+    stored = {os.path.abspath(path) for path in every if "#" in path}
+    return frozenset(path for path in every if stored and not stored.isdisjoint(_names_in_databases(path)))
+
+
+def _names_in_databases(path: str) -> Iterator[str]:
+    """Yield the names that a session of a storage folder has in the databases beside the folder."""
+    folder, name = os.path.split(os.path.abspath(path))
+    above, kind = os.path.split(os.path.dirname(folder))
+    if kind == "session" and name.endswith(".json"):
+        for database in ("opencode.db", "kilo.db"):
+            yield f"{os.path.join(os.path.dirname(above), database)}#{name.removesuffix('.json')}"
+
+
+# logs of lines
+
+
+def _subagent_folders(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
+    """Yield the folders that may hold a session's subagents, each with whether every log in it is one's."""
     yield os.path.join(folder, stem, "subagents"), False
     if PI_STEM.fullmatch(stem):
         yield os.path.join(folder, stem), True
     if os.path.basename(os.path.abspath(folder)) == "chats":
         yield os.path.join(folder, os.pardir, "subagents", stem), False
-        session = chat_named(path) if stem.startswith("session-") else ""
+        session = _chat_named(path) if stem.startswith("session-") else ""
         if session:
             yield os.path.join(folder, session), True
 
 
-def chat_named(path: str) -> str:
-    """Return the session that the first line of a chat of Gemini CLI names; empty where it names none."""
+def _chat_named(path: str) -> str:
+    """Return the session that the first line of a chat of Gemini CLI names; empty if it names none."""
     try:
         with filesystem.opened(path) as file:
             line = file.readline(corpus.HEAD)
@@ -110,194 +138,141 @@ def chat_named(path: str) -> str:
     return "" if match is None else match[1].decode()
 
 
-def is_superseded(path: str) -> bool:
-    """Tell whether what a file says stands beside it in what is read for it.
+def _gemini_chat(chats: str, session: str) -> str | None:
+    """Return the chat of this session; its file is named after the time and the beginning of the id."""
+    try:
+        names = sorted(filesystem.names(chats))
+    except OSError:
+        return None
+    likely = (name for name in names if name.startswith("session-") and name.endswith(f"{session[:8]}.jsonl"))
+    paths = (os.path.join(chats, name) for name in likely)
+    return next((path for path in paths if _chat_named(path) == session), None)
 
-    So it is with one that lies there unpacked, too, and with a chat of Gemini CLI that went on as JSON Lines.
-    """
-    if path.endswith(zstd.ENDING):
-        return filesystem.is_file(path.removesuffix(zstd.ENDING))
-    folder, name = os.path.split(path)
-    chat = name.startswith("session-") and name.endswith(".json") and os.path.basename(folder) == "chats"
-    return chat and filesystem.is_file(f"{path}l")
+
+def _companions_in(folder: str) -> tuple[str, ...]:
+    """Return the names of subagents' logs in a folder, which is listed once for all sessions in it."""
+    try:
+        status = None if filesystem.is_remote(folder) else os.stat(folder)
+        if status is None or time.time() - status.st_mtime < SETTLED_SECONDS:
+            return _list_companions.__wrapped__(folder)
+        return _list_companions(folder, status.st_dev, status.st_ino, status.st_mtime_ns)
+    except OSError:
+        return ()
 
 
-def is_companion(name: str) -> bool:
-    """Tell a subagent's file by its name, without its folder."""
-    return name.startswith("agent-") and name.endswith(".jsonl")
+@lru_cache(maxsize=_MOST_FOLDERS)
+def _list_companions(folder: str, *_: int) -> tuple[str, ...]:
+    return tuple(sorted(name for name in filesystem.names(folder) if is_companion(name)))
 
 
 def session_named(path: str) -> str | None:
-    """Return the session that the first lines of a Claude Code log name; None where they name none."""
+    """Return the session that the first lines of a log of Claude Code name; None if they name none."""
     try:
         if filesystem.is_remote(path):
-            return _named_in(path, *filesystem.status(path))
+            return _read_session(path, *filesystem.status(path))
         found = os.stat(path)
-        return _named_in(path, found.st_ino, found.st_size, found.st_mtime_ns)
+        return _read_session(path, found.st_ino, found.st_size, found.st_mtime_ns)
     except (OSError, ValueError):
         return None
 
 
-@lru_cache(maxsize=_MOST_NAMED)
-def _named_in(path: str, *_: object) -> str | None:
-    """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
+@lru_cache(maxsize=_MOST_FILES)
+def _read_session(path: str, *_: object) -> str | None:
     with filesystem.opened(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
-            if (
-                b'"sessionId"' in line
-                and (own := raw_members(line)) is not None
-                and "type" in own
-                and "sessionId" in own
-            ):
+            own = raw_members(line) if b'"sessionId"' in line else None
+            if own is not None and "type" in own and "sessionId" in own:
                 return text_of(own["sessionId"])
             if not line.endswith(b"\n"):
                 break
     return None
 
 
-def session_of(path: str) -> str | None:
-    """Return the session that a subagent's file or folder belongs to, or lies beside; None for others.
+# OpenCode's sessions
 
-    One that lies beside it is looked into, for the session that it names.
-    """
-    if path.endswith(".json") or corpus.is_in_database(path):
-        return _opencode_above(path)
-    below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)
-    if below is not None:
-        return f"{below[1]}.jsonl"
-    above = _BELOW_PI.fullmatch(path)
-    if above is not None:
-        return f"{above[1]}.jsonl"
-    if session := session_folders.parent_of(path):
-        return session
-    folder, name = os.path.split(path)
-    chats, parent = os.path.split(folder)
-    if os.path.basename(chats) == "chats" and not is_companion(name):
-        return _chat_of(chats, parent)
-    session = session_named(path) if is_companion(name) else None
-    return None if session is None else os.path.join(folder, f"{session}.jsonl")
-
-
-def _chat_of(chats: str, session: str) -> str | None:
-    """Return the chat of Gemini CLI that a folder of its subagents is named after; a file says what session it is."""
-    try:
-        names = sorted(
-            name for name in filesystem.names(chats) if name.startswith("session-") and name.endswith(".jsonl")
-        )
-    except OSError:
-        return None
-    likely = (os.path.join(chats, name) for name in names if name.removesuffix(".jsonl").endswith(session[:8]))
-    return next((path for path in likely if chat_named(path) == session), None)
-
-
-# OpenCode's
-
-_EXPORT = 256 * 1024  # bytes in which an export's messages should begin, as where it is recognised
-_MOST_READ = 65_536  # files whose session is remembered
-
-
-class FamilyMember(NamedTuple):
-    """A session, and the one that started it."""
-
-    session: str
-    parent: str | None
+_Session: TypeAlias = tuple[str, str | None]  # its id, and that of the session that started it
 
 
 def _opencode_subagents(path: str) -> list[str]:
-    """Return the sessions below a session: its subagents, each followed by its own."""
+    """Return the sessions that a session started, each followed by those that it started itself."""
     family = _family(path)
-    own = family.get(path)
-    if own is None:
+    if path not in family:
         return []
+    root = family[path][0]
     children: dict[str, list[str]] = {}
-    for name, member in family.items():
-        if member.parent is not None:
-            children.setdefault(member.parent, []).append(name)
+    for name, (_, parent) in family.items():
+        if parent is not None:
+            children.setdefault(parent, []).append(name)
     found: dict[str, None] = {}
-    waiting = [*reversed(children.get(own.session, ()))]
+    waiting = [*reversed(children.get(root, ()))]
     while waiting:
         name = waiting.pop()
-        if name not in found and family[name].session != own.session:
+        session = family[name][0]
+        if name not in found and session != root:
             found[name] = None
-            waiting += reversed(children.get(family[name].session, ()))
+            waiting += reversed(children.get(session, ()))
     return list(found)
 
 
-def _opencode_above(path: str) -> str | None:
-    """Return the session above all to which one of a database or a storage folder belongs; None for any other."""
+def _opencode_root(path: str) -> str | None:
+    """Return the session at the top of those that started this one; None if none did, and for an export."""
     seen, at = {path}, path
-    while (above := _parent(at)) is not None and above not in seen:
+    while (above := _opencode_parent(at)) is not None and above not in seen:
         seen.add(above)
         at = above
     return None if at == path else at
 
 
-def _parent(path: str) -> str | None:
-    """Return the session that started one, where it lies in the same place."""
-    stored = corpus.opencode().session_in(path)
-    if stored is None and not corpus.opencode().is_session_file(path):
-        return None
-    own = _members(stored[0]).get(path) if stored is not None else _member(path)
-    if own is None or not own.parent or os.path.basename(own.parent) != own.parent:  # a name, no way out of the folder
-        return None
-    if stored is not None:
-        above = f"{stored[0]}#{own.parent}"
-        return above if above in _members(stored[0]) else None
-    above = os.path.join(os.path.dirname(path), f"{own.parent}.json")
-    return above if _member(above) is not None else None
-
-
-def _family(path: str) -> Mapping[str, FamilyMember]:
-    """Return the sessions that lie with one, itself among them, by the names under which they are read."""
+def _opencode_parent(path: str) -> str | None:
     stored = corpus.opencode().session_in(path)
     if stored is not None:
-        return _members(stored[0])
-    if not path.endswith(".json") or _member(path) is None:
+        family = corpus.opencode().parents_in(stored[0])
+        above = f"{stored[0]}#{family.get(path, ('', None))[1]}"
+        return above if above in family else None
+    own = _session_in_file(path) if corpus.opencode().is_session_file(path) else None
+    if own is None or not own[1] or os.path.basename(own[1]) != own[1]:  # a path might lead out of the folder
+        return None
+    above = os.path.join(os.path.dirname(path), f"{own[1]}.json")
+    return above if _session_in_file(above) is not None else None
+
+
+def _family(path: str) -> Mapping[str, _Session]:
+    """Return the sessions at the place of one, itself among them, by the names under which they are read."""
+    stored = corpus.opencode().session_in(path)
+    if stored is not None:
+        return corpus.opencode().parents_in(stored[0])
+    if not path.endswith(".json") or _session_in_file(path) is None:
         return {}
-    return {name: member for name in _beside(path) if (member := _member(name)) is not None}
-
-
-def _members(database: str) -> Mapping[str, FamilyMember]:
-    return _named(database, tuple(corpus.opencode().sessions_of(database) or ()))
-
-
-@lru_cache(maxsize=4)
-def _named(database: str, sessions: tuple[DatabaseSession, ...]) -> Mapping[str, FamilyMember]:
-    return {f"{database}#{session.id}": FamilyMember(session.id, session.parent) for session in sessions}
-
-
-def _beside(path: str) -> Iterator[str]:
     folder = os.path.dirname(path)
     try:
-        names = sorted(os.listdir(folder or os.curdir))
+        names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".json") and name[0] != ".")
     except OSError:
-        return
-    yield from (os.path.join(folder, name) for name in names if name.endswith(".json") and not name.startswith("."))
+        return {}
+    paths = (os.path.join(folder, name) for name in names)
+    return {name: session for name in paths if (session := _session_in_file(name)) is not None}
 
 
-def _member(path: str) -> FamilyMember | None:
+def _session_in_file(path: str) -> _Session | None:
+    """Return the session that a file of a storage folder or an export holds; None for any other file."""
     try:
         about = os.stat(path)
-        return _read(path, about.st_ino, about.st_size, about.st_mtime_ns) if os.path.isfile(path) else None
+        return _read_file(path, about.st_ino, about.st_size, about.st_mtime_ns) if os.path.isfile(path) else None
     except (OSError, ValueError):
         return None
 
 
-@lru_cache(maxsize=_MOST_READ)
-def _read(path: str, *_: int) -> FamilyMember | None:
-    """Read what a file says of its session; None where it is no session's."""
+@lru_cache(maxsize=_MOST_FILES)
+def _read_file(path: str, *_: int) -> _Session | None:
     if corpus.opencode().is_session_file(path):
         found = corpus.opencode().session_of(path)
-        return None if found is None or not found.id else FamilyMember(found.id, found.parent)
+        return None if found is None or not found.id else (found.id, found.parent)
     from lore.formats.opencode.reader import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
 
     with filesystem.opened(path) as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None
-    begun = OpenCode().read([head[: array_at(head, OpenCode.paths)]])
-    started = next((read.value for read in begun if isinstance(read.value, SessionStarted)), None)
-    if started is None or not started.session_id:
-        return None
-    return FamilyMember(started.session_id, started.parent_session_id)
+    own = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
+    session = text_at(own, ("info", "id"))
+    return (session, text_at(own, ("info", "parentID"))) if session else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -87,6 +87,19 @@ def sessions_of(path: str) -> list[DatabaseSession] | None:
         return _listed(path, databases.stamps(path))
     except databases.ERRORS:
         return None
+
+
+def parents_in(path: str) -> Mapping[str, tuple[str, str | None]]:
+    """Return the id and the parent's id of each session of a database, by its name `DATABASE#SESSION`."""
+    try:
+        return _parents(path, databases.stamps(path))
+    except databases.ERRORS:
+        return {}
+
+
+@lru_cache(maxsize=4)
+def _parents(path: str, stamps: databases.Stamps) -> Mapping[str, tuple[str, str | None]]:
+    return {f"{path}#{session.id}": (session.id, session.parent) for session in _listed(path, stamps) or ()}
 
 
 def directory_of(name: str) -> str | None:
@@ -292,22 +305,6 @@ def is_session_file(path: str) -> bool:
     if os.path.basename(folder) != "session" or not path.endswith(".json"):
         return False
     return os.path.isdir(_messages(path))
-
-
-def taken_over(paths: Iterable[str]) -> frozenset[str]:
-    """Return which of these recordings are of a storage folder's sessions that are among them in its database, too."""
-    every = set(paths)
-    stored = {os.path.abspath(path) for path in every if "#" in path}
-    return frozenset(path for path in every if stored and not stored.isdisjoint(_in_databases(path)))
-
-
-def _in_databases(path: str) -> Iterator[str]:
-    """Yield how the session of a storage folder's file is called in the databases beside the folder."""
-    folder, name = os.path.split(os.path.abspath(path))
-    above, kind = os.path.split(os.path.dirname(folder))
-    if kind == "session" and name.endswith(".json"):
-        for database in ("opencode.db", "kilo.db"):
-            yield f"{os.path.join(os.path.dirname(above), database)}#{name.removesuffix('.json')}"
 
 
 def session_of(path: str) -> OpenCodeSession | None:

@@ -16,7 +16,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.agents.projects import project_beside, project_of
-from lore.recording.inputs import Input, inputs, without_taken_over
+from lore.recording.inputs import Input, drop_moved, inputs
 from lore.recording.recent import is_recording, nothing, written
 
 
@@ -42,7 +42,7 @@ def agent_logs(here: Surroundings, agent: Agent | None = None) -> AgentLogs:
     failed: list[str] = []
     there = [found for place in places(here) if agent in (None, place.agent) for found in existing(place)]
     logs = [log for place in there if place.agent.is_read for log in _logs(place, failed)]
-    return AgentLogs(_grouped(without_taken_over(logs, lambda log: log.file)), there, failed)
+    return AgentLogs(_grouped(drop_moved(logs, lambda log: log.file)), there, failed)
 
 
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
