@@ -71,13 +71,13 @@ class TestContract(ReaderContract):
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_what_is_read_back_are_the_prompts_that_were_written(path, dialect):
+def test_written_prompts_are_read_back(path, dialect):
     turns = turns_of(path, dialect=dialect)
     same(turns, read(written(turns)))
 
 
 @given(lore_logs())
-def test_generated_sessions_are_read_back_as_they_were(tmp_path_factory, log):
+def test_generated_sessions_are_read_back(tmp_path_factory, log):
     path = tmp_path_factory.mktemp("log") / "s.jsonl"
     path.write_bytes(log.data)
     turns = turns_of(path, format="lore")
@@ -90,7 +90,7 @@ def test_generated_sessions_are_read_back_as_they_were(tmp_path_factory, log):
 
 
 @given(lore_logs())
-def test_what_a_line_keeps_and_appends_adds_up(tmp_path_factory, log):
+def test_kept_and_appended_segments_add_up(tmp_path_factory, log):
     path = tmp_path_factory.mktemp("log") / "s.jsonl"
     path.write_bytes(log.data)
     turns = turns_of(path, format="lore")
@@ -105,7 +105,7 @@ def test_what_a_line_keeps_and_appends_adds_up(tmp_path_factory, log):
         last[turn.chain] = turn.prompt.stable
 
 
-def test_what_is_kept_is_shared_so_that_comparing_it_costs_nothing():
+def test_kept_segments_are_shared():
     turns = read(SAMPLES[LOGS.index(FIXTURES / "sessions" / "tool_loop.jsonl")])
     for before, after in zip(turns, turns[1:], strict=False):
         assert after.prompt.head is before.prompt.head
@@ -113,7 +113,7 @@ def test_what_is_kept_is_shared_so_that_comparing_it_costs_nothing():
         assert compare_prompts(before.prompt, after.prompt).is_covered
 
 
-def test_twice_the_turns_make_twice_the_output(tmp_path):
+def test_output_grows_linearly_with_turns(tmp_path):
     sizes: list[int] = []
     for turns in (40, 80):
         generate.write(tmp_path / "log.jsonl", turns)
@@ -122,12 +122,12 @@ def test_twice_the_turns_make_twice_the_output(tmp_path):
 
 
 @pytest.mark.parametrize(("code", "name"), RESETS)
-def test_every_reset_comes_back_as_an_event_that_explains_a_break(code, name):
+def test_every_reset_is_read_back_as_a_change(code, name):
     assert reset_name((Change("LORE117", "x"), Change(code, "y"))) == name
     assert reset_name(changes_of_reset(name)) == name
 
 
-def test_of_several_resets_the_most_severe_is_named():
+def test_most_severe_reset_is_named():
     changes = tuple(Change(code, "x") for code, _ in reversed(RESETS))
     assert reset_name(changes) == "compaction"
     assert reset_name(changes[:-1]) == "rewind"
@@ -156,7 +156,7 @@ def wholly(*lines) -> list[object]:
     return [one.value for one in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
 
 
-def test_these_lines_fit():
+def test_matching_lines_have_no_problems():
     assert [one.number for one in wholly(*LINES)] == [1, 2, 3]
 
 
@@ -179,7 +179,7 @@ def test_these_lines_fit():
         ({"reset": "boredom"}, "wrong fields"),
     ],
 )
-def test_a_line_that_does_not_fit_is_a_problem_with_its_place(change, said):
+def test_contradictory_line_is_a_problem_at_its_place(change, said):
     found = wholly(FIRST, {**SECOND, **change})
     assert isinstance(found[0], Turn)
     problem = found[1]
@@ -188,14 +188,14 @@ def test_a_line_that_does_not_fit_is_a_problem_with_its_place(change, said):
     assert said in problem.message
 
 
-def test_after_a_line_that_does_not_fit_its_chain_is_lost_until_one_keeps_nothing():
+def test_chain_is_lost_until_a_line_keeps_nothing():
     found = wholly(
         FIRST, {**SECOND, "keep_bytes": 1}, {**SECOND, "turn": 3}, {**FIRST, "turn": 4}, {**SECOND, "turn": 5}
     )
     assert [getattr(one, "number", None) for one in found] == [1, None, None, 4, 5]
 
 
-def test_a_line_whose_turn_before_is_missing_says_so():
+def test_line_after_missing_turn_is_a_problem():
     for lines in ([SECOND], [FIRST, {**SECOND, "chain": "agent"}]):
         problem = wholly(*lines)[-1]
         assert (problem.code, "keeps 2 segments of a turn before, which is missing" in problem.message) == (
@@ -204,27 +204,27 @@ def test_a_line_whose_turn_before_is_missing_says_so():
         )
 
 
-def test_a_line_that_does_not_fit_behind_one_that_could_not_be_read_is_no_mistake_of_its_own():
+def test_line_after_unreadable_line_has_unknown_id():
     third = {**SECOND, "turn": 3, "keep_bytes": 7}
     lines = [dumps(FIRST), b"{", dumps(third)]
     codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
     assert codes == [None, "LORE201", "LORE204"]
 
 
-def test_damage_that_hides_no_turn_hides_none():
+def test_damage_between_turns_hides_no_turn():
     lines = [dumps(FIRST), b"{", dumps(SECOND)]
     codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
     assert codes == [None, "LORE201", None]
 
 
-def test_other_chains_go_on_where_one_is_lost():
+def test_other_chains_continue_when_one_is_lost():
     other = {"chain": "agent"}
     found = wholly(FIRST, {**FIRST, **other}, {**SECOND, "keep_bytes": 1}, {**SECOND, **other})
     assert [getattr(one, "chain", None) for one in found] == ["main", "agent", None, "agent"]
 
 
 @pytest.mark.parametrize("field", [*FIRST, "append.0", *(f"append.{name}" for name in FIRST["append"][1])])
-def test_a_value_of_the_wrong_type_breaks_nothing(field):
+def test_wrong_types_raise_no_error(field):
     for wrong in WRONG:
         outer, _, inner = field.partition(".")
         value = wrong
@@ -241,18 +241,18 @@ def test_a_value_of_the_wrong_type_breaks_nothing(field):
     [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
      (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")],
 )  # fmt: skip
-def test_an_unreadable_line_is_a_problem(line, code):
+def test_unreadable_line_is_a_problem(line, code):
     found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
     assert [getattr(one.value, "code", None) for one in found] == [None, code]
     assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
-def test_unknown_fields_of_later_versions_are_passed_over():
+def test_unknown_fields_are_ignored():
     assert [one.number for one in wholly({**FIRST, "weather": "fine"}, SECOND)] == [1, 2]
 
 
 @pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])
-def test_parameters_and_breakpoints_of_any_spelling_come_back_to_the_byte(value):
+def test_parameters_and_breakpoints_keep_their_bytes(value):
     line = dumps({**FIRST, "params": {"p": "X"}, "breakpoints": [[0, "X"]]}).replace(b'"X"', value.encode())
     turn = read(line + b"\n")[0]
     assert turn.prompt.params == {"p": value.encode()}
@@ -262,13 +262,13 @@ def test_parameters_and_breakpoints_of_any_spelling_come_back_to_the_byte(value)
 @pytest.mark.parametrize(
     "change", [{"keep_bytes": -1}, {"tail_bytes": -1}, {"breakpoints": [[-1, 1]]}, {"breakpoints": [[0]]}]
 )
-def test_what_the_slow_lane_reads_is_held_to_the_same_bounds(change):
+def test_slow_lane_has_the_same_bounds(change):
     deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
     found = [one.value for one in everything(AssembledLog(), deep.encode())]
     assert [one.code for one in found] == ["LORE207"]
 
 
-def test_text_of_any_spelling_comes_back_to_the_byte():
+def test_text_keeps_its_bytes():
     data = 'a "b" \\ud83d \u2028 \x00 naïve'
     turn = wholly({**FIRST, "append": [{**FIRST["append"][0], "data": data}], "tail_segments": 0, "tail_bytes": 0})[0]
     assert [one.data for one in turn.prompt] == [data.encode()]

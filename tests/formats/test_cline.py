@@ -72,7 +72,7 @@ def texts(items) -> list[str]:
 
 
 @pytest.mark.parametrize("sample", [*TestFiles.samples, *TestFolders.samples])
-def test_the_registry_knows_them(sample):
+def test_every_form_is_recognised(sample):
     assert recognise(sample) in (Cline, ClineTask)
 
 
@@ -83,11 +83,11 @@ def test_the_registry_knows_them(sample):
         b'{"messages":[{"role":"user","content":"metrics"}]}', b"[1]",
     ],
 )  # fmt: skip
-def test_what_is_none_is_not_taken_for_one(other):
+def test_other_files_are_not_recognised(other):
     assert recognise(other) not in (Cline, ClineTask)
 
 
-def test_requests_of_the_screen_have_the_messages_of_the_history():
+def test_folder_joins_requests_and_messages():
     items = timeline(ClineTask, simple().pack())
     assert [type(item) for item in items] == [UserMessage, UserMessage, AssistantMessage, ToolCall, AssistantMessage]
     assert [item.source for item in items[:2]] == ["user", "context_injection"]
@@ -99,14 +99,14 @@ def test_requests_of_the_screen_have_the_messages_of_the_history():
     assert folded(ClineTask, simple().pack()).main().model == "anthropic/claude-sonnet-4"
 
 
-def test_the_screen_alone_says_what_was_sent_and_said():
+def test_screen_alone_has_prompts_answers_and_usage():
     items = timeline(Cline, simple().shown)
     assert texts(items)[:3] == ["<task>mend it</task>", "I look", "[read_file] Result:"]
     assert [item.source for item in items if isinstance(item, UserMessage)] == ["user", "context_injection"]
     assert bills(events(Cline, simple().shown)) == [e.Usage(10, 0, 1000, 5), e.Usage(20, 1000, 100, 6)]
 
 
-def test_the_history_alone_has_requests_without_bills():
+def test_history_alone_has_requests_without_usage():
     found = events(Cline, simple().sent)
     assert bills(found) == [None, None]
     assert texts(timeline(Cline, simple().sent))[-1] == "done"
@@ -123,14 +123,14 @@ def test_the_history_alone_has_requests_without_bills():
         (BEGIN, None, (100, 900, 50), (100, 900, 50)),
     ],
 )
-def test_what_the_input_counts_is_told_by_who_wrote_it(begin, protocol, counts, expected):
+def test_meaning_of_input_count_depends_on_client(begin, protocol, counts, expected):
     whole, read, write = counts
     task = Task(begin).request("x", protocol, tokens_in=whole, tokens_out=5, cache_reads=read, cache_writes=write)
     (bill,) = bills(events(Cline, task.shown))
     assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens) == expected
 
 
-def test_more_cached_than_all_input_is_an_odd_bill_and_no_negative_count():
+def test_more_cached_than_input_is_a_contradiction():
     task = Task().request("x", "openai", tokens_in=10, tokens_out=5, cache_reads=900, cache_writes=0)
     (bill,) = bills(events(Cline, task.shown))
     assert bill is not None
@@ -138,21 +138,21 @@ def test_more_cached_than_all_input_is_an_odd_bill_and_no_negative_count():
     assert (bill.uncached_tokens, bill.read_tokens) == (None, 900)
 
 
-def test_a_provider_whose_count_cline_passes_on_includes_what_was_cached():
+def test_xai_input_count_includes_cached_tokens():
     task = Task().request("x", None, tokens_in=1000, tokens_out=5, cache_reads=900)
     task.ui[-1]["modelInfo"] = {"modelId": "grok-4", "providerId": "xai"}
     (bill,) = bills(events(Cline, task.shown))
     assert (bill.uncached_tokens, bill.read_tokens) == (100, 900)
 
 
-def test_a_request_that_failed_is_told_from_one_without_a_bill():
+def test_cancelled_request_is_a_failed_turn():
     task = Task().request("<task>x</task>", cancel_reason="user_cancelled").request("<task>x</task>").show("text", "hi")
     found = events(Cline, task.shown)
     assert [event.error for event in found if isinstance(event, e.TurnFailed)] == ["user_cancelled"]
     assert bills(found) == [None]
 
 
-def test_reasoning_on_the_screen_is_thinking_and_empty_text_is_left_out():
+def test_reasoning_on_screen_is_thinking_empty_text_nothing():
     task = Task().request("x", tokens_in=1, tokens_out=1).show("reasoning", "hm", partial=False).show("text", "")
     (_, said) = timeline(Cline, task.show("text", "so").shown)
     assert [type(block) for block in said.blocks] == [ThinkingBlock, TextBlock]
@@ -176,7 +176,7 @@ def condensed() -> Task:
     ("reader", "data"),
     [(ClineTask, condensed().pack()), (Cline, condensed().sent)],
 )
-def test_a_summary_hides_what_names_it(reader, data):
+def test_summary_hides_messages_that_name_it(reader, data):
     items = timeline(reader, data)
     assert texts(items)[0] == "the summary"
     assert texts(items)[1] == "<feedback>q3</feedback>"
@@ -184,7 +184,7 @@ def test_a_summary_hides_what_names_it(reader, data):
     assert len(items) == 4
 
 
-def test_a_condensation_holds_for_the_request_under_way():
+def test_condensation_comes_before_its_request():
     found = joined(condensed())
     kinds = [type(event) for event in found if isinstance(event, e.TurnStarted | e.CompactApplied)]
     assert kinds == [e.TurnStarted, e.TurnStarted, e.CompactApplied, e.TurnStarted]
@@ -195,13 +195,13 @@ def test_a_condensation_holds_for_the_request_under_way():
     ] == kinds
 
 
-def test_what_names_a_summary_that_is_not_there_stays():
+def test_message_with_missing_summary_stays():
     task = Task().request("q", tokens_in=1, tokens_out=1).user("<task>q</task>", condenseParent="gone").answer("a")
     assert texts(timeline(ClineTask, task.pack()))[0] == "<task>q</task>"
     assert not [event for event in joined(task) if isinstance(event, e.CompactApplied)]
 
 
-def test_roo_once_dropped_what_it_condensed():
+def test_messages_that_roo_deleted_come_from_the_screen():
     """The history holds the first message, the summary and what was kept; what was dropped is on the screen."""
     task = Task().show("text", "t").request("q1", tokens_in=1, tokens_out=1)
     task.user("<task>q1</task>").show("text", "a1")
@@ -221,7 +221,7 @@ def test_roo_once_dropped_what_it_condensed():
                                                           "<feedback>q4</feedback>", "a4"]  # fmt: skip
 
 
-def test_a_truncation_hides_what_names_its_marker():
+def test_truncation_hides_messages_that_name_its_marker():
     task = Task().request("q1", tokens_in=1, tokens_out=1).user("<task>q1</task>").answer("a1", truncationParent="t-1")
     task.request("q2", tokens_in=1, tokens_out=1)
     task.send("user", "[1 message hidden]", isTruncationMarker=True, truncationId="t-1")
@@ -232,7 +232,7 @@ def test_a_truncation_hides_what_names_its_marker():
     assert "[1 message hidden]" in shown
 
 
-def test_cline_names_the_range_that_it_leaves_out():
+def test_deleted_range_removes_its_messages():
     task = Task()
     for number in (1, 2, 3):
         task.request(f"q{number}", None, tokens_in=1, tokens_out=1)
@@ -249,7 +249,7 @@ def test_cline_names_the_range_that_it_leaves_out():
     assert kinds[-2:] == [e.CompactApplied, e.TurnStarted]
 
 
-def test_messages_without_times_are_paired_in_their_order():
+def test_messages_without_times_are_paired_in_order():
     task = Task(timed=False)
     for number in (1, 2):
         task.request(f"q{number}", None, tokens_in=number, tokens_out=1, cache_reads=0, cache_writes=0)
@@ -261,7 +261,7 @@ def test_messages_without_times_are_paired_in_their_order():
     assert shown == ["<task>q1</task>", "a1", "<task>q2</task>", "a2"]
 
 
-def test_the_files_beside_name_model_and_session():
+def test_metadata_files_name_model_and_session():
     task = Task().request("q", None, tokens_in=1, tokens_out=1, cache_reads=0, cache_writes=0)
     task.send("user", "q").send("assistant", "a")
     usage = [{"ts": BEGIN + 1500, "model_id": "gpt-5.4", "model_provider_id": "openai", "mode": "act"}]
@@ -271,7 +271,7 @@ def test_the_files_beside_name_model_and_session():
     assert [event.model for event in found if isinstance(event, e.SessionChanged)] == ["gpt-5.4"]
 
 
-def test_a_session_of_the_command_line_has_its_system_prompt_and_bills():
+def test_command_line_session_has_system_prompt_and_usage():
     found = events(Cline, CLI)
     (started,) = (event for event in found if isinstance(event, e.SessionStarted))
     assert (bytes(started.system), started.session_id) == (b'"You are Cline."', "s-7")
@@ -292,7 +292,7 @@ def test_images_calls_and_unknown_blocks_are_kept():
 @pytest.mark.parametrize(
     "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
 )
-def test_no_value_of_another_type_breaks_a_reader(value):
+def test_wrong_types_raise_no_error(value):
     task = condensed()
     task.show("checkpoint_created", conversationHistoryDeletedRange=[2, 3])
     for data in (*with_members(task.shown, value), *with_members(task.sent, value), *with_members(CLI, value)):
@@ -303,20 +303,20 @@ def test_no_value_of_another_type_breaks_a_reader(value):
 
 @pytest.mark.parametrize("name", [UI, API, METADATA, HISTORY])
 @pytest.mark.parametrize("junk", [b"", b"\x00\xff", b"[{", b"{}", b"[1, 2]", b'[{"ts": 1, "role": "user"', b"null"])
-def test_a_damaged_file_leaves_what_the_others_say(name, junk):
+def test_damaged_file_takes_nothing_from_others(name, junk):
     task = simple()
     files = {METADATA: b"{}", HISTORY: b"{}", UI: task.shown, API: task.sent, name: junk}
     found = events(ClineTask, packed(tuple(files.items())))
     assert len(bills(found)) == 2
 
 
-def test_a_file_that_ends_early_says_so():
+def test_truncated_file_is_a_problem():
     cut = simple().shown[:-40]
     assert Code.TORN_LAST_LINE in codes(Cline, cut)
     assert Code.TORN_LAST_LINE in codes(ClineTask, packed(((UI, cut), (API, simple().sent))))
 
 
-def test_items_of_a_folder_stand_in_the_file_that_holds_them():
+def test_items_have_the_place_in_their_file():
     """Events said which file of a task they stand in, the items that messages made did not."""
     reads = everything(ClineTask(), simple().pack())
     assert {read.file for read in reads if isinstance(read.value, e.Append)} == {API}

@@ -65,7 +65,7 @@ def test_chats_are_recognised_by_their_header():
     assert recognise(b'{"sessionId":1,"projectHash":"x"}\n') is not GeminiCli
 
 
-def test_both_envelopes_fold_to_the_same_session():
+def test_lines_and_document_fold_alike():
     lines, document = plain().folded(), old().folded(GeminiCliDocument)
     assert not lines.problems
     assert not document.problems
@@ -75,11 +75,11 @@ def test_both_envelopes_fold_to_the_same_session():
     assert lines.state.main().totals == document.state.main().totals
 
 
-def test_a_message_that_is_written_again_is_one_request_and_its_last_counts_hold():
+def test_rewritten_message_is_one_request_with_last_counts():
     assert ends(plain()) == [(10_000, 0, 10), (400, 9_800, 10)]
 
 
-def test_a_turn_starts_before_what_its_response_made_and_after_what_it_answers():
+def test_turn_starts_after_prompt_and_before_answer():
     assert [type(value).__name__ for value in plain().read()] == [
         "SessionStarted", "Append", "SessionChanged", "TurnStarted", "Append", "Append", "TurnCompleted", "TurnStarted",
         "Append", "TurnCompleted",
@@ -88,7 +88,7 @@ def test_a_turn_starts_before_what_its_response_made_and_after_what_it_answers()
     assert starts == ["2026-04-14T08:00:01.000Z", "2026-04-14T08:00:30.000Z"]
 
 
-def test_text_and_calls_with_their_results_are_items_and_thoughts_are_none():
+def test_text_and_calls_are_items_thoughts_are_not():
     prompt, spoken, called, answer = items(plain())
     assert isinstance(prompt, UserMessage)
     assert [text_of(bytes(block.text)) for block in spoken.blocks] == ["I look."]
@@ -99,7 +99,7 @@ def test_text_and_calls_with_their_results_are_items_and_thoughts_are_none():
     )  # fmt: skip
 
 
-def test_calls_noted_behind_a_message_for_the_screen_are_the_responses_before_it():
+def test_calls_after_screen_message_belong_to_previous_response():
     made = plain().model("m-3", "Removing.", tokens(10_400, 0)).message("info", "i-1", "an update")
     made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
     made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
@@ -109,25 +109,25 @@ def test_calls_noted_behind_a_message_for_the_screen_are_the_responses_before_it
     assert ends(more)[3:] == [None]  # the one before has called: these are another response's
 
 
-def test_counts_that_are_all_zero_are_unknown():
+def test_counts_of_zero_are_unknown():
     assert ends(plain().model("m-3", "x", tokens(0, 0, 0, 0)))[2:] == [None]
 
 
-def test_more_cached_than_all_is_odd_and_never_negative():
+def test_more_cached_than_input_is_a_contradiction():
     usage = plain().model("m-3", "x", tokens(10, 128)).read()[-1].usage
     assert usage is not None
     assert usage.contradiction
     assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
 
 
-def test_thoughts_and_prompts_of_the_servers_tools_are_billed_beside():
+def test_thoughts_and_server_tool_prompts_are_own_passes():
     usage = plain().model("m-3", "x", tokens(100, 60, tool=40)).read()[-1].usage
     counts = [(found.uncached_tokens, found.read_tokens, found.output_tokens) for found in usage.passes]
     assert counts == [(40, 60, 10), (0, 0, 20), (40, 0, 0)]
     assert [found.kind for found in usage.iterations] == ["thoughts", "tool_use_prompt"]
 
 
-def test_a_rewind_takes_back_a_message_and_all_behind_it():
+def test_rewind_removes_message_and_all_that_follow():
     made = plain().user("u-2", "no").model("m-3", "well", tokens(10_400, 0)).rewind("u-2")
     assert items(made) == items(plain())
     assert len(ends(made)) == 3
@@ -137,7 +137,7 @@ def test_a_rewind_takes_back_a_message_and_all_behind_it():
     assert not unknown.state.main().entries
 
 
-def test_another_history_replaces_all_before_it_and_bills_nothing_again():
+def test_replaced_history_adds_no_requests():
     made = plain().user("u-4", "again").model("m-7", "yes", tokens(10_800, 128))
     made.model("m-7", "yes", tokens(10_800, 128), toolCalls=[call("c-3", status="cancelled")])
     made.set(messages=history(made)).model("m-8", "end", tokens(3_000, 0))
@@ -153,7 +153,7 @@ def test_another_history_replaces_all_before_it_and_bills_nothing_again():
     assert len(ends(made)) == 4
 
 
-def test_a_history_in_which_a_result_was_cut_keeps_all_else_and_names_the_result():
+def test_masked_result_in_new_history_is_cleared():
     made = plain()
     parts = [{"text": "I look."}, {"functionCall": {"id": "c-1", "name": "read_file", "args": {"file_path": "a.py"}}}]
     masked = call("c-1", "<tool_output_masked>")
@@ -167,7 +167,7 @@ def test_a_history_in_which_a_result_was_cut_keeps_all_else_and_names_the_result
     assert b"masked" in bytes(items(made)[2].output)
 
 
-def test_a_history_in_which_a_text_changed_takes_back_what_stood_from_there_on():
+def test_changed_text_in_new_history_removes_the_rest():
     made = plain().set(messages=[
         {"id": "u-1", "type": "user", "content": [{"text": "what is here?"}]},
         {"id": "m-1", "type": "gemini", "content": [{"text": "I look."}], "toolCalls": [call()]},
@@ -180,13 +180,13 @@ def test_a_history_in_which_a_text_changed_takes_back_what_stood_from_there_on()
     ]  # fmt: skip
 
 
-def test_what_the_screen_was_told_is_a_sign_where_it_tells_of_a_request():
+def test_screen_errors_and_cancels_are_signals():
     made = plain().message("error", "x", "[API Error: quota]").message("info", "y", "Request cancelled.")
     made.message("warning", "z", "beware").set(sessionId="s-1").set(summary="talk").model("m-3", "x", tokens(9, 0))
     assert [sign.name for sign in made.folded().state.main().turn.signs] == ["api-error", "interrupt", "resume"]
 
 
-def test_a_subagents_chat_is_a_chain_of_its_own():
+def test_subagent_chat_is_its_own_chain():
     made = Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", tokens(5, 0))
     chains = made.folded().state.chains
     assert [name for name, chain in chains.items() if chain.turns] == ["agent-s-9"]
@@ -227,7 +227,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=str)
-def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
+def test_malformed_record_is_opaque_and_rest_is_read(line):
     made = plain()
     made.lines.insert(2, line)
     session = made.folded()
@@ -236,12 +236,12 @@ def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
     assert session.state.opaque == 1
 
 
-def test_a_document_with_a_torn_end_says_so():
+def test_torn_document_is_a_problem():
     torn = folded(GeminiCliDocument, old().document()[:-40])
     assert [problem.code for problem in torn.problems] == [Code.TORN_LAST_LINE]
 
 
-def test_a_chat_without_its_header_is_read():
+def test_chat_without_header_is_read():
     made = plain()
     made.lines.insert(0, {"sessionId": "late", "projectHash": "x"})
     session = folded(GeminiCli, b"\n".join(made.data().split(b"\n")[2:]))
@@ -249,7 +249,7 @@ def test_a_chat_without_its_header_is_read():
     assert not session.problems
 
 
-def test_calls_noted_behind_a_message_that_could_not_be_read_hide_nothing():
+def test_calls_after_malformed_message_are_read():
     """The reader raised KeyError: the response had begun, and its message was kept as opaque."""
     made = Chat().user("u-1", "hi").message("gemini", "m-1", 5, model=MODEL, tokens=tokens(100, 0))
     made.message("gemini", "m-2", "", model=MODEL, thoughts=[], toolCalls=[call("c-1")])

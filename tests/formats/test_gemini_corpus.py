@@ -46,7 +46,7 @@ FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 
 
 @of_each(FILES)
-def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
+def test_counts_equal_those_of_plain_json(path: Path) -> None:
     assert recognise(path.read_bytes()) is GeminiCliDocument
     found = figures(GeminiCliDocument, path, FIELDS)
     assert found["unknown"] == 0

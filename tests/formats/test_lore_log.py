@@ -66,18 +66,18 @@ def codes(data):
     return [value.code for value in read(data) if isinstance(value, Problem)]
 
 
-def test_every_kind_is_read_without_a_problem():
+def test_every_kind_is_read_without_problems():
     fold = from_log(log(*RECORDS))
     assert fold.codes == []
     assert {type(value) for value in read(log(*RECORDS))} == set(e.KINDS.values())
 
 
-def test_what_is_written_is_read_back_as_it_was():
+def test_written_events_are_read_back():
     values = read(log(*RECORDS))
     assert read(b"".join(e.encode(value) + b"\n" for value in values)) == values
 
 
-def test_content_is_the_slice_that_stood_in_the_line():
+def test_content_is_a_slice_of_its_line():
     data = log(header()) + b'{"kind":"append","item":{"type":"user_message","uuid":"u","text":"\\u0041\\/" }}\n'
     assert bytes(read(data)[1].item.text) == b'"\\u0041\\/"'
 
@@ -88,7 +88,7 @@ def test_camel_case_and_unknown_keys_are_read():
     assert (event.item.uuid, event.agent_id) == ("u", "a")
 
 
-def test_a_kind_in_camel_case_is_read():
+def test_camel_case_kind_is_read():
     assert read(log(header(), {"kind": "turnStarted", "turn": 1}))[1] == e.TurnStarted(turn=1)
 
 
@@ -98,7 +98,7 @@ def test_lone_surrogates_are_kept():
     assert codes(data) == []
 
 
-def test_an_error_text_with_a_lone_surrogate_still_ends_its_call():
+def test_error_with_lone_surrogate_ends_its_call():
     patch = record("patch_tool_call", call_id="c", status="failed", error="cut \ud83d")
     data = log(header(), record("append", item={**CALL, "status": "running"})) + json.dumps(patch).encode() + b"\n"
     assert from_log(data).item(0).status == "failed"
@@ -126,7 +126,7 @@ def test_an_error_text_with_a_lone_surrogate_still_ends_its_call():
         record("compact_applied", uuid="d", trigger="x", summary=[]),
     ],
 )
-def test_records_with_wrong_fields_are_opaque_with_a_problem(odd):
+def test_malformed_records_are_opaque_problems(odd):
     values = read(log(header(), odd))
     assert [type(value) for value in values[1:]] == [Problem, e.OpaqueEvent]
     assert values[1].code == "LORE207"
@@ -134,12 +134,12 @@ def test_records_with_wrong_fields_are_opaque_with_a_problem(odd):
 
 
 @pytest.mark.parametrize("odd", [record("novelty", x=1), {"no": "kind"}, {"kind": 3}])
-def test_unknown_kinds_are_opaque_with_a_problem(odd):
+def test_unknown_kinds_are_opaque_problems(odd):
     values = read(log(header(), odd))
     assert (values[1].code, type(values[2])) == ("LORE203", e.OpaqueEvent)
 
 
-def test_a_log_without_a_header_says_so_once():
+def test_missing_header_is_one_problem():
     assert codes(log(record("append", item=user("u")), record("append", item=user("v")))) == ["LORE212"]
 
 
@@ -147,7 +147,7 @@ def test_a_log_without_a_header_says_so_once():
     ("data", "code"),
     [(b"{nope}\n", "LORE201"), (b'{"kind":"app', "LORE202"), (b"[1]\n", "LORE201"), (b'{"kind":"\xff"}\n', "LORE201")],
 )
-def test_broken_lines_are_problems_with_their_place(data, code):
+def test_broken_lines_are_problems_at_their_place(data, code):
     first = log(header())
     problem = next(value for value in read(first + data) if isinstance(value, Problem))
     assert (problem.code, problem.line, problem.byte) == (code, 2, len(first))
@@ -175,7 +175,7 @@ def test_logs_are_recognised_by_their_first_record(head, known):
     assert LoreLog.recognises(head) is known
 
 
-def test_usage_that_contradicts_itself_is_read_back():
+def test_contradictory_usage_is_read_back():
     usage = e.Usage(None, 9, None, 7, contradiction="9 cached tokens are more than all 5 of the input")
     *_, event = read(log(header()) + e.encode(e.TurnCompleted(turn=1, usage=usage)) + b"\n")
     assert event.usage == usage

@@ -133,3 +133,7 @@ def test_unknown_and_malformed_events_are_kept():
     session = fold(event("agent.telepathy", "x-1"), event("agent.message", "x-2", content=7))
     assert session.state.opaque == 2
     assert [problem.line for problem in session.problems] == [1, 2]
+
+
+def test_repeated_events_are_read_once():
+    assert len(ends(EVENTS + EVENTS)) == len(ends(EVENTS))

@@ -125,7 +125,7 @@ def codes(data: bytes, reader: Any = Chat) -> list[str]:
 
 
 @pytest.mark.parametrize("chat", CHATS)
-def test_requests_and_tokens_are_those_that_plain_json_counts(chat):
+def test_requests_and_tokens_equal_those_of_plain_json(chat):
     answers = [message for message in chat if message["role"] == "assistant"]
     bills = [message["usage"] for message in answers if "usage" in message]
     for data, reader in ((lines(*chat), Chat), (listed(*chat), ChatDocument)):
@@ -138,13 +138,13 @@ def test_requests_and_tokens_are_those_that_plain_json_counts(chat):
 
 
 @pytest.mark.parametrize("chat", CHATS)
-def test_an_array_holds_what_the_same_lines_hold(chat):
+def test_array_and_lines_fold_alike(chat):
     in_lines, in_array = folded(lines(*chat)), folded(dumps(chat), ChatDocument)
     assert [entry.item for entry in in_lines.main().entries] == [entry.item for entry in in_array.main().entries]
     assert (in_lines.system, in_lines.main().dialect) == (in_array.system, in_array.main().dialect)
 
 
-def test_a_call_is_given_its_own_result_whatever_the_order():
+def test_results_in_any_order_go_to_their_calls():
     _, ls, cat, _ = items(*PLAIN)
     assert (ls.call_id, bytes(ls.input), text_of(bytes(ls.output))) == ("c1", b'{"path": "."}', "a b")
     assert (cat.call_id, bytes(cat.input), text_of(bytes(cat.output))) == (
@@ -154,7 +154,7 @@ def test_a_call_is_given_its_own_result_whatever_the_order():
     )
 
 
-def test_parts_of_an_answer_keep_their_places():
+def test_parts_of_an_answer_keep_their_order():
     _, said, call, waits, more, done = items(*ANTHROPIC)
     assert [type(block) for block in said.blocks] == [ThinkingBlock, type(waits.blocks[0])]
     assert (call.status, text_of(bytes(call.output)), bytes(call.input)) == ("failed", "no", b'{"path":"."}')
@@ -162,13 +162,13 @@ def test_parts_of_an_answer_keep_their_places():
     assert (type(more), text_of(bytes(more.blocks[0].text))) == (UserMessage, "And now?")
 
 
-def test_results_without_ids_go_to_the_call_of_their_name_else_to_the_first_that_waits():
+def test_result_without_id_goes_to_its_name_or_first():
     calls = [item for item in items(*OLLAMA) if isinstance(item, ToolCall)]
     assert [(call.name, text_of(bytes(call.output))) for call in calls] == [("weather", "3"), ("time", "noon")]
     assert bytes(calls[0].input) == b'{"city":"Bonn"}'
 
 
-def test_a_result_that_the_provider_made_belongs_to_the_call_of_the_same_answer():
+def test_provider_result_completes_call_of_same_answer():
     result = {"type": "tool-result", "toolCallId": "a", "output": {"type": "error-text", "value": "no"}}
     answer = {"role": "assistant", "content": [*AI_SDK[1]["content"], result, {"type": "text", "text": "Sorry."}]}
     _, call, said = items(AI_SDK[0], answer)
@@ -176,12 +176,12 @@ def test_a_result_that_the_provider_made_belongs_to_the_call_of_the_same_answer(
     assert codes(lines(AI_SDK[0], answer, AI_SDK[2])) == [Code.UNKNOWN_ID]  # it has its result
 
 
-def test_a_value_that_the_ai_sdk_sends_as_json_is_the_text_of_it():
+def test_json_result_of_ai_sdk_is_its_text():
     call = next(item for item in items(*AI_SDK) if isinstance(item, ToolCall))
     assert text_of(bytes(call.output)) == '{"t":3}'
 
 
-def test_the_older_function_call_is_a_call_and_a_refusal_is_said():
+def test_function_call_is_a_call_and_refusal_a_block():
     asks = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}}
     result = {"role": "function", "name": "ls", "content": "a"}
     refusal = {"role": "assistant", "content": None, "refusal": "No.", "tool_calls": None, "annotations": []}
@@ -192,14 +192,14 @@ def test_the_older_function_call_is_a_call_and_a_refusal_is_said():
     assert recognise(lines(PLAIN[1], asks, result, refusal)) is Chat
 
 
-def test_a_result_of_no_call_stays_as_a_message_and_is_counted():
+def test_result_without_call_is_a_message_and_problem():
     data = lines(PLAIN[1], {"role": "tool", "tool_call_id": "gone", "content": "x"}, PLAIN[-1])
     assert codes(data) == [Code.UNKNOWN_ID]
     _, kept, _ = (entry.item for entry in folded(data).main().entries)
     assert (kept.source, text_of(bytes(kept.blocks[0].text))) == ("context_injection", "x")
 
 
-def test_leading_system_messages_are_the_system_prompt_and_later_ones_stay():
+def test_leading_system_messages_are_the_system_prompt():
     developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
     session = folded(lines(PLAIN[0], developer, *PLAIN[1:], {"role": "system", "content": "Now in German."}))
     assert bytes(session.system) == b'["You help.","Be brief."]'
@@ -208,7 +208,7 @@ def test_leading_system_messages_are_the_system_prompt_and_later_ones_stay():
     assert bytes(folded(lines(PLAIN[0])).system) == b'"You help."'
 
 
-def test_a_time_is_that_of_the_message_unless_all_have_the_same():
+def test_time_that_all_messages_share_is_ignored():
     starts = [value.at for value in values(lines(*PLAIN)) if isinstance(value, e.TurnStarted)]
     assert starts == ["2026-08-01T09:00:00Z", "2026-08-01T09:00:07Z"]
     exported = [{**message, "timestamp": "2026-08-02T00:00:00Z"} for message in PLAIN]
@@ -225,7 +225,7 @@ def test_a_time_is_that_of_the_message_unless_all_have_the_same():
         ({"at": None}, None),
     ],
 )  # fmt: skip
-def test_a_time_has_many_names_and_has_to_be_one(member, at):
+def test_time_has_many_names(member, at):
     (started,) = (
         value
         for value in values(lines({"role": "user", "content": "hi", **member}))
@@ -239,13 +239,13 @@ def test_a_time_has_many_names_and_has_to_be_one(member, at):
     [(PLAIN, "openai-chat"), (ANTHROPIC, "anthropic"), (PLAIN[1:2] + PLAIN[-1:], "openai-chat"),
      (PLAIN[1:2] + ANTHROPIC[-1:], "anthropic"), (OLLAMA, "openai-chat")],
 )  # fmt: skip
-def test_what_was_said_up_to_the_first_answer_shows_the_api(chat, dialect):
+def test_messages_up_to_first_answer_give_the_dialect(chat, dialect):
     assert [
         value.dialect for value in values(lines(*chat)) if isinstance(value, e.SessionChanged) and value.dialect
     ] == [dialect]
 
 
-def test_an_array_that_waits_for_an_answer_is_a_request_and_lines_are_not():
+def test_unanswered_array_is_a_request():
     asked = [*PLAIN, {"role": "user", "content": "Sure?"}]
     assert folded(listed(*asked), ChatDocument).main().turns == 3
     assert folded(lines(*asked)).main().turns == 2
@@ -265,7 +265,7 @@ def test_an_array_that_waits_for_an_answer_is_a_request_and_lines_are_not():
         b"[]", b"[1]", b'[{"role":', b'["user"]', b"{}\n", b"",
     ],
 )  # fmt: skip
-def test_what_is_no_chat_is_not_taken_for_one(other):
+def test_other_messages_are_not_a_chat(other):
     assert recognise(other) not in (Chat, ChatDocument)
 
 
@@ -277,11 +277,11 @@ def test_what_is_no_chat_is_not_taken_for_one(other):
         (json.dumps({"model": "gpt-5", "messages": PLAIN}, indent=1).encode(), Bodies),
     ],
 )  # fmt: skip
-def test_files_of_others_stay_theirs(other, reader):
+def test_files_of_other_formats_keep_their_reader(other, reader):
     assert recognise(other) is reader
 
 
-def test_numbers_beside_a_message_and_damage_among_them_hinder_nothing():
+def test_chat_with_numbers_or_damage_is_recognised():
     counted = [{**message, "tokens": 7, "pinned": False} for message in PLAIN]
     assert recognise(lines(*counted)) is Chat
     assert recognise(lines(*PLAIN[:2]) + b'{"role":"us\n' + lines(*PLAIN[2:])) is Chat
@@ -289,7 +289,7 @@ def test_numbers_beside_a_message_and_damage_among_them_hinder_nothing():
     assert recognise(b'[{"role":"system","content":"' + b"x" * 1000) is ChatDocument
 
 
-def test_a_reader_of_another_package_is_asked_before(monkeypatch):
+def test_reader_of_a_plugin_is_asked_first(monkeypatch):
     class Diary(Chat):
         name = "diary"
 
@@ -305,7 +305,7 @@ def test_a_reader_of_another_package_is_asked_before(monkeypatch):
         {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {},
     ],
 )  # fmt: skip
-def test_what_cannot_be_modelled_is_opaque_and_counted_and_hinders_nothing(odd):
+def test_malformed_message_is_opaque_and_rest_is_read(odd):
     for data, reader in (
         (lines(*PLAIN[:2], odd, *PLAIN[2:]), Chat),
         (listed(*PLAIN[:2], odd, *PLAIN[2:]), ChatDocument),
@@ -316,14 +316,14 @@ def test_what_cannot_be_modelled_is_opaque_and_counted_and_hinders_nothing(odd):
 
 
 @pytest.mark.parametrize("usage", [7, "x", {}, {"prompt_tokens": "many"}, None])
-def test_a_usage_that_says_nothing_is_no_bill(usage):
+def test_usage_without_counts_is_unknown(usage):
     (end,) = (
         value for value in values(lines(PLAIN[1], {**PLAIN[-1], "usage": usage})) if isinstance(value, e.TurnCompleted)
     )
     assert end.usage is None
 
 
-def test_text_stays_as_it_was_spelled():
+def test_text_keeps_its_escapes():
     for message in (PLAIN[1], {"role": "user", "content": [{"type": "text", "text": "What is here?"}]}):
         data = dumps(message).replace(b"What is here?", rb"\u00e9\/\ud83d") + b"\n"
         (item,) = (entry.item for entry in folded(data).main().entries)
@@ -333,7 +333,7 @@ def test_text_stays_as_it_was_spelled():
     assert [type(entry.item) for entry in timeline] == [UserMessage, AssistantMessage, ToolCall, AssistantMessage]
 
 
-def test_lone_surrogates_stop_nothing_wherever_they_stand_and_wherever_the_file_is_cut():
+def test_lone_surrogates_anywhere_are_read():
     said = PLAIN[2] | {"content": "X"}
     data = lines({**PLAIN[0], "content": "X"}, PLAIN[1], said, *PLAIN[3:]).replace(b'"X"', rb'"\ud83d"')
     whole = everything(Chat(), data)
@@ -352,7 +352,7 @@ def written(folder, name: str, data: bytes) -> str:
     return str(path)
 
 
-def test_check_says_once_that_only_history_is_judged(tmp_path, capsys):
+def test_check_notes_once_that_only_history_is_judged(tmp_path, capsys):
     for name in ("a.jsonl", "b.jsonl"):
         written(tmp_path, name, lines(*PLAIN))
     assert main(["check", str(tmp_path)]) == 0
@@ -361,7 +361,7 @@ def test_check_says_once_that_only_history_is_judged(tmp_path, capsys):
     assert "2 files, 2 chains, 4 turns, 2 pairs compared" in out
 
 
-def test_a_chat_is_assembled_to_the_messages_that_it_holds(tmp_path, capsys):
+def test_chat_is_assembled_to_its_messages(tmp_path, capsys):
     path = written(tmp_path, "chat.json", listed(*PLAIN))
     assert main(["assemble", path]) == 0
     body = json.loads(capsys.readouterr().out)
@@ -370,7 +370,7 @@ def test_a_chat_is_assembled_to_the_messages_that_it_holds(tmp_path, capsys):
     assert body["messages"][2]["tool_calls"][0] == PLAIN[2]["tool_calls"][0]
 
 
-def test_two_arrays_are_compared_as_the_prompts_that_they_are(tmp_path, capsys):
+def test_two_arrays_are_compared_as_prompts(tmp_path, capsys):
     more = [*PLAIN, {"role": "user", "content": "Sure?"}]
     first = written(tmp_path, "one.json", listed(*PLAIN[:2]))
     second = written(tmp_path, "two.json", listed(*more))
@@ -383,7 +383,7 @@ def test_two_arrays_are_compared_as_the_prompts_that_they_are(tmp_path, capsys):
     assert diff["causes"]
 
 
-def test_an_answer_is_an_item_of_its_own():
+def test_each_answer_is_an_item():
     assert [type(item) for item in items(PLAIN[1], PLAIN[-1], PLAIN[-1])] == [
         UserMessage,
         AssistantMessage,

@@ -95,7 +95,7 @@ def timeline(session: Any, chain: str = e.MAIN) -> list[Any]:
     return [entry.item for entry in session.chain(chain).entries]
 
 
-def test_requests_are_those_that_plain_json_counts():
+def test_requests_equal_those_of_plain_json():
     for data, reader in ((lines(*WHOLE), Chat), (indented(WHOLE), ChatDocument)):
         assert recognise(data) is reader
         session = folded(data, reader)
@@ -104,7 +104,7 @@ def test_requests_are_those_that_plain_json_counts():
 
 
 @pytest.mark.parametrize("document", WHOLE)
-def test_a_conversation_holds_the_same_in_every_form(document):
+def test_conversation_folds_alike_in_every_form(document):
     forms = [
         (dumps(document), Chat), (indented(document), ChatDocument), (indented([document]), ChatDocument),
         (lines(document, DUMP), Chat),
@@ -116,7 +116,7 @@ def test_a_conversation_holds_the_same_in_every_form(document):
     assert all(timeline(session) == timeline(sessions[0]) for session in sessions)
 
 
-def test_conversations_of_a_file_are_chains_with_prompts_of_their_own():
+def test_each_conversation_is_a_chain_with_its_prompt():
     session = folded(lines(SHAREGPT, LMSYS, DUMP))
     assert {name: chain.kind for name, chain in session.chains.items()} == {
         "main": "main", "chat-2": "main", "chat-3": "main",
@@ -127,7 +127,7 @@ def test_conversations_of_a_file_are_chains_with_prompts_of_their_own():
     assert not any(chain.since for chain in session.chains.values())
 
 
-def test_the_words_of_dumps_are_roles():
+def test_words_of_dumps_are_roles():
     assert [type(item) for item in timeline(folded(dumps(SHAREGPT)))] == [
         UserMessage, ToolCall, AssistantMessage, UserMessage,
     ]  # fmt: skip
@@ -139,13 +139,13 @@ def test_the_words_of_dumps_are_roles():
 
 
 @pytest.mark.parametrize("text", ["weather(city='Bonn')", "[]", "{}", '{"name": 7}', '[{"name": "a"}, 7]', "[[", ""])
-def test_a_call_that_names_no_function_is_what_was_said(text):
+def test_function_call_without_function_is_text(text):
     document = {"conversations": [{"from": "human", "value": "x"}, {"from": "function_call", "value": text}]}
     items = timeline(folded(dumps(document)))
     assert [type(item) for item in items] == [UserMessage, *([AssistantMessage] if text else [])]
 
 
-def test_several_calls_of_one_message_have_a_result_each():
+def test_several_calls_of_a_message_get_results():
     calls = json.dumps([{"name": "a", "arguments": {}}, {"name": "b", "arguments": '{"x": 1}'}])
     said = [("human", "x"), ("function_call", calls), ("observation", "1"), ("observation", "2"), ("gpt", "y")]
     _, first, second, _ = timeline(
@@ -154,7 +154,7 @@ def test_several_calls_of_one_message_have_a_result_each():
     assert [(call.name, text_of(bytes(call.output))) for call in (first, second)] == [("a", "1"), ("b", "2")]
 
 
-def test_a_result_of_a_call_that_stands_in_a_text_is_no_problem():
+def test_result_of_call_in_text_is_no_problem():
     said = [("human", "x"), ("gpt", "<tool_call>{}</tool_call>"), ("tool", "1"), ("gpt", "y")]
     data = dumps({"conversations": [{"from": who, "value": text} for who, text in said]})
     assert not codes(data)
@@ -164,7 +164,7 @@ def test_a_result_of_a_call_that_stands_in_a_text_is_no_problem():
 
 
 @pytest.mark.parametrize("messages", [LANGCHAIN, PACKED])
-def test_messages_of_langchain_have_bills_whose_input_holds_what_was_cached(messages):
+def test_langchain_usage_includes_cached_input(messages):
     session = folded(lines(*messages))
     assert session.main().model == "claude-opus-4-5"
     bills = [value.usage for value in values(lines(*messages)) if isinstance(value, e.TurnCompleted)]
@@ -182,7 +182,7 @@ def test_messages_of_langchain_have_bills_whose_input_holds_what_was_cached(mess
     "request_member",
     [{"model": "gpt-5"}, {"tools": []}, {"temperature": 0}, {"system": "x"}, {"stream": True}, {"max_tokens": 9}],
 )
-def test_messages_beside_what_requests_have_are_a_request(request_member):
+def test_messages_with_request_members_are_a_request(request_member):
     for document in ({"messages": PLAIN, **request_member}, {**request_member, "messages": PLAIN}):
         assert recognise(dumps(document)) is Bodies
         assert recognise(indented(document)) is Bodies
@@ -190,7 +190,7 @@ def test_messages_beside_what_requests_have_are_a_request(request_member):
 
 
 @pytest.mark.parametrize("listed", [PLAIN, ANTHROPIC])
-def test_messages_without_any_are_a_chat(listed):
+def test_messages_without_request_members_are_a_chat(listed):
     for more in ({}, {"id": "x", "metadata": {"a": 1}}, {"title": "t", "created_at": "2026-08-01T09:00:00Z"}):
         document = {**more, "messages": listed}
         assert recognise(dumps(document)) is Chat
@@ -208,12 +208,12 @@ def test_messages_without_any_are_a_chat(listed):
         {"messages": [{"role": "user", "content": "x", "cwd": "/"}]}, {"top_p": 1, "messages": PLAIN},
     ],
 )  # fmt: skip
-def test_what_is_no_conversation_is_not_taken_for_one(other):
+def test_other_objects_are_not_a_conversation(other):
     for data in (dumps(other), indented(other), indented([other]), lines(other, other)):
         assert recognise(data) not in (Chat, ChatDocument)
 
 
-def test_of_a_long_document_the_beginning_decides():
+def test_long_document_is_recognised_by_its_beginning():
     long = [*DUMP["messages"], *({"role": "user", "content": "x" * 900} for _ in range(9))]
     cut = slice(0, 4000)
     assert recognise(indented({"messages": long})[cut]) is ChatDocument  # no API has these roles
@@ -226,7 +226,7 @@ def test_of_a_long_document_the_beginning_decides():
 @pytest.mark.parametrize(
     "odd", [7, "x", None, [], {}, {"role": "narrator", "content": "x"}, {"from": "human", "value": 7}]
 )
-def test_an_odd_message_is_kept_and_hides_no_other(odd):
+def test_odd_message_is_opaque_and_rest_is_read(odd):
     document = {"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}
     for data, reader in ((dumps(document), Chat), (indented([document]), ChatDocument)):
         assert codes(data, reader) in ([Code.MALFORMED_RECORD], [Code.UNKNOWN_RECORD])
@@ -246,7 +246,7 @@ def test_an_odd_message_is_kept_and_hides_no_other(odd):
         b'{"messages":null,"conversation":null,"role":"user","content":"x"}',
     ],
 )  # fmt: skip
-def test_hostile_conversations_give_problems_and_hinder_nothing(hostile):
+def test_hostile_conversation_does_not_stop_reading(hostile):
     for data, reader in (
         (lines(DUMP) + hostile + b"\n" + lines(DUMP), Chat), (hostile, Chat), (hostile, ChatDocument),
         (b"[" + dumps(DUMP) + b"," + hostile, ChatDocument),
@@ -256,7 +256,7 @@ def test_hostile_conversations_give_problems_and_hinder_nothing(hostile):
     assert max(chain.turns for chain in folded(lines(DUMP) + hostile + b"\n" + lines(DUMP)).chains.values()) == 2
 
 
-def test_a_conversation_that_is_over_is_let_go(tmp_path):
+def test_finished_conversations_are_not_held(tmp_path):
     path = written(tmp_path, "chats.jsonl", b"".join(lines(DUMP, SHAREGPT) for _ in range(20)))
     recording = Options().open(path, Problems())
     assert isinstance(recording, EventRecording)
@@ -266,7 +266,7 @@ def test_a_conversation_that_is_over_is_let_go(tmp_path):
     assert most <= 2
 
 
-def test_each_conversation_is_judged_by_itself(tmp_path, capsys):
+def test_each_conversation_is_judged_alone(tmp_path, capsys):
     path = written(tmp_path, "chats.jsonl", lines(*WHOLE, SHAREGPT))
     assert main(["check", path, "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)["summary"]
@@ -274,7 +274,7 @@ def test_each_conversation_is_judged_by_itself(tmp_path, capsys):
     assert (summary["chains"], summary["turns"], summary["pairs"]) == (4, sum(turns), sum(turns) - 4)
 
 
-def test_a_turn_of_any_conversation_can_be_named(tmp_path, capsys):
+def test_turn_of_any_conversation_can_be_named(tmp_path, capsys):
     path = written(tmp_path, "chats.json", indented([DUMP, SHAREGPT]))
     assert main(["assemble", f"{path}#chat-2:2"]) == 0
     body = json.loads(capsys.readouterr().out)
@@ -286,7 +286,7 @@ def test_a_turn_of_any_conversation_can_be_named(tmp_path, capsys):
     assert body["messages"][0]["content"][0]["text"] == "Be brief."
 
 
-def test_converted_conversations_fold_to_the_same_chains(tmp_path, capsys):
+def test_converted_conversations_fold_alike(tmp_path, capsys):
     path = written(tmp_path, "chats.jsonl", lines(*WHOLE))
     assert main(["convert", path, "--to", "lore"]) == 0
     log = written(tmp_path, "log.jsonl", capsys.readouterr().out.encode())

@@ -66,7 +66,7 @@ class TestContract(ReaderContract):
     samples = (plain().data(), busy().data(), agent().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
 
 
-def test_a_chat_is_told_from_claude_codes():
+def test_chat_is_not_taken_for_claude_code():
     assert recognise(plain().data()) is QwenCode
     assert recognise(busy().data()) is QwenCode
     assert recognise(agent().data()) is QwenCode
@@ -75,7 +75,7 @@ def test_a_chat_is_told_from_claude_codes():
     assert not QwenCode.recognises(claude)
 
 
-def test_each_answer_is_one_request_and_the_prompt_includes_what_was_cached():
+def test_each_answer_is_one_request_with_cached_input():
     assert ends(plain()) == [(10_000, 0, 10), (216, 9_984, 10)]
     assert not plain().folded().problems
     starts = [value.at for value in plain().read() if isinstance(value, e.TurnStarted)]
@@ -92,12 +92,12 @@ def test_thoughts_text_calls_and_results_are_items():
     assert called.response_id == spoken.response_id == "m-1"
 
 
-def test_thoughts_are_added_where_the_total_says_that_they_stand_beside():
+def test_thoughts_are_added_if_the_total_has_them():
     beside = {**usage(100, 0), "totalTokenCount": 114}
     assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=beside)) == [(100, 0, 14)]
 
 
-def test_counts_that_the_client_guessed_from_a_total_are_unknown():
+def test_counts_guessed_from_a_total_are_unknown():
     guessed = {
         "promptTokenCount": 106,
         "candidatesTokenCount": 45,
@@ -107,7 +107,7 @@ def test_counts_that_the_client_guessed_from_a_total_are_unknown():
     assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=guessed)) == [None]
 
 
-def test_more_cached_than_all_is_odd_and_never_negative():
+def test_more_cached_than_input_is_a_contradiction():
     made = Chat().user("u", "x").model("m", {"text": "y"}, usage=usage(10, 128))
     (end,) = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
     assert end.usage is not None
@@ -115,7 +115,7 @@ def test_more_cached_than_all_is_odd_and_never_negative():
     assert ends(made) == [(None, 128, 10)]
 
 
-def test_a_record_that_goes_on_from_an_earlier_one_takes_back_what_stood_behind_it():
+def test_continuing_earlier_record_removes_what_followed_it():
     made = plain().user("u-2", "no").model("m-3", {"text": "well"}, usage=usage(10_400, 0))
     made.system("w-1", "rewind", {"truncatedCount": 2}, parent="m-2")
     assert items(made) == items(plain())
@@ -125,14 +125,14 @@ def test_a_record_that_goes_on_from_an_earlier_one_takes_back_what_stood_behind_
     assert not items(plain().system("w-1", "rewind", {"truncatedCount": 9}, parent=None))
 
 
-def test_a_note_that_is_no_tail_takes_nothing_back():
+def test_screen_note_off_the_path_removes_nothing():
     made = plain().system("x-1", "custom_title", {"customTitle": "t"}).user("u-2", "go on", parent="m-2")
     assert len(items(made)) == 5
     assert not [value for value in made.read() if isinstance(value, e.Remove)]
 
 
 @pytest.mark.parametrize(("parent", "word"), [("who", "not in the file"), ("m-3", "taken back")])
-def test_a_parent_that_is_not_there_is_a_problem_and_order_carries_on(parent, word):
+def test_missing_parent_is_a_problem(parent, word):
     made = plain().user("u-2", "no").model("m-3", {"text": "well"}).system("w-1", "rewind", {}, parent="m-2")
     made.user("u-3", "on", parent=parent)
     session = made.folded()
@@ -141,7 +141,7 @@ def test_a_parent_that_is_not_there_is_a_problem_and_order_carries_on(parent, wo
     assert len(session.state.main().entries) == 5
 
 
-def test_a_compression_replaces_the_history_by_the_one_it_holds():
+def test_compression_replaces_the_history():
     made = compressed(plain()).user("u-2", "on").model("m-3", {"text": "end"}, usage=usage(3_000, 0))
     session = made.folded()
     assert not session.problems
@@ -159,7 +159,7 @@ def test_a_compression_replaces_the_history_by_the_one_it_holds():
     assert ["before a compression" in problem.message for problem in back.problems] == [True]
 
 
-def test_a_command_that_was_kept_as_a_prompt_and_never_sent_is_none():
+def test_unsent_slash_command_is_not_a_prompt():
     payload = {"phase": "result", "rawCommand": "/about", "outputHistoryItems": [{"type": "assistant"}]}
     made = plain().user("u-2", "/about").system("t", "slash_command", payload)
     assert items(made) == items(plain())
@@ -167,7 +167,7 @@ def test_a_command_that_was_kept_as_a_prompt_and_never_sent_is_none():
     assert len(items(sent)) == 5
 
 
-def test_what_a_log_shows_besides_its_history_is_a_sign():
+def test_errors_commands_and_versions_are_signals():
     made = busy()
     turns = [value.name for value in made.read() if isinstance(value, e.Observed)]
     assert turns == ["api-error", "slash-command", "client-version"]
@@ -176,7 +176,7 @@ def test_what_a_log_shows_besides_its_history_is_a_sign():
     assert [value.before for value in made.read() if isinstance(value, e.Observed)][3:] == ["default"]
 
 
-def test_messages_of_machines_are_no_prompts_and_pictures_stand_beside_results():
+def test_scheduled_messages_are_ticks_and_pictures_join_results():
     kept = Chat().record("user", "n", subtype="cron", message=content("user", {"text": "x"}))
     assert items(kept)[0].source == "tick"
     picture = {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}
@@ -184,7 +184,7 @@ def test_messages_of_machines_are_no_prompts_and_pictures_stand_beside_results()
     assert b'"type":"image"' in bytes(items(made)[-1].output)
 
 
-def test_a_subagent_is_a_chain_whose_answers_are_several_records():
+def test_subagent_answer_of_several_records_is_one_request():
     made = agent()
     assert ends(made) == [(5_000, 0, 10), None]
     session = made.folded()
@@ -198,12 +198,12 @@ def test_a_subagent_is_a_chain_whose_answers_are_several_records():
     assert [entry.item.status for entry in list(chain.entries)[4:]] == ["completed"] * 3
 
 
-def test_a_branched_session_names_the_one_it_came_from():
+def test_forked_session_names_its_parent():
     made = Chat(forkedFrom={"sessionId": "s-0", "messageUuid": "u-1"}).user("u-1", "x")
     assert made.read()[0].parent_session_id == "s-0"
 
 
-def test_the_api_that_is_spoken_to_is_the_dialect():
+def test_auth_type_gives_the_dialect():
     made = plain().system("t", "session_model", {"modelId": "claude-x", "authType": "anthropic"})
     assert [value.dialect for value in made.read() if isinstance(value, e.SessionChanged) and value.dialect] == [
         "anthropic"
@@ -222,7 +222,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("fields", HOSTILE, ids=str)
-def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(fields):
+def test_malformed_record_is_opaque_and_rest_is_read(fields):
     made = plain()
     line = {"uuid": "h", "parentUuid": "u-1", "sessionId": "s-1", "type": "user", **fields}
     made.lines.insert(2, line)
@@ -232,7 +232,7 @@ def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(fields)
     assert session.state.opaque == 1
 
 
-def test_records_that_come_again_are_passed_over_and_cycles_end():
+def test_repeated_records_and_cycles_are_problems():
     made = plain()
     made.lines.append({**made.lines[2], "parentUuid": "m-2"})
     made.lines.append({**made.lines[0], "uuid": "z", "parentUuid": "z"})

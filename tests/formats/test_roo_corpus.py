@@ -34,7 +34,7 @@ def roo_counted(path: Path) -> tuple[int, list[int]]:
 
 @pytest.mark.parametrize("joined", [False, True])
 @of_each(ROO)
-def test_roo_counts_what_plain_json_counts(path: Path, joined: bool, tmp_path: Path) -> None:
+def test_counts_equal_those_of_plain_json(path: Path, joined: bool, tmp_path: Path) -> None:
     """The screen's file alone, and the task that it belongs to."""
     for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")[: 3 if joined else 1]:
         file = path.with_name(path.name.replace("ui_messages.json", name))

@@ -64,7 +64,7 @@ class TestContract(ReaderContract):
     samples = (SESSION, log(user(), START, said("a1"), call(), patched(), ended(inputTokens=1)))
 
 
-def test_a_session_of_sidecode_is_recognised_and_read_without_a_problem_but_the_note():
+def test_session_is_read_with_one_note():
     assert recognise(SESSION) is Sidecode
     problems = [read.value for read in everything(Sidecode(), SESSION) if isinstance(read.value, Problem)]
     assert [(problem.code, problem.line) for problem in problems] == [("LORE229", 1)]
@@ -82,7 +82,7 @@ def test_a_session_of_sidecode_is_recognised_and_read_without_a_problem_but_the_
         (said("a1", stopReason=None),),
     ],
 )
-def test_deltas_are_recognised_by_what_lores_own_events_never_lack(records):
+def test_deltas_are_recognised_by_what_they_lack(records):
     assert recognise(log(*records)) is Sidecode
 
 
@@ -100,46 +100,46 @@ def test_deltas_are_recognised_by_what_lores_own_events_never_lack(records):
         ({"type": "user", "message": {"role": "user", "content": "hi"}},),
     ],
 )
-def test_other_json_lines_are_not_taken_for_deltas(records):
+def test_other_json_lines_are_not_recognised(records):
     assert recognise(log(*records)) is not Sidecode
 
 
-def test_a_call_gets_its_call_id_for_a_uuid_and_an_empty_input():
+def test_call_gets_call_id_as_uuid_and_empty_input():
     for tag in ("kind", "type"):
         (event,) = events(call(tag=tag))
         assert isinstance(event.item, ToolCall)
         assert (event.item.uuid, event.item.call_id, bytes(event.item.input)) == ("c1", "c1", b"{}")
 
 
-def test_what_a_call_has_is_kept():
+def test_fields_of_a_call_are_kept():
     (event,) = events(call(uuid="t1", input={"a": 1.0}))
     assert (event.item.uuid, bytes(event.item.input)) == ("t1", b'{"a": 1.0}')
 
 
-def test_a_result_is_the_output_of_the_detail_and_the_detail_stays():
+def test_result_is_the_output_of_its_detail():
     detail = {"type": "bash", "output": "a\u2028b"}
     _, event = events(call(), patched(detail=detail))
     assert (json.loads(bytes(event.output)), json.loads(bytes(event.detail))) == ("a\u2028b", detail)
 
 
-def test_a_failed_call_has_its_error():
+def test_failed_call_has_its_error():
     state = folded(call(), patched(status="failed", error="no", detail={"output": "no"}))
     item = state.main().entries[0].item
     assert (item.status, bytes(item.error), bytes(item.output)) == ("failed", b'"no"', b"null")
 
 
-def test_turns_are_numbered_as_they_start_and_end():
+def test_turns_are_numbered_in_order():
     numbers = [event.turn for event in events(user(), START, ended(), START, {"kind": "turn_canceled"})[1:]]
     assert numbers == [1, 1, 2, 2]
 
 
-def test_the_usage_of_a_turn_with_one_answer_is_the_bill_of_its_request():
+def test_usage_of_turn_with_one_answer_is_its_requests():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     *_, event = events(user(), START, said("a1"), usage)
     assert event.usage == e.Usage(1, 3, 4, 2)
 
 
-def test_the_usage_of_a_turn_with_several_answers_is_a_sum_and_no_requests_own():
+def test_usage_of_turn_with_several_answers_is_a_sum():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     records = (user(), START, said("a1"), call(), patched(), said("a2"), usage)
     bill = events(*records)[-1].usage
@@ -148,27 +148,27 @@ def test_the_usage_of_a_turn_with_several_answers_is_a_sum_and_no_requests_own()
     assert (totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens) == (1, 3, 4, 2)
 
 
-def test_an_answer_behind_a_result_is_a_response_of_its_own():
+def test_answer_after_result_is_another_response():
     groups = [entry.group for entry in folded(
         user(), START, said("a1"), call("c1"), call("c2"), patched("c1"), patched("c2"), said("a2"), call("c3"),
     ).main().entries]  # fmt: skip
     assert groups[1] == groups[2] == groups[3] != groups[4] == groups[5]
 
 
-def test_an_answer_without_a_stop_reason_is_told_from_one_that_was_interrupted():
+def test_null_stop_reason_means_interrupted():
     stopped, unknown, done = events(
         said("a1", stopReason=None), said("a2"), said("a3", stopReason="end_turn")
     )  # fmt: skip
     assert [event.item.stop_reason for event in (stopped, unknown, done)] == ["interrupted", None, "end_turn"]
 
 
-def test_images_are_blocks_behind_the_text():
+def test_images_are_blocks_after_the_text():
     (event,) = events(user(images=[{"mediaType": "image/png", "data": "AAAA"}, {"path": "x.png"}]))
     assert isinstance(event.item, UserMessage)
     assert [type(block) for block in event.item.blocks] == [TextBlock, ImageBlock, RawBlock]
 
 
-def test_patches_join_and_the_item_that_was_shared_stays_as_it_was():
+def test_patches_do_not_change_shared_items():
     first, *patches = events(said("a1", ""), *({"kind": "patch_text", "uuid": "a1", "deltaText": t} for t in "ab"))
     state = step(FoldedSession(), first).state
     shared = state.main().entries[0].item
@@ -179,7 +179,7 @@ def test_patches_join_and_the_item_that_was_shared_stays_as_it_was():
     assert (bytes(item.text), bytes(shared.text)) == (b'"ab"', b'""')
 
 
-def test_a_compaction_keeps_its_word_its_counts_and_its_duration():
+def test_compaction_keeps_trigger_counts_and_duration():
     record = {
         "kind": "compact_applied", "trigger": "auto", "preTokens": 9, "postTokens": 3, "durationMs": 37.5,
         "preservedUuids": ["u2"], "uuid": "b1",
@@ -193,13 +193,13 @@ def test_a_compaction_keeps_its_word_its_counts_and_its_duration():
     )  # fmt: skip
 
 
-def test_a_delta_of_wrong_types_is_kept_as_opaque_and_said():
+def test_malformed_delta_is_an_opaque_problem():
     reads = [read.value for read in everything(Sidecode(), log(user(), {"kind": "patch_text", "uuid": 3}))]
     assert [value.code for value in reads if isinstance(value, Problem)] == ["LORE229", "LORE207"]
     assert isinstance(reads[-1], e.OpaqueEvent)
 
 
-def test_lores_reader_reads_camel_case_items_tagged_by_kind_as_before():
+def test_lore_log_reads_camel_case_items():
     item = {"kind": "assistantMessage", "uuid": "a", "text": "t", "stopReason": "end_turn"}
     (read,) = [
         r for r in everything(LoreLog(), log({"kind": "append", "item": item})) if not isinstance(r.value, Problem)

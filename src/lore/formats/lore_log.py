@@ -1,13 +1,13 @@
-"""What lore itself writes, as JSON Lines: session logs, and sessions that `lore assemble --all` assembled.
+"""The readers of lore's own JSON Lines: session logs, and the sessions that `lore assemble --all` writes.
 
-A session log, version 1, has one event a line, `session_started` first. The fast lane decodes a line straight into its
-struct and refuses what it does not know; the slow lane then reads camelCase keys, unknown keys and lone surrogates.
-What neither takes is an opaque event.
+A session log, version 1, has one event a line, `session_started` first. A fast decoder reads a line into its struct and
+refuses unknown keys; a slow one then reads camelCase keys, unknown keys and lone surrogates. A line that both refuse is
+an opaque event.
 
-An assembled session has one turn a line, each a delta against its chain's turn before. What a line keeps is shared
-with the prompt before, so reading costs O(bytes) and comparing goes by identity; a line that keeps what its chain does
-not have (too many segments, other bytes) is a problem (LORE204 where the turn before was not to be read, LORE207 where
-it was), and so are the lines after it, until one keeps nothing.
+An assembled session has one turn a line, each a delta against the previous turn of its chain. The segments that a line
+keeps are shared with the previous prompt, so reading costs O(bytes) and comparing goes by identity. A line that keeps
+more segments or other bytes than its chain has is a problem (LORE204 if the previous turn could not be read, LORE207
+otherwise), and so are the lines after it, until one keeps nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LoreLog(LineReader):
         return [read] if self._begun else [*self._begin(line, header=isinstance(event, e.SessionStarted)), read]
 
     def _odd(self, line: Line) -> list[Read]:
-        """Keep a record of unknown kind, or whose fields have the wrong types, as it is."""
+        """Keep a record of an unknown kind, or with fields of wrong types, as opaque."""
         kind = _kind_of(line.data) or "(none)"
         if lenient.snake(kind) in e.KINDS:
             found = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
@@ -74,7 +74,7 @@ class LoreLog(LineReader):
 
 
 def event_of(data: bytes) -> e.Event | None:
-    """Decode a line in the fast lane, else in the slow one; None where it is no event."""
+    """Decode a line; None if it is not an event."""
     try:
         event = _DECODER.decode(data)
         if not data.isascii():
@@ -100,7 +100,7 @@ def _kind_of(data: bytes) -> str:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind that a record names, as lore spells it; empty where it names none."""
+    """Return a record's kind, as lore spells it; empty if it has none."""
     return lenient.snake(_kind_of(line))
 
 
@@ -115,12 +115,12 @@ def _slow(data: bytes) -> e.Event | None:
 
 
 def is_string(raw: Raw) -> bool:
-    """Tell whether content is a JSON string (or absent)."""
+    """Return whether content is a JSON string, or absent."""
     return bytes(raw)[:1] == b'"' or items.is_absent(raw)
 
 
 def _well_formed(event: e.Event) -> bool:
-    """Check the content that the decoder left raw: text is a string, output text or blocks."""
+    """Return whether the content that the decoder left raw has the right types."""
     match event:
         case e.Append(item=item):
             return _good_item(item)
@@ -172,10 +172,10 @@ _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
 class _ChainPrompt(Struct, frozen=True):
-    """A chain's latest prompt; `sums[n]` are the bytes of its first n segments (grown with the chain)."""
+    """The latest prompt of a chain."""
 
     prompt: Prompt
-    sums: list[int]
+    sums: list[int]  # bytes of its first 0, 1, 2, … segments; shared by all prompts of the chain
 
 
 class _RefusedEventError(Exception):
@@ -183,7 +183,7 @@ class _RefusedEventError(Exception):
 
 
 class _MissedError(_RefusedEventError):
-    """A line that does not fit what came before it, as far as that could be read."""
+    """A line that keeps what its chain does not have."""
 
 
 class AssembledLog(LineReader):
@@ -194,7 +194,7 @@ class AssembledLog(LineReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lost = False  # whether a line could not be read: of which chain, nobody knows
+        self._lost = False  # a line could not be read; its chain is unknown
         self._chains: dict[str, _ChainPrompt] = {}
 
     @classmethod
@@ -242,7 +242,7 @@ def _decoded(data: bytes) -> AssembledTurn | None:
 
 
 def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
-    """Return the prompt that a line makes of the one before; raises `_RefusedEventError` where it does not fit."""
+    """Return the prompt of a line, given the previous one; raise `_RefusedEventError` if they contradict."""
     if held is None:
         if record.keep_segments or record.keep_bytes:
             raise _MissedError(f"keeps {record.keep_segments} segments of a turn before, which is missing")

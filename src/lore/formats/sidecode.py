@@ -1,15 +1,15 @@
-"""sidecode's event deltas, as JSON Lines: what its daemon keeps of a live session and sends to its app.
+"""sidecode's event deltas, as JSON Lines: its daemon keeps them of a live session and sends them to its app.
 
-One delta a line, told apart by `kind`: append, patch_text, patch_tool_call, turn_started, turn_completed, turn_failed,
-turn_canceled, compact_started, compact_applied. They are lore's own events without a header, spelled in camelCase, the
-item of an `append` told apart by `kind` or `type`. What they leave out is filled in, and said once (LORE229): a call's
-uuid is its call id, its input `{}`, its output the `output` of its detail; a turn that starts is the next one, one that
-ends the latest. `stopReason: null` is an answer that was interrupted, `images` are blocks behind the text, `summary` of
-a call is a label for a screen and passed over.
+A line is one delta, whose `kind` is append, patch_text, patch_tool_call, turn_started, turn_completed, turn_failed,
+turn_canceled, compact_started or compact_applied. Deltas are lore's own events in camelCase, without a header; the item
+of an `append` has a `kind` or a `type`. Missing fields are filled in, and reported once (LORE229): a call's uuid is its
+call id, its input `{}`, its output the `output` of its detail; a turn that starts is the next one, a turn that ends the
+latest. `stopReason: null` means that an answer was interrupted, `images` are blocks after the text; a call's `summary`
+is a label for the screen and is ignored.
 
-A turn of sidecode is a user's message with all that follows, a turn of lore one request. An answer that comes behind a
-tool's result is therefore a response of its own (`response_id`), and the usage of such a turn, which the agent SDK sums
-over its requests, is kept as a sum of passes: what the last request alone was billed is unknown.
+A turn of sidecode is a user's message with all that follows; a turn of lore is one request. An answer after a tool's
+result is therefore another response (`response_id`). The agent SDK sums the usage of such a turn over its requests, so
+it is kept as a sum of passes, and the usage of the last request is unknown.
 
 Source: sidecode's protocol (EventDelta, TimelineItem, TurnUsage), August 2026, in our words.
 """
@@ -40,18 +40,18 @@ NOTE = (
     "{}, its output that of its detail"
 )
 INTERRUPTED = b'"interrupted"'
-_LOOKED_AT = 64  # lines at a file's beginning, searched for the format's marks
+_FIRST_LINES = 64  # of a file, which are searched for the format's marks
 _SPOKEN = ("assistant_message", "tool_call")
 _ITEMS = ("user_message", *_SPOKEN, "compact_divider")
 
 
 class _SidecodeSeen(Struct):
-    """What the reader remembers: the latest turn, its answers so far, whether a result came behind the last one."""
+    """The state of the reader."""
 
     begun: bool = False
-    turn: int = 0
-    answers: int = 0
-    results: bool = False
+    turn: int = 0  # the latest
+    answers: int = 0  # of this turn
+    results: bool = False  # a result came after the last answer
 
 
 class Sidecode(LoreLog):
@@ -65,15 +65,14 @@ class Sidecode(LoreLog):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        """Tell deltas from lore's own events, and from other programs' lines.
+        """Return whether a file holds deltas, not lore's own events or lines of other programs.
 
-        All lines are deltas without another member, one says what stands in a timeline, one shows a sign. An item of
-        a kind that is not known says neither.
+        All lines are deltas without another member; one changes the timeline, and one lacks what lore's events have.
         """
-        signs = speaks = False
+        is_own = changes_timeline = False
         for number, line in enumerate(each(head)):
             members = raw_members(line)
-            if members is None or number == _LOOKED_AT:
+            if members is None or number == _FIRST_LINES:
                 break
             kind = text_of(members.get("kind", b""))
             if kind not in _KINDS or not _KINDS[kind] >= members.keys():
@@ -81,9 +80,9 @@ class Sidecode(LoreLog):
             item = raw_members(members.get("item", b"")) or {}
             if kind == "append" and text_of(item.get("type", item.get("kind", b""))) not in _ITEMS:
                 continue
-            speaks = speaks or not kind.startswith("turn_")
-            signs = signs or _is_sign(kind, members, item)
-        return signs and speaks
+            changes_timeline = changes_timeline or not kind.startswith("turn_")
+            is_own = is_own or _is_own(kind, members, item)
+        return is_own and changes_timeline
 
     def _record(self, line: Line) -> list[Read] | None:
         members = raw_members(line.data)
@@ -120,14 +119,14 @@ def _append(members: Members, seen: _SidecodeSeen) -> Members:
 
 
 def _with_output(members: Members) -> Members:
-    """Return a call, or a patch of one, with the output that its detail holds; where it failed its error says that."""
+    """Return a call, or a patch of one, with the output of its detail, unless it has an error."""
     output = (raw_members(members.get("detail", b"")) or {}).get("output", b"")
-    says = output[:1] == b'"' and output != b'""' and members.get("error", b"null") == b"null"
-    return {"output": output, **members} if says else members
+    has_text = output[:1] == b'"' and output != b'""' and members.get("error", b"null") == b"null"
+    return {"output": output, **members} if has_text else members
 
 
 def _with_images(item: Members) -> Members:
-    """Return a user's message as blocks: its text, and its images; one of an unknown shape stays as it is."""
+    """Return a user's message as blocks of its text and images; an image of an unknown shape stays as it is."""
     blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
     for image in array(item.pop("images")):
         found = {snake(key): value for key, value in (raw_members(image) or {}).items()}
@@ -157,7 +156,7 @@ def _end(members: Members, seen: _SidecodeSeen) -> Members:
     counters = raw_members(members.get("usage", b"")) or {}
     bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
     if bill is not None:
-        if seen.answers > 1:  # the sum of several requests is known, what the last of them was billed is not
+        if seen.answers > 1:  # only the sum of several requests is known
             bill = Usage(iterations=(Usage(kind="sum").with_counts(bill),))
         members["usage"] = msgspec.json.encode(bill)
     return members
@@ -171,7 +170,7 @@ _FILLS: dict[str, Callable[[Members, _SidecodeSeen], Members]] = {
     "turn_failed": _end,
     "turn_canceled": _end,
 }
-# The members that a delta may have, as its writer spells them: a line with any other one is no delta.
+# The members that a delta may have: a line with any other member is not a delta.
 _KINDS: dict[str, frozenset[str]] = {
     kind: frozenset(("kind", *names.split()))
     for kind, names in {
@@ -189,8 +188,8 @@ _KINDS: dict[str, frozenset[str]] = {
 }
 
 
-def _is_sign(kind: str, members: Members, item: Members) -> bool:
-    """Tell whether a delta shows that it is none of lore's own events: it lacks what those have, or is spelled so."""
+def _is_own(kind: str, members: Members, item: Members) -> bool:
+    """Return whether a delta lacks what lore's own events have, or is spelled in another way."""
     if kind != "append":
         return kind.startswith("turn_") or kind == "compact_started" or any(snake(key) != key for key in members)
     if text_of(item.get("type", b"")) == "tool_call":

@@ -90,6 +90,7 @@ class _ManagedEvents:
         self._open: dict[str, int] = {}  # turns without an end, by the id of their start
         self._request: str | None = None  # id of the latest start: what the model makes belongs to it
         self._queued: dict[str, UserMessage] = {}  # messages that wait for the next request
+        self._processed: set[str] = set()  # ids of events: a stream that was resumed repeats some
 
     def handle(self, data: bytes) -> None:
         event = decode(data)
@@ -105,8 +106,10 @@ class _ManagedEvents:
         session.start_session(event.id if kind == "session" else "", at=session.at, dialect="anthropic")
         if event.agent is not None:
             self._read_agent(event.agent)
-        if event.session_thread_id is not None or kind == "session":
+        if event.session_thread_id is not None or kind == "session" or event.id in self._processed:
             return
+        if event.processed_at is not None:
+            self._processed.add(event.id)
         if kind in MESSAGES:
             self._add_message(event)
         elif kind == "agent.message":
