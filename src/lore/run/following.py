@@ -23,6 +23,7 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.fold.timeline import index_of
+from lore.formats.builder import DocumentReader
 from lore.formats.captures.vcr import Vcr
 from lore.formats.documents import Documents
 from lore.formats.folders import PackReader
@@ -104,7 +105,7 @@ def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None
         raise LoreError(f"{corpus.show(path)} is {what}: it does not grow", hint="fold it without --follow")
 
 
-_WHOLE = (Documents, TranscriptDocument, PackReader, Vcr)
+_WHOLE = (Documents, DocumentReader, TranscriptDocument, PackReader, Vcr)
 _PACKED = {MAGIC: "compressed", ARCHIVE: "an archive"}
 
 
