@@ -1,14 +1,24 @@
-"""Usage as it would be with another lifetime."""
+"""Predictions of requests: parts that add up, copies of captures, and usage with another lifetime."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lore.cache.predictor import with_lifetime
+from cli.running import lore
+from conftest import CORPUS
+from judge.captures import asks, call, put, text, usage
+from lore.cache.base import Prediction
+from lore.cache.predictor import Predictor, with_lifetime
 from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
+from lore.recording.opening import Options
+from lore.run.rules import load
 
 BILL = Usage(3, 0, 22_500, 10, 22_500, 0)
 
@@ -43,3 +53,85 @@ def test_unsplit_writes_have_the_default_lifetime():
     turn = billed(Usage(3, 20_000, 500, 10))
     assert with_lifetime(turn, 300.0, 22_000, seen(), continues=True) is turn
     assert with_lifetime(turn, 3600.0, 22_000, seen(), continues=True).usage.write_1h_tokens == 500
+
+
+TALK = [text("user", "Find the bug. " * 80)]
+for _number in range(6):
+    TALK += [text("assistant", f"Step {_number}."), text("user", f"Go on with {_number}. " * 90)]
+_counts = st.integers(0, 30_000)
+
+
+def adds_up(prediction):
+    if prediction.read is None:
+        return True
+    parts = prediction.read, prediction.write, prediction.uncached
+    hour = prediction.write_1h or 0
+    return min(parts) >= 0 and sum(parts) == prediction.total and 0 <= hour <= prediction.write
+
+
+def predicted(*paths, cache=None):
+    predictor = Predictor(load(None), cache)
+    found = []
+    for path in paths:
+        predictor.begin()
+        found.append([predictor.turn(turn).prediction for turn in Options().open(str(path)).turns()])
+    return found
+
+
+def capture(bills, tools=()):
+    return [
+        call(20.0 * number, asks(*TALK[: 1 + 2 * number], tools=("ls", "cat") if number in tools else ("ls",)), bill)
+        for number, bill in enumerate(bills)
+    ]
+
+
+@given(st.lists(st.tuples(_counts, _counts, _counts), min_size=2, max_size=6), st.sets(st.integers(0, 5)))
+def test_any_usage_gives_parts_that_add_up(bills, tools):
+    with tempfile.TemporaryDirectory() as folder:
+        path = put(Path(folder), *capture([usage(*counts) for counts in bills], tools))
+        for cache in (None, "openai", "bedrock", "deepseek"):
+            (found,) = predicted(path, cache=cache)
+            assert all(map(adds_up, found))
+
+
+@given(*[st.integers(-9_000, 9_000)] * 4)
+def test_fitted_parts_stay_within_the_total(read, write, uncached, hour):
+    made = Prediction(read, write, uncached, "rule", "", hour)
+    fitted = made.fitted()
+    assert adds_up(fitted)
+    assert fitted.total == max(0, read + write + uncached)
+    if adds_up(made):
+        assert fitted == made
+
+
+def test_copied_capture_gets_equal_predictions(tmp_path):
+    calls = capture([usage(0, 7000), usage(7000, 300), usage(7300, 300)])
+    paths = [put(tmp_path, *calls, name=name) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
+    first, *copies = predicted(*paths)
+    assert [prediction.read for prediction in first][1:] == [7000, 7300]
+    assert copies == [first, first]
+
+
+def test_copied_capture_changes_no_sums(tmp_path):
+    calls = capture([usage(0, 7000), usage(0, 7300), usage(7300, 300)], {1})
+    alone = put(tmp_path / "one" if (tmp_path / "one").mkdir() is None else tmp_path, *calls)
+    both = tmp_path / "both"
+    both.mkdir()
+    put(both, *calls, name="a.jsonl")
+    put(both, *calls, name="b.jsonl")
+    checked = [lore("check", str(folder), "--json").json for folder in (alone, both)]
+    names = ("turns", "breaks", "waste", "lost_tokens")
+    assert [checked[1]["summary"][name] for name in names] == [checked[0]["summary"][name] for name in names]
+    assert checked[1]["summary"]["copied"] == 3
+    assert len(checked[1]["findings"]) == len(checked[0]["findings"])
+
+
+REAL = sorted(path for kind in ("capture", "vcr") for path in (CORPUS / kind).glob("*")) if CORPUS else []
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not REAL, reason="no real recordings (LORE_CORPUS)")
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name[:40])
+def test_predictions_of_real_captures_add_up(path):
+    first, copy = predicted(path, path)
+    assert all(map(adds_up, (*first, *copy)))

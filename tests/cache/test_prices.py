@@ -1,15 +1,20 @@
-"""Cost of tokens: exact, linear, and unknown if a count or price is."""
+"""The cost of usage: exact arithmetic, compared with prices that the vendors publish."""
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from lore.cache.prices import Price
+from lore.cache.prices import Price, bill_price, is_regional
+from lore.cache.rules import ALWAYS, seconds
+from lore.cache.served import Served
 from lore.model.events import Usage
+from lore.run.rules import packaged
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
 BREAKPOINTS = Price(*map(Decimal, ("4", "0.4", "5")), None, None, Decimal(20))
@@ -63,3 +68,193 @@ def test_unknown_or_contradictory_counts_have_no_cost(price, tokens):
 def test_cost_is_linear_and_exact(one, other):
     both = {name: one[name] + other[name] for name in one}
     assert CLAUDE.of(bill(**both)) == CLAUDE.of(bill(**one)) + CLAUDE.of(bill(**other))
+
+
+ANTHROPIC, OPENAI = Served("anthropic", ""), Served("openai", "")
+AUGUST = seconds(date(2026, 8, 1))
+OPUS = {"uncached": 5, "read": "0.5", "write_5m": "6.25", "write_1h": 10, "output": 25}  # dollars a million
+FABLE = {"uncached": 10, "read": 1, "write_5m": "12.5", "write_1h": 20, "output": 50}
+KINDS = ("uncached", "read", "write_5m", "write_1h", "output")
+COUNTS = st.fixed_dictionaries(dict.fromkeys(KINDS, st.integers(0, 10**6)))
+
+
+def tokens(uncached=0, read=0, write_5m=0, write_1h=0, output=0):
+    return uncached, read, write_5m + write_1h, output, write_5m, write_1h
+
+
+def dollars(table, counts, times=1):
+    """Return the cost of token counts by a table of prices."""
+    return sum(Decimal(count) * Decimal(table[kind]) * Decimal(times) / 10**6 for kind, count in counts.items())
+
+
+def cost(bill, model="claude-opus-4-8", where=ANTHROPIC, at=AUGUST, **more):
+    price = bill_price(packaged(), where, model, at, bill, **more)
+    return None if price is None else price.of(bill)
+
+
+@pytest.mark.parametrize(
+    ("served", "times"),
+    [
+        ({}, 1),
+        ({"speed": "standard", "service_tier": "standard", "inference_geo": "not_available"}, 1),
+        ({"speed": "fast"}, 2),
+        ({"service_tier": "batch"}, "0.5"),
+        ({"inference_geo": "us"}, "1.1"),
+        ({"inference_geo": "global"}, 1),
+        ({"speed": "fast", "inference_geo": "us"}, "2.2"),
+        ({"service_tier": "batch", "inference_geo": "us"}, "0.55"),
+    ],
+)
+def test_served_speed_multiplies_every_price(served, times):
+    counts = {"uncached": 3, "read": 100_000, "write_5m": 700, "write_1h": 11_000, "output": 900}
+    assert cost(Usage(*tokens(**counts), **served)) == dollars(OPUS, counts, times)
+
+
+@pytest.mark.parametrize(
+    ("model", "at", "times"),
+    [
+        ("claude-opus-4-6", date(2026, 2, 10), 3),
+        ("claude-opus-4-6", date(2026, 3, 1), 6),
+        ("claude-opus-4-7", date(2026, 5, 1), 6),
+        ("claude-opus-4-8", date(2026, 7, 1), 2),
+        ("claude-opus-5", date(2026, 8, 1), 2),
+    ],
+)
+def test_fast_mode_costs_by_model_and_day(model, at, times):
+    counts = {"read": 10**6, "output": 10**5}
+    assert cost(Usage(*tokens(**counts), speed="fast"), model, at=seconds(at)) == dollars(OPUS, counts, times)
+
+
+def test_response_speed_overrides_the_request():
+    asked = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
+    bill = Usage(*tokens(uncached=10**6))
+    assert cost(bill, asked={"speed": b'"fast"'}) == 10
+    assert cost(Usage(*tokens(uncached=10**6), speed="standard"), asked={"speed": b'"fast"'}) == 5
+    assert cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, asked=asked) is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "million"),
+    [
+        ("gpt-5", "default", "1.25"), ("gpt-5", "flex", "0.625"), ("gpt-5", "priority", "2.5"),
+        ("gpt-5", "fast", "2.5"), ("gpt-5", "batch", "0.625"), ("gpt-5.5", "priority", "12.5"),
+        ("gpt-5-mini", "priority", "0.45"), ("gpt-4.1", "fast", "3.5"),
+    ],
+)  # fmt: skip
+def test_openais_tiers_have_the_prices_that_it_prints(model, tier, million):
+    assert cost(Usage(10**6, 0, None, 0, service_tier=tier), model, OPENAI) == Decimal(million)
+
+
+def test_anthropic_priority_tier_has_no_known_price():
+    assert cost(Usage(*tokens(uncached=1), service_tier="priority")) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "endpoint", "model", "regional"),
+    [
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        (Served("anthropic", "bedrock"), "", "anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        (Served("anthropic", "bedrock"), "", "global.anthropic.claude-sonnet-4-5-20250929-v1:0", False),
+        (Served("anthropic", "bedrock"), "", "claude-sonnet-4-5", False),
+        (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-sonnet-4-5", True),
+        (Served("anthropic", "vertex"), "aiplatform.eu.rep.googleapis.com/v1/x", "claude-sonnet-4-5", True),
+        (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/global/x", "c", False),
+        (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/us-east5/x", "c", True),
+        (OPENAI, "eu.api.openai.com/v1/responses", "gpt-5.4", True),
+        (OPENAI, "api.openai.com/v1/responses", "gpt-5.4", False),
+        (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", True),
+        (ANTHROPIC, "api.anthropic.com/v1/messages", "claude-opus-5", False),
+    ],
+)
+def test_host_or_model_makes_a_request_regional(where, endpoint, model, regional):
+    assert is_regional(where, endpoint, model) is regional
+
+
+@pytest.mark.parametrize(
+    ("where", "endpoint", "model", "million"),
+    [
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "3.3"),
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-20250514-v1:0", "3"),
+        (Served("anthropic", "bedrock"), "", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "1"),
+        (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-opus-4-8", "5.5"),
+        (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.4", "2.75"),
+        (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", "2.2"),
+    ],
+)
+def test_regional_surcharge_depends_on_the_model(where, endpoint, model, million):
+    bill = Usage(10**6, 0, 0, 0)
+    at = seconds(date(2026, 9, 1))
+    assert cost(bill, model, where, at, endpoint=endpoint, size=1) == Decimal(million)
+
+
+def test_implicit_reads_have_their_own_price():
+    row = next(row for row in packaged().rows if row.rule == "price_uncached")
+    own = replace(row, provider="qwen", model="qwen-max", platform="", valid_from=ALWAYS, value=Decimal(10))
+    rules = packaged().overridden_by([own])
+    reads = [rules.price("qwen", "qwen-max", at=AUGUST, implicit=implicit).read for implicit in (False, True)]
+    assert reads == [Decimal(1), Decimal(2)]
+    assert rules.price("anthropic", "claude-opus-5", at=AUGUST, implicit=True).read == Decimal("0.5")
+
+
+def test_searches_cost_the_same_at_any_speed():
+    bill = Usage(*tokens(uncached=10**6), speed="fast", server_tools=(("web_search", 3), ("web_fetch", 9)))
+    assert cost(bill) == Decimal(10) + Decimal("0.03")
+    price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
+    assert price.parts(bill) == {"uncached": Decimal(10), "web_search": Decimal("0.03"), "web_fetch": 0}
+
+
+def test_unpriced_tool_makes_the_cost_unknown():
+    assert cost(Usage(*tokens(), server_tools=(("crystal_ball", 1),))) is None
+
+
+@given(COUNTS, COUNTS, st.sampled_from(["", "fast"]))
+def test_each_pass_has_its_own_models_price(own, first, speed):
+    passed = Usage(*tokens(**first), kind="message", model="claude-fable-5")
+    bill = Usage(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
+    times = 2 if speed else 1
+    # A capture records the model that was asked, a log the one that answered.
+    for asked in ("claude-fable-5", "claude-opus-4-8"):
+        assert cost(bill, asked) == dollars(OPUS, own, times) + dollars(FABLE, first, times)
+
+
+def test_fast_mode_covers_compactions_but_not_advisors():
+    half = {"uncached": 10**6}
+    passes = (
+        Usage(*tokens(**half), kind="compaction"),
+        Usage(*tokens(**half), kind="advisor_message", model="claude-fable-5"),
+    )
+    assert cost(Usage(*tokens(), iterations=passes, speed="fast")) == 10 + 10
+
+
+def test_unpriced_pass_makes_the_cost_unknown():
+    passed = Usage(*tokens(uncached=5), kind="message", model="claude-unheard-of")
+    assert cost(Usage(*tokens(), iterations=(passed,))) is None
+
+
+PASSES = st.lists(
+    st.builds(
+        lambda counts, model, kind: Usage(*tokens(**counts), kind=kind, model=model),
+        COUNTS,
+        st.sampled_from([None, "claude-fable-5", "claude-haiku-4-5"]),
+        st.sampled_from(["message", "compaction", "advisor_message", "fallback_message"]),
+    ),
+    max_size=4,
+)
+SERVED = st.fixed_dictionaries(
+    {"speed": st.sampled_from(["", "standard", "fast"]), "service_tier": st.sampled_from(["", "standard", "batch"])}
+)
+SEARCHES = st.lists(st.tuples(st.sampled_from(["web_search", "web_fetch"]), st.integers(1, 99)), max_size=2)
+
+
+@given(COUNTS, PASSES, SERVED, SEARCHES)
+def test_cost_is_the_sum_of_parts(counts, passes, served, tools):
+    bill = Usage(*tokens(**counts), iterations=tuple(passes), server_tools=tuple(tools), **served)
+    price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
+    assert price.of(bill) == sum(price.parts(bill).values())
+    alone = [cost(Usage(*tokens(**counts), server_tools=tuple(tools), **served))]
+    for passed in passes:  # each as if it had been a response of its own
+        own = Usage(*(getattr(passed, name) for name in Usage.__struct_fields__[:6]), **served)
+        slow = served if passed.kind != "advisor_message" else {**served, "speed": ""}
+        alone.append(cost(Usage(*(getattr(own, name) for name in own.__struct_fields__[:6]), **slow),
+                          passed.model or "claude-opus-4-8"))  # fmt: skip
+    assert price.of(bill) == sum(alone)

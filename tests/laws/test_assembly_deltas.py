@@ -98,3 +98,17 @@ def _assert_sent(agent, chain, setup):
         again = [one for one in sent.state.chain(chain).pinned or () if one.id == fact.id]
         same = again and signature(again[0].title, again[0].content) == signature(fact.title, fact.content)
         assert fact.content[:40] in text or same
+
+
+@given(scripts(), setups)
+def test_restart_anywhere_sends_same_bytes(script, setup):
+    whole, broken = Agent(*setup).play(script, restarts=False), Agent(*setup).play(script)
+    assert [one.body for one in broken.turns] == [one.body for one in whole.turns]
+
+
+@given(scripts(max_size=8), setups)
+def test_restart_before_each_turn_sends_same_bytes(script, setup):
+    for way in ("log", "lost"):
+        often = [step for one in script for step in (("restart", way), one)]
+        whole, broken = Agent(*setup).play(script, restarts=False), Agent(*setup).play(often)
+        assert [one.body for one in broken.turns] == [one.body for one in whole.turns]
