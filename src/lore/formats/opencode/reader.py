@@ -1,33 +1,32 @@
-"""Sessions of OpenCode and Kilo CLI: what `opencode export` writes, and what their database and storage folder hold.
+"""The reader of sessions of OpenCode and Kilo CLI: what `opencode export` writes.
 
-In: one document, `{info, messages: [{info, parts[]}]}`; `recording/agents/opencode_store.py` writes the others so.
-Out: events.
-A step of an assistant's message is one request (today each message has one step); a message without a step that counts
-nothing is none. Counts leave out what was cached. Tools run inside their message: a result is known when it ends.
+The document is `{info, messages: [{info, parts[]}]}`; `recording/agents/opencode_store.py` writes sessions of the
+database and of the storage folder in the same way. A step of an assistant's message is one request (today a message has
+one step). A tool runs inside its message: its result is known when the message ends.
 
-A compaction is a marker in a user's message, and a response whose text is the summary. Its request has its own system
-prompt and no tools: it is a chain of its own. An output that was pruned (`time.compacted`) is cleared before the first
-request after that. A changed agent, `tools` map or system prompt of a user's message changes what nobody recorded.
+A compaction is a marker in a message of the user, followed by a response whose text is the summary; that request has a
+system prompt of its own and no tools, and is a chain of its own. An output that was pruned (`time.compacted`) is
+cleared before the next request. If the agent, the `tools` map or the system prompt of a user's message changes, a part
+of the prompt changes that the log does not hold: neither the system prompt nor schemas of tools are in it.
 
-Neither system prompt nor schemas of tools are in the file. Sources: counts over 503 public exports, versions 1.2.16 to
-1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn 2026.
+Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn
+2026.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
-from msgspec import Raw, Struct, field
-from msgspec.structs import replace
+from msgspec import Raw
 
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bills import name_of, recorded_dollars
-from lore.formats.http import real
+from lore.formats.bills import name_of
+from lore.formats.builder import DocumentReader
 from lore.formats.opencode import records
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
-from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
@@ -37,318 +36,249 @@ from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
 
 _PATHS = (".messages",)
-_SIGN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
+_BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
 
 
-class Asked(Struct, gc=False):
-    """What the last message of the user asked with, besides its text."""
+@dataclass(slots=True)
+class Asked:
+    """The settings of the latest message of the user."""
 
     agent: str | None = None
-    variant: str | None = None
+    effort: str | None = None
     system: str | None = None
     tools: dict[str, bool] | None = None
 
 
-class Marker(Struct, gc=False):
-    """A compaction that was asked for: its message, and from which message on the history stays."""
+@dataclass(slots=True)
+class Marker:
+    """A compaction that was asked for."""
 
-    id: str
-    auto: bool
-    tail: str | None = None
+    id: str  # its message
+    is_auto: bool
+    tail: str | None = None  # the first message that it keeps
 
-
-class OpenCodeMemory(Struct):
-    """All that the reader remembers.
-
-    `live` are the items since the last compaction, each with its message, `pruned` the calls whose output was taken
-    out, with the time in ms, until it is cleared. `revert` is the first message that was taken back, `reverted` what
-    came from there on.
-    """
-
-    session: str | None = None
-    client: str = "opencode"
-    revert: str = ""
-    reverted: list[str] = []
-    is_reverted: bool = False
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    dialect: str | None = None
-    tokens: int | None = None
-    utilities: int = 0
-    asked: Asked = field(default_factory=Asked)
-    marker: Marker | None = None
-    live: list[tuple[str, str]] = []
-    pruned: list[tuple[int, str]] = []
+    @property
+    def trigger(self) -> str:
+        return "auto" if self.is_auto else "manual"
 
 
-class OpenCode(TranscriptDocument[OpenCodeMemory]):
+class OpenCode(DocumentReader):
     """Reader of OpenCode's sessions."""
 
     name: ClassVar[str] = "opencode"
     paths: ClassVar[tuple[str, ...]] = _PATHS
-    memory = OpenCodeMemory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = ""
+        self.reverted_from = ""  # the first message that was taken back
+        self.reverted: list[str] | None = None  # items that were taken back; None before the first
+        self.dialect: str | None = None
+        self.prompt_size: int | None = None  # of the latest request, in tokens
+        self.summaries = 0
+        self.asked = Asked()
+        self.marker: Marker | None = None
+        self.items: list[tuple[str, str]] = []  # since the last compaction: their messages and uuids
+        self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
-        return _SIGN.match(begin) is not None and array_at(head, _PATHS) >= 0
+        return _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0
 
-    def _head(self, data: bytes) -> None:
-        self._begin_session(records.session_of((raw_members(data) or {}).get("info", b"{}")))
+    def handle_head(self, data: bytes) -> None:
+        self._start_session(records.decode_session((raw_members(data) or {}).get("info", b"{}")))
 
-    def _begin_session(self, session: records.OpenCodeSession) -> None:
-        memory = self._memory
-        memory.session, memory.client = session.id, f"opencode {session.version}".rstrip()
-        memory.revert = "" if session.revert is None else session.revert.message
-        at = stamp_of(session.time.created)
-        title = text_in(session.title)
+    def _start_session(self, info: records.OpenCodeSession) -> None:
+        self.version = info.version
+        self.reverted_from = "" if info.revert is None else info.revert.message
+        title = text_in(info.title)
         title = None if title.startswith(records.DEFAULT_TITLES) else title or None
-        self._emit(e.SessionStarted(session_id=session.id, at=at, parent_session_id=session.parent, title=title))
+        at = stamp_of(info.time.created)
+        self.session.start_session(info.id, at=at, parent_session_id=info.parent, title=title)
 
-    def _take(self, data: bytes) -> None:
-        if self._memory.session is None:
-            self._begin_session(records.OpenCodeSession())
-        record = _with_own_ids(records.decode(data), f"line-{self._line.number}")
-        info, memory = record.info, self._memory
-        memory.is_reverted = memory.is_reverted or (bool(memory.revert) and info.id == memory.revert)
-        if info.role == "user":
-            self._user(record)
-        elif info.role == "assistant" and info.summary == _TRUE:
-            self._summary(record)
-        elif info.role == "assistant":
-            self._assistant(record)
-        else:
-            self._unknown("unknown message of role", info.role)
-
-    def _last(self) -> None:
-        if self._memory.reverted:
-            self._emit(e.Remove(uuids=tuple(self._memory.reverted)))
-            self._memory.reverted = []
-
-    def _put(self, item: Item, message: str) -> None:
-        memory, uuid = self._memory, item.uuid
-        self._append(item)
-        memory.live.append((message, uuid))
-        if memory.is_reverted:
-            memory.reverted.append(uuid)
-
-    # the user
-
-    def _user(self, record: OpenCodeRecord) -> None:
+    def handle(self, data: bytes) -> None:
+        if not self.session.is_started:
+            self._start_session(records.OpenCodeSession())
+        record = records.with_own_ids(records.decode_record(data), self.session.line_id)
         info = record.info
-        self._changes(info)
+        if self.reverted is None and self.reverted_from and info.id == self.reverted_from:
+            self.reverted = []
+        if info.role == "user":
+            self._read_prompt(record)
+        elif info.role == "assistant" and bytes(info.summary) == b"true":
+            self._read_summary(record)
+        elif info.role == "assistant":
+            self._read_response(record)
+        else:
+            self.session.keep_unknown("unknown message role", info.role)
+
+    def finish(self) -> None:
+        self.session.remove(self.reverted or ())
+
+    def _append(self, item: Item, message: str) -> None:
+        self.session.append(item)
+        self.items.append((message, item.uuid))
+        if self.reverted is not None:
+            self.reverted.append(item.uuid)
+
+    def _report_unknown(self, types: Iterable[str]) -> None:
+        for kind in types:
+            self.session.problem(Code.UNKNOWN_RECORD, f"unknown part type {mask(kind)[:60]!r}; passed over")
+
+    # prompts
+
+    def _read_prompt(self, record: OpenCodeRecord) -> None:
+        info, session = record.info, self.session
+        session.at = stamp_of(info.time.created)
+        self._signal_changes(info)
         for part in record.parts:
             if part.type == "compaction":
-                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), stamp_of(info.time.created))
-        self._given(record)
-
-    def _mark(self, marker: Marker, at: str | None) -> None:
-        self._memory.marker = marker
-        self._emit(e.CompactStarted(trigger=_trigger(marker), pre_tokens=self._memory.tokens, at=at))
-
-    def _given(self, record: OpenCodeRecord) -> None:
-        """Put what no model made into the timeline."""
-        info, memory = record.info, self._memory
-        self._at = stamp_of(info.time.created)
-        blocks, unknown = records.given(record.parts)
-        self._unknown_parts(unknown)
+                self.marker = marker = Marker(info.id, part.auto is not False, part.tail_start_id)
+                pre_tokens = self.prompt_size
+                session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=pre_tokens, at=session.at))
+        blocks, unknown = records.prompt_blocks(record.parts)
+        self._report_unknown(unknown)
         if blocks:
-            own = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
-            source = "user" if own else "context_injection"
-            said = UserMessage(info.id or f"line-{self._line.number}", blocks=blocks, source=source)
-            self._put(said, info.id)
-        if any(records.is_image(part) for part in record.parts):
-            self._observe(Sign("image"))
-        memory.turns.asked_at = self._at
+            is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
+            source = "user" if is_typed else "context_injection"
+            self._append(UserMessage(info.id or session.line_id, blocks=blocks, source=source), info.id)
+        if any(part.is_image for part in record.parts):
+            session.signal(Sign("image"))
 
-    def _unknown_parts(self, types: list[str]) -> None:
-        for kind in types:
-            self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {mask(kind)[:60]!r}; passed over")
-
-    def _changes(self, info: OpenCodeInfo) -> None:
-        """Say what a message of the user asks otherwise than the one before it."""
-        asked = self._memory.asked
-        variant = (
-            text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
-        )  # of the model: its effort
-        system = text_in(info.system)
+    def _signal_changes(self, info: OpenCodeInfo) -> None:
+        """Signal settings that differ from those of the user's previous message."""
+        asked, system = self.asked, text_in(info.system)
+        effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
         signs: list[Sign] = []
         if asked.agent is not None and info.agent not in (None, asked.agent):
-            signs.append(
-                Sign("instructions", before=cut_masked(asked.agent, 80), after=cut_masked(info.agent or "", 80))
-            )
+            signs.append(_change("instructions", asked.agent, info.agent))
         elif asked.system is not None and system != asked.system:
             signs.append(Sign("instructions"))
-        if asked.agent is not None and variant != asked.variant:
-            signs.append(
-                Sign("effort", before=cut_masked(asked.variant or "", 80), after=cut_masked(variant or "", 80))
-            )
-        tools = None if info.tools is None else {name: bytes(on) == b"true" for name, on in info.tools.items()}
+        if asked.agent is not None and effort != asked.effort:
+            signs.append(_change("effort", asked.effort, effort))
+        tools = None if info.tools is None else {name: bytes(is_on) == b"true" for name, is_on in info.tools.items()}
         before, now = asked.tools or {}, tools or {}
-        on = [name for name, given in now.items() if given and before.get(name) is False]
-        off = [name for name, given in now.items() if not given and before.get(name, True)]
-        off = off if asked.agent is not None else []
-        back = [name for name, given in before.items() if not given and name not in now]
-        if on or off or back:
-            signs.append(Sign("tools-delta", bounded([*on, *back]), bounded(off)))
-        asked.agent, asked.variant, asked.system, asked.tools = info.agent or asked.agent, variant, system, tools
-        self._at = stamp_of(info.time.created)
-        self._observe(*signs, version=self._memory.client.partition(" ")[2])
+        added = [name for name, is_on in now.items() if is_on and before.get(name) is False]
+        added += [name for name, is_on in before.items() if not is_on and name not in now]
+        removed = [name for name, is_on in now.items() if not is_on and before.get(name, True)]
+        removed = removed if asked.agent is not None else []
+        if added or removed:
+            signs.append(Sign("tools-delta", bounded(added), bounded(removed)))
+        self.asked = Asked(info.agent or asked.agent, effort, system, tools)
+        self.session.version = self.version
+        self.session.signal(*signs)
+        self.session.version = ""
 
     # responses
 
-    def _assistant(self, record: OpenCodeRecord) -> None:
-        info, memory = record.info, self._memory
-        steps = _steps(record)
-        asked = stamp_of(info.time.created)
+    def _read_response(self, record: OpenCodeRecord) -> None:
+        info, steps = record.info, record.steps
+        asked_at = stamp_of(info.time.created)
         for number, step in enumerate(steps):
-            last = number == len(steps) - 1
-            self._clear(count_in(info.time.created, LATEST_MS))
-            turn = self._start(info, asked)
-            response = info.id if len(steps) == 1 else f"{info.id}:{number}"
-            ended = self._say(info, step, response)
-            tokens, cost = _counted(step) or (info.tokens if last else None, NULL)
+            is_last = number == len(steps) - 1
+            self._clear_pruned(count_in(info.time.created, LATEST_MS))
+            turn = self._start_turn(info, asked_at)
+            tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
+            tokens, cost = records.counted(step)
+            tokens = tokens or (info.tokens if is_last else None)
             cost = info.cost if len(steps) == 1 and is_absent(cost) else cost
-            answered = (stamp_of(info.time.completed) if last else None) or ended
-            self._end(turn, info, tokens, answered, cost, failed=last)
-            asked = ended or asked
+            self.session.at = (stamp_of(info.time.completed) if is_last else None) or tool_ended
+            self._end_turn(turn, info, tokens, cost, is_last=is_last)
+            asked_at = tool_ended or asked_at
         if not steps:
-            self._say(info, record.parts, info.id)
-        memory.turns.asked_at = None
+            self._append_parts(info, record.parts, info.id)
 
-    def _clear(self, now: int | None) -> None:
+    def _clear_pruned(self, now: int | None) -> None:
         """Clear the outputs that were pruned before a request."""
-        memory = self._memory
-        due = [call for at, call in memory.pruned if now is None or at <= now]
+        due = [call for at, call in self.pruned if now is None or at <= now]
         if due:
-            memory.pruned = [(at, call) for at, call in memory.pruned if now is not None and at > now]
-            self._emit(e.ToolResultCleared(call_ids=tuple(due)))
+            self.pruned = [(at, call) for at, call in self.pruned if now is not None and at > now]
+            self.session.emit(e.ToolResultCleared(call_ids=tuple(due)))
 
-    def _start(self, info: OpenCodeInfo, asked: str | None) -> int:
-        """Start a turn, of a summary's chain its only one; return its number."""
-        memory, turns, chain = self._memory, self._memory.turns, self._chain
-        dialect, own = records.dialect_of(info.provider, info.asked or ""), chain == e.MAIN
-        if not own or (info.asked, dialect) != (turns.model, memory.dialect):
-            self._emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=chain))
-        if own:
-            turns.model, memory.dialect = info.asked, dialect
-            turns.turn += 1
-        turn = turns.turn if own else 1
-        self._emit(e.TurnStarted(turn=turn, at=asked, chain=chain))
-        return turn
+    def _start_turn(self, info: OpenCodeInfo, asked_at: str | None) -> int:
+        session, counter = self.session, self.session.counter
+        dialect, is_main = records.dialect_of(info.provider, info.asked or ""), session.chain == e.MAIN
+        if not is_main or (info.asked, dialect) != (counter.model, self.dialect):
+            session.emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=session.chain))
+        counter.model, counter.asked_at = info.asked, asked_at
+        self.dialect = dialect if is_main else self.dialect
+        return session.start_turn(None)
 
-    def _say(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
-        """Put what a step says and does into the timeline; return when its last tool ended."""
+    def _append_parts(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
+        """Append the parts of a step with the results of its tools; return when the last tool ended."""
         ended: str | None = None
         for number, part in enumerate(parts):
-            name = part.id or f"{response or f'line-{self._line.number}'}:{number}"
-            made = records.said(part, name, response)
-            self._at = stamp_of(info.time.created)
-            if made is not None:
-                self._put(made, info.id)
+            self.session.at = stamp_of(info.time.created)
+            item = records.item_of(part, part.id or f"{response or self.session.line_id}:{number}", response)
+            if item is not None:
+                self._append(item, info.id)
             elif part.type not in records.SILENT and part.type != "tool":
-                self._unknown_parts([part.type])
+                self._report_unknown([part.type])
             if part.type == "tool" and part.state is not None:
-                ended = self._outcome(part, part.state) or ended
+                ended = self._add_result(part.call_id, part.state) or ended
         return ended
 
-    def _outcome(self, part: OpenCodePart, state: records.OpenCodeState) -> str | None:
-        outcome = records.outcome(state)
-        time = state.time or records.Time()
-        self._at = stamp_of(time.end)
-        if outcome is not None:
-            self._emit(replace(outcome, call_id=part.call_id, at=self._at))
-        compacted = count_in(time.compacted, LATEST_MS)
-        if compacted:
-            self._memory.pruned.append((compacted, part.call_id))
-        if any(map(records.is_image, state.attachments or ())):
-            self._observe(Sign("image"))
-        return self._at
+    def _add_result(self, call_id: str, state: records.OpenCodeState) -> str | None:
+        session, result, time = self.session, records.result_of(state), state.time or records.Time()
+        session.at = stamp_of(time.end)
+        if result is not None:
+            status, output = result
+            session.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, at=session.at))
+        pruned_at = count_in(time.compacted, LATEST_MS)
+        if pruned_at:
+            self.pruned.append((pruned_at, call_id))
+        if any(file.is_image for file in state.attachments or ()):
+            session.signal(Sign("image"))
+        return session.at
 
-    def _end(
-        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, cost: Raw, *, failed: bool
+    def _end_turn(
+        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, cost: Raw, *, is_last: bool
     ) -> None:
-        memory, self._at, chain = self._memory, at, self._chain
-        bill = records.billed(tokens, memory.client, records.dialect_of(info.provider, info.asked or ""))
-        bill = bill and replace(bill, recorded=recorded_dollars(bytes(cost)))
-        error = info.error if failed else None
-        if error is None:
-            name = name_of(count_in(info.time.created, LATEST_MS), bill)
-            self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name, chain=chain))
+        session, client = self.session, f"opencode {self.version}".rstrip()
+        usage = records.usage_of(tokens, cost, client, records.dialect_of(info.provider, info.asked or ""))
+        if info.error is None or not is_last:
+            session.end_turn(usage, name_of(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
-            aborted = error.name == "MessageAbortedError"
-            ended = e.TurnCanceled if aborted else e.TurnFailed
-            self._emit(ended(turn=turn, at=at, usage=bill, error=error.name or None, chain=chain))
-            self._observe(Sign("interrupt" if aborted else "api-error"))
-        if chain == e.MAIN and tokens is not None:
-            memory.tokens = records.size_of(tokens)
+            is_aborted, error = info.error.name == "MessageAbortedError", info.error.name or None
+            ended = e.TurnCanceled if is_aborted else e.TurnFailed
+            session.emit(ended(turn=turn, at=session.at, usage=usage, error=error, chain=session.chain))
+            session.signal(Sign("interrupt" if is_aborted else "api-error"))
+        if session.chain == e.MAIN and tokens is not None:
+            self.prompt_size = tokens.prompt
 
     # compactions
 
-    def _summary(self, record: OpenCodeRecord) -> None:
-        """Take the response that a compaction asked for: a request of its own, whose text stands for the history."""
-        info, memory = record.info, self._memory
-        memory.utilities += 1
-        self._chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
-        turn = self._start(info, stamp_of(info.time.created))
-        text = records.text_of_parts(record.parts)
+    def _read_summary(self, record: OpenCodeRecord) -> None:
+        """Read the response to a compaction: a request of its own, whose text replaces the history."""
+        info, session = record.info, self.session
+        self.summaries += 1
+        session.chain = f"utility-{self.summaries}"
+        turn = self._start_turn(info, stamp_of(info.time.created))
         for number, part in enumerate(record.parts):
-            made = records.said(part, part.id or f"{info.id}:{number}", info.id)
-            if isinstance(made, AssistantMessage):
-                self._emit(e.Append(item=made, chain=self._chain))
-        tokens, _ = _counted(record.parts) or (info.tokens, NULL)
-        self._end(turn, info, tokens, at, info.cost, failed=True)
-        self._chain = e.MAIN
-        marker, memory.marker = memory.marker, None
-        if info.error is not None or text == NULL:
-            return
-        marker = marker or Marker(info.id, auto=True)
-        kept = self._kept(marker)
-        uuid = f"{marker.id}:summary"
-        self._prune(uuid, kept, trigger=_trigger(marker), pre=memory.tokens, summary=text)
-        live = set(kept)
-        memory.live = [(message, uuid) for message, uuid in memory.live if uuid in live]
+            item = records.item_of(part, part.id or f"{info.id}:{number}", info.id)
+            if isinstance(item, AssistantMessage):
+                session.emit(e.Append(item=item, chain=session.chain))
+        session.at = stamp_of(info.time.completed)
+        tokens, _ = records.counted(record.parts)
+        self._end_turn(turn, info, tokens or info.tokens, info.cost, is_last=True)
+        session.chain = e.MAIN
+        text, marker, self.marker = records.text_of_parts(record.parts), self.marker, None
+        if info.error is None and text != NULL:
+            marker = marker or Marker(info.id, is_auto=True)
+            self.items = list(self._kept(marker))
+            kept = [uuid for _, uuid in self.items]
+            pre_tokens = self.prompt_size
+            session.prune(f"{marker.id}:summary", kept, trigger=marker.trigger, pre_tokens=pre_tokens, summary=text)
 
-    def _kept(self, marker: Marker) -> list[str]:
-        """Return the items that a compaction keeps: those from its tail on, but for its marker."""
-        if not marker.tail:
-            return []
-        found = [number for number, (message, _) in enumerate(self._memory.live) if message == marker.tail]
-        live = self._memory.live[found[0] :] if found else []
-        return [uuid for message, uuid in live if message != marker.id]
-
-
-_TRUE = Raw(b"true")
+    def _kept(self, marker: Marker) -> Iterator[tuple[str, str]]:
+        """Yield the items that a compaction keeps: those from its tail on, without its marker."""
+        is_kept = False
+        for message, uuid in self.items:
+            is_kept = is_kept or (bool(marker.tail) and message == marker.tail)
+            if is_kept and message != marker.id:
+                yield message, uuid
 
 
-def _with_own_ids(record: OpenCodeRecord, line: str) -> OpenCodeRecord:
-    """Return a message with an id of its own for each that a redactor replaced: one placeholder is many ids."""
-    ids = (record.info.id, *(name for part in record.parts for name in (part.id, part.call_id)))
-    if all(not name or real(name) for name in ids):
-        return record
-    parts = [
-        replace(part, id=real(part.id), call_id=real(part.call_id) or (part.call_id and f"{line}:{number}:call"))
-        for number, part in enumerate(record.parts)
-    ]
-    return OpenCodeRecord(replace(record.info, id=real(record.info.id)), parts)
-
-
-def _trigger(marker: Marker) -> str:
-    return "auto" if marker.auto else "manual"
-
-
-def _steps(record: OpenCodeRecord) -> list[list[OpenCodePart]]:
-    """Cut a message into its steps: requests. A message without any, which counts tokens or failed, is one itself."""
-    starts = [place for place, part in enumerate(record.parts) if part.type == "step-start"]
-    if not starts:
-        return [record.parts] if records.billed(record.info.tokens, "") is not None or record.info.error else []
-    starts[0] = 0
-    ends = [*starts[1:], len(record.parts)]
-    return [record.parts[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-def _counted(parts: list[OpenCodePart]) -> tuple[OpenCodeTokens, Raw] | None:
-    """Return tokens and cost of a step, by its last `step-finish`."""
-    counted: Iterator[tuple[OpenCodeTokens, Raw]] = (
-        (part.tokens, part.cost) for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None
-    )
-    return next(counted, None)
+def _change(name: str, before: str | None, after: str | None) -> Sign:
+    return Sign(name, before=cut_masked(before or "", 80), after=cut_masked(after or "", 80))

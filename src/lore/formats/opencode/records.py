@@ -1,9 +1,7 @@
-"""Sessions, messages and parts of OpenCode (and Kilo CLI): decoded, and as items of a timeline and bills.
+"""The records of OpenCode and Kilo CLI: messages with their parts, what a part is in a prompt, and usage.
 
-In: a message with its parts, `{info, parts[]}`. Out: a struct; of its parts blocks, items, what became of a call.
-Rules: one decoding for a message with its parts; content stays raw; what a record holds besides is passed over, and a
-wrong type of a field that is read raises ValueError. A text that is ignored is in no prompt, a file that was read
-stands there as the text that the client wrote of it; what a part says of its provider is the signature of reasoning.
+Content stays raw JSON. An ignored text is in no prompt; a text file that was read is in the prompt as the text that
+the client made of it.
 
 Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts.
 """
@@ -11,15 +9,18 @@ Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from lore.formats.bills import apart
+from lore.formats.bills import apart, recorded_dollars
+from lore.formats.http import real
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.events import PatchToolCall, Usage
+from lore.model.events import Usage
 from lore.model.items import (
     NULL,
     AssistantMessage,
@@ -34,57 +35,62 @@ from lore.model.jsonslice import raw_members
 
 
 class Time(Struct, frozen=True, gc=False):
-    """Times in ms since 1970; `compacted` is when an output was taken out of later prompts."""
+    """Times in ms since 1970."""
 
     created: Raw = NULL
     completed: Raw = NULL
     end: Raw = NULL
-    compacted: Raw = NULL
+    compacted: Raw = NULL  # when an output was removed from later prompts
 
 
 class Cached(Struct, frozen=True, gc=False):
-    """What was read from a cache, and written to one."""
+    """Tokens of a cache."""
 
     read: int | None = None
     write: int | None = None
 
 
 class OpenCodeTokens(Struct, frozen=True, gc=False):
-    """Counts of tokens: `input` leaves out what was cached; `output` holds reasoning, or leaves it out."""
+    """Token counts of a request."""
 
-    input: int | None = None
-    output: int | None = None
+    input: int | None = None  # neither read from a cache nor written to one
+    output: int | None = None  # with reasoning or without: the total shows which
     reasoning: int | None = None
     total: int | None = None
     cache: Cached = Cached()
 
+    @property
+    def prompt(self) -> int:
+        """All input."""
+        return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
+
 
 class OpenCodeFailure(Struct, frozen=True, gc=False):
-    """Why a message has no whole response."""
+    """Why a response is not whole."""
 
     name: str = ""
 
 
 class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
-    """A message without its parts; `summary` is true of the response that a compaction asked for."""
+    """A message without its parts."""
 
     id: str = ""
     role: str = ""
-    provider: str = ""
-    asked: str | None = None
+    provider: str = ""  # of a response
+    asked: str | None = None  # the model of a response
     agent: str | None = None
-    model: Raw = NULL
+    model: Raw = NULL  # of a prompt: the model and its variant, which is the effort
     time: Time = Time()
     tokens: OpenCodeTokens | None = None
     cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
     error: OpenCodeFailure | None = None
-    summary: Raw = NULL
+    summary: Raw = NULL  # true: a compaction asked for the response
     tools: dict[str, Raw] | None = None
     system: Raw = NULL
 
 
 class OpenCodeState(Struct, frozen=True, gc=False):
-    """What became of a call."""
+    """The state of a tool call."""
 
     status: str = ""
     input: Raw = NULL
@@ -95,7 +101,7 @@ class OpenCodeState(Struct, frozen=True, gc=False):
 
 
 class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
-    """A part of a message; which fields there are depends on its type."""
+    """A part of a message; its type decides which fields it has."""
 
     type: str = ""
     id: str = ""
@@ -113,18 +119,32 @@ class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     auto: bool | None = None
     tail_start_id: str | None = None
 
+    @property
+    def is_image(self) -> bool:
+        return self.type == "file" and self.mime.startswith("image/")
+
 
 class OpenCodeRecord(Struct, frozen=True, gc=False):
-    """A message with its parts."""
+    """A message."""
 
     info: OpenCodeInfo
     parts: list[OpenCodePart] = []
 
+    @property
+    def steps(self) -> list[list[OpenCodePart]]:
+        """The parts of each request. Without steps a message is one request if it counts tokens or failed."""
+        starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
+        if not starts:
+            return [self.parts] if usage_of(self.info.tokens, NULL) is not None or self.info.error else []
+        starts[0] = 0
+        ends = [*starts[1:], len(self.parts)]
+        return [self.parts[start:end] for start, end in zip(starts, ends, strict=True)]
+
 
 class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
-    """Up to where a session was taken back."""
+    """A revert of a session."""
 
-    message: str = ""
+    message: str = ""  # the first message that was taken back
 
 
 class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
@@ -138,40 +158,53 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     revert: Reverted | None = None
 
 
-decode = lenient.decoding(OpenCodeRecord)
-DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
+decode_record = lenient.decoding(OpenCodeRecord)
 _SESSION = msgspec.json.Decoder(OpenCodeSession)
+DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
+SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))  # parts that no model sees
+_URL_KEPT = 2_000  # characters of a file's address
+_READ_AS_TEXT = frozenset(("text/plain", "application/x-directory"))
+_TEXTS = {
+    "compaction": Raw(b'"What did we do so far?"'), "subtask": Raw(b'"The following tool was executed by the user"'),
+}  # fmt: skip
+_SIGNATURES = frozenset(  # members of reasoning in which providers sign it
+    ("signature", "reasoningOpaque", "reasoningEncryptedContent", "thoughtSignature", "redactedData")
+)
+# The dialects of providers. Others are gateways, whose SDKs send OpenAI's chat completions.
+_DIALECTS = {
+    "anthropic": "anthropic", "google-vertex-anthropic": "anthropic", "minimax": "anthropic",
+    "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
+    "amazon-bedrock": "bedrock",
+}  # fmt: skip
+_BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways with a dialect for each model
+_MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
 
 
-def session_of(data: bytes) -> OpenCodeSession:
-    """Decode what an export says of its session; nothing where it is of another shape."""
+def with_own_ids(record: OpenCodeRecord, line_id: str) -> OpenCodeRecord:
+    """Return a message in which ids that a redactor replaced by one placeholder are empty, or those of calls unique."""
+    ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
+    if all(real(name) for name in filter(None, ids)):
+        return record
+    parts = [
+        replace(part, id=real(part.id), call_id=real(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
+        for number, part in enumerate(record.parts)
+    ]
+    return OpenCodeRecord(replace(record.info, id=real(record.info.id)), parts)
+
+
+def decode_session(data: bytes) -> OpenCodeSession:
+    """Decode a session; an empty one if the data has another shape."""
     try:
         return _SESSION.decode(data)
     except (ValueError, RecursionError):
         return OpenCodeSession()
 
 
-# Parts that no model sees.
-SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))
-_MOST_URL = 2_000  # characters of a file's address that are kept
-_READ = frozenset(("text/plain", "application/x-directory"))  # files that stand in the prompt as the client's text
-_MARKER = Raw(b'"What did we do so far?"')
-_SUBTASK = Raw(b'"The following tool was executed by the user"')
-_SIGNATURES = frozenset(
-    ("signature", "reasoningOpaque", "reasoningEncryptedContent", "thoughtSignature", "redactedData")
-)
-# Whose requests a provider's are shaped like; gateways not named take OpenAI's older ones, as their SDKs send them.
-_DIALECTS = {
-    "anthropic": "anthropic", "google-vertex-anthropic": "anthropic", "minimax": "anthropic",
-    "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
-    "amazon-bedrock": "bedrock",
-}  # fmt: skip
-_BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways that speak each model's own
-_MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
+# parts in a prompt
 
 
-def given(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
-    """Return what a user's message puts into the prompt, and the types of parts that nobody knows."""
+def prompt_blocks(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
+    """Return what a message of the user is in a prompt, and the types of unknown parts."""
     blocks: list[Block] = []
     unknown: list[str] = []
     for part in parts:
@@ -179,95 +212,85 @@ def given(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
             if not part.ignored and opens(part.text) == '"' and bytes(part.text) != b'""':
                 blocks.append(TextBlock(part.text))
         elif part.type == "file":
-            if part.mime not in _READ:
+            if part.mime not in _READ_AS_TEXT:
                 blocks.append(_file(part))
-        elif part.type in _WORDS:
-            blocks.append(TextBlock(_WORDS[part.type]))
+        elif part.type in _TEXTS:
+            blocks.append(TextBlock(_TEXTS[part.type]))
         elif part.type not in SILENT:
             unknown.append(part.type)
     return tuple(blocks), unknown
 
 
-_WORDS = {"compaction": _MARKER, "subtask": _SUBTASK}
-
-
-def is_image(part: OpenCodePart) -> bool:
-    """Tell whether a part is an image."""
-    return part.type == "file" and part.mime.startswith("image/")
-
-
 def _file(part: OpenCodePart) -> Block:
-    url = bytes(part.url)
-    begin, comma, data = url.partition(b",")
-    if is_image(part) and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
+    begin, comma, data = bytes(part.url).partition(b",")
+    if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
         return ImageBlock(part.mime, Raw(b'"' + data))
-    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_MOST_URL]})))
+    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_URL_KEPT]})))
 
 
-def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | ToolCall | None:
-    """Return what a part of a response says or calls; None where it does neither."""
+def item_of(part: OpenCodePart, uuid: str, response: str) -> AssistantMessage | ToolCall | None:
+    """Return the item of a part of a response; None if it has none."""
     if part.type == "text" and opens(part.text) == '"':
-        return AssistantMessage(name, blocks=(TextBlock(part.text),), response_id=response)
+        return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
     if part.type == "reasoning" and opens(part.text) == '"':
-        return AssistantMessage(name, blocks=(_reasoning(part),), response_id=response)
+        providers = (raw_members(own) or {} for own in (raw_members(bytes(part.metadata)) or {}).values())
+        signatures = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
+        thinking = ThinkingBlock(part.text, next(filter(None, signatures), None))
+        return AssistantMessage(uuid, blocks=(thinking,), response_id=response)
     if part.type == "tool":
-        given = part.state.input if part.state is not None and opens(part.state.input) == "{" else Raw(b"{}")
-        return ToolCall(name, part.call_id or name, part.tool, given, response_id=response)
+        arguments = part.state.input if part.state is not None and opens(part.state.input) == "{" else Raw(b"{}")
+        return ToolCall(uuid, part.call_id or uuid, part.tool, arguments, response_id=response)
     return None
 
 
-def _reasoning(part: OpenCodePart) -> ThinkingBlock:
-    """Return reasoning with what its provider signed it with, by whatever name."""
-    providers = (raw_members(own) or {} for own in (raw_members(bytes(part.metadata)) or {}).values())
-    signed = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
-    return ThinkingBlock(part.text, next(filter(None, signed), None))
+def result_of(state: OpenCodeState) -> tuple[Literal["failed", "completed"], Raw] | None:
+    """Return status and output of a tool call; None while it runs."""
+    if state.status not in ("error", "completed"):
+        return None
+    has_failed = state.status == "error"
+    text = state.error if has_failed else state.output
+    output = text if opens(text) == '"' else Raw(b'""')
+    files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ_AS_TEXT]
+    if files and not has_failed:
+        output = Raw(msgspec.json.encode([TextBlock(output), *files]))
+    return "failed" if has_failed else "completed", output
 
 
 def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
-    """Return the text of a response; NULL where it says nothing."""
+    """Return the text of a response; NULL if it has none."""
     texts = [text_in(part.text).strip() for part in parts if part.type == "text"]
-    whole = "\n\n".join(text for text in texts if text)
-    return Raw(encode(whole)) if whole else NULL
+    text = "\n\n".join(filter(None, texts))
+    return Raw(encode(text)) if text else NULL
 
 
-def outcome(state: OpenCodeState) -> PatchToolCall | None:
-    """Return what became of a call, which has no name yet; None while it runs."""
-    failed = state.status == "error"
-    if not failed and state.status != "completed":
-        return None
-    told = state.error if failed else state.output
-    output = told if opens(told) == '"' else Raw(b'""')
-    files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ]
-    if files and not failed:
-        output = Raw(msgspec.json.encode([TextBlock(output), *files]))
-    return PatchToolCall(call_id="", status="failed" if failed else "completed", output=output)
+# usage
 
 
-def dialect_of(provider: str, model: str) -> str:
-    """Return the dialect in which a provider is asked for a model."""
-    if provider in _BY_MODEL:
-        name = model.rpartition("/")[2].lower()
-        found = next((dialect for begin, dialect in _MODELS if name.startswith(begin)), "openai-chat")
-        return "openai-chat" if provider == "github-copilot" and found != "openai-responses" else found
-    return _DIALECTS.get(provider, "openai-chat")
+def counted(parts: list[OpenCodePart]) -> tuple[OpenCodeTokens | None, Raw]:
+    """Return tokens and cost of a step, which its end states."""
+    ends = (part for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None)
+    end = next(ends, OpenCodePart())
+    return end.tokens, end.cost
 
 
-def billed(tokens: OpenCodeTokens | None, client: str, dialect: str | None = None) -> Usage | None:
-    """Return a bill; None where there are no counts, or nothing but zeros.
-
-    Reasoning is part of the output, or comes beside it: the total tells which.
-    """
+def usage_of(tokens: OpenCodeTokens | None, cost: Raw, client: str = "", dialect: str | None = None) -> Usage | None:
+    """Return the usage of a request; None if all counts are 0, as of one that was given up."""
     if tokens is None:
         return None
     output, reasoning, total = tokens.output, tokens.reasoning, tokens.total
     counts = tokens.input, tokens.cache.read, tokens.cache.write
     if not (any(counts) or output):
         return None
-    if total and output is not None and reasoning and total == size_of(tokens) + output + reasoning:
+    if total and output is not None and reasoning and total == tokens.prompt + output + reasoning:
         output += reasoning
-    return apart(*counts, output, client=client, dialect=dialect, total=total)
+    found = apart(*counts, output, client=client, dialect=dialect, total=total)
+    return replace(found, recorded=recorded_dollars(bytes(cost)))
 
 
-def size_of(tokens: OpenCodeTokens) -> int:
-    """Return all of the input, in tokens."""
-    return (tokens.input or 0) + (tokens.cache.read or 0) + (tokens.cache.write or 0)
+def dialect_of(provider: str, model: str) -> str:
+    """Return the dialect of a provider's requests to a model."""
+    if provider in _BY_MODEL:
+        name = model.rpartition("/")[2].lower()
+        found = next((dialect for begin, dialect in _MODELS if name.startswith(begin)), "openai-chat")
+        return "openai-chat" if provider == "github-copilot" and found != "openai-responses" else found
+    return _DIALECTS.get(provider, "openai-chat")
