@@ -6,10 +6,9 @@ If it is unknown which cache served a turn, nothing is predicted. A transcript i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.breakpoints import Breakpoints
@@ -38,8 +37,7 @@ class WhatIf(NamedTuple):
 NO_CHANGE = WhatIf()
 
 
-@dataclass(slots=True)
-class Touched:
+class Touched(Struct):
     """Counts of the turns that a change is about; turns of other providers, or without writes, are not counted."""
 
     changed: int = 0
@@ -51,8 +49,7 @@ class Touched:
         self.already += not changed
 
 
-@dataclass(slots=True, frozen=True)
-class _Requests:
+class _Requests(Struct, frozen=True):
     """The recorded requests of one cache and recording."""
 
     model: CacheModel

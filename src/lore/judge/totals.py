@@ -18,11 +18,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, field
 
 from lore.cache.counts import total
 from lore.errors import LoreError
@@ -133,8 +132,7 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     ][:TOP]
 
 
-@dataclass(slots=True)
-class FileResult:
+class FileResult(Struct):
     """What judging one file gave; `key` is its place on every machine.
 
     `session` is its id (empty: it has none; None: it was not judged to its end); `whole` says that all of it

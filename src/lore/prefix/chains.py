@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -46,15 +45,14 @@ class _ChainRequest(Struct, frozen=True):
     is_side_call: bool
 
 
-@dataclass(slots=True, eq=False)
-class _KnownChain:
+class _KnownChain(Struct, eq=False):
     """A chain, by its latest request."""
 
     name: str
     latest: _ChainRequest
     size: int = 0  # bytes that it costs
     turns: int = 0
-    first_messages: dict[int, None] = field(default_factory=dict[int, None])  # hashes; the latest last
+    first_messages: dict[int, None] = {}  # hashes; the latest last
     response: str = ""  # the id of the latest response
     answer: int | None = None  # a hash of the latest answer that the latest request holds
 

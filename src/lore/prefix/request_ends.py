@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from copy import copy
+
+from msgspec import Struct
 
 from lore.model.limits import ENDED_REQUESTS
 from lore.model.providers import place_in
@@ -23,8 +25,7 @@ from lore.prefix.overlap import count_cached_segments, count_shared_segments, it
 _ENDS_OF_CHAIN = 8  # that a chain's latest request passes: a request rarely takes back more than a few
 
 
-@dataclass(slots=True, eq=False)
-class RequestEnd:
+class RequestEnd(Struct, eq=False):
     """Where a request ended."""
 
     turn: Turn
@@ -33,13 +34,12 @@ class RequestEnd:
     used: Turn  # the latest request that had them: a cache's lifetime counts from there
 
 
-@dataclass(slots=True, eq=False)
-class _ChainEnd:
+class _ChainEnd(Struct, eq=False):
     """A chain's latest request."""
 
     turn: Turn
     hashes: list[int]  # the running hash after each of its segments
-    ends: list[RequestEnd] = field(default_factory=list[RequestEnd])  # those that it passes
+    ends: list[RequestEnd] = []  # those that it passes
 
 
 class RequestEnds:
@@ -59,7 +59,7 @@ class RequestEnds:
         ends = [] if chain is None else [end for end in chain.ends if end.size <= shared]
         del hashes[shared:]
         continued = self._hash_new_segments(turn, hashes)
-        earlier = None if continued is None else replace(continued)  # as it was before this request used it
+        earlier = None if continued is None else copy(continued)  # as it was before this request used it
         if continued is not None:
             ends.append(continued)
         if limit:

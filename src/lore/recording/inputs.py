@@ -287,3 +287,16 @@ def key_of(path: str, root: str) -> str:
 def path_of(key: str, root: str) -> str:
     """Return the path that a key stands for."""
     return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
+
+
+def written_at(file: Input) -> float | None:
+    """Return when a recording was last written: of a folder that is one recording, its newest file."""
+    try:
+        if file.written is not None or filesystem.is_remote(file.path):
+            return filesystem.status(file.path).written if file.written is None else file.written
+        if not os.path.isdir(file.path):
+            return os.stat(file.path).st_mtime
+        with os.scandir(file.path) as entries:
+            return max((entry.stat().st_mtime for entry in entries), default=None)
+    except (OSError, ValueError):
+        return None

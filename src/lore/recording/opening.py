@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from lore.tokens.o200k import Counter
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """How recordings are read. Format and dialect override recognition; `counter` is None where no tokens are wanted.
 
     `rules` say how prompts are assembled, `policy` where their tail goes; `completion` is what the caller adds

@@ -19,7 +19,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import UnrecognisedError
-from lore.recording.inputs import Input, inputs
+from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.opening import Options, kind_of
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -86,20 +86,7 @@ def since(text: str, now: float) -> float:
 
 def is_as_new(file: Input, since: float) -> bool:
     """Tell whether a file was written since then; a stream, and what cannot be looked at, is."""
-    return file.stream or file.error is not None or (moment := written(file)) is None or moment >= since
-
-
-def written(file: Input) -> float | None:
-    """Return when a recording was last written: of a folder that is one the newest file."""
-    try:
-        if file.written is not None or filesystem.is_remote(file.path):
-            return filesystem.status(file.path).written if file.written is None else file.written
-        if not os.path.isdir(file.path):
-            return os.stat(file.path).st_mtime
-        with os.scandir(file.path) as entries:
-            return max((entry.stat().st_mtime for entry in entries), default=None)
-    except (OSError, ValueError):
-        return None
+    return file.stream or file.error is not None or (moment := written_at(file)) is None or moment >= since
 
 
 def newest(paths: list[str], format: str | None) -> str:
@@ -115,7 +102,7 @@ def newest(paths: list[str], format: str | None) -> str:
     for file in files:
         session = subagents[file.path]
         session = session if session in known else file.path
-        times[session] = max(times.get(session, 0.0), written(file) or 0.0)
+        times[session] = max(times.get(session, 0.0), written_at(file) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
         if (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format):
             return path

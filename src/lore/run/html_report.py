@@ -9,7 +9,6 @@ and nothing else is: no recording, and no file that lore did not write. Sessions
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import heapq
 import os
@@ -182,7 +181,7 @@ def _made(
     """Yield each session that has a page, in the order of the files."""
     chosen = [file for file in files if site.chosen is None or corpus.show(file.path) in site.chosen]
     total, done = sum(file.size for file in chosen), 0
-    options = dataclasses.replace(site.request.options, log=ignore)
+    options = replace(site.request.options, log=ignore)
     work = partial(
         _session, request=site.request._replace(options=options), folder=folder, alone=len(chosen) == 1,
         trials=site.trials,

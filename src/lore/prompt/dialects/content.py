@@ -6,7 +6,6 @@ What a dialect cannot express is named in the list of omissions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import Raw, Struct
@@ -18,8 +17,7 @@ from lore.model.turn import NO_RESULT
 from lore.prompt.base import Unit
 
 
-@dataclass(frozen=True)
-class BlockWriter:
+class BlockWriter(Struct, frozen=True):
     """How a dialect writes blocks."""
 
     text: Callable[[bytes], bytes]  # a text, given as a JSON string

@@ -16,8 +16,8 @@ from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.agents.projects import project_beside, project_of
-from lore.recording.inputs import Input, drop_moved, inputs
-from lore.recording.recent import is_recording, nothing, written
+from lore.recording.inputs import Input, drop_moved, inputs, written_at
+from lore.recording.recent import is_recording, nothing
 
 
 class AgentLog(NamedTuple):
@@ -60,7 +60,7 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
         path, name = path or file.path, os.path.basename(file.path)
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
         if file.error is None and (named or session or os.path.isdir(path)):
-            yield AgentLog(place.agent, file, written(file._replace(path=path)), place)
+            yield AgentLog(place.agent, file, written_at(file._replace(path=path)), place)
 
 
 def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:

@@ -6,7 +6,6 @@ is abandoned when the run is interrupted.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.errors import lacks_plug_in
 from lore.judge.totals import FileResult
@@ -84,7 +84,7 @@ def judged(
     """Yield the result of each file, in order."""
     hearer = Hearer(progress, interrupted, sum(file.size for file in files))
     here = partial(judge_file, config=config)
-    silenced = config._replace(options=dataclasses.replace(config.options, log=ignore, counter=None))  # can be pickled
+    silenced = config._replace(options=replace(config.options, log=ignore, counter=None))  # can be pickled
     able = min(means.jobs, sum(not file.stream for file in files))
     if means.cluster is not None:
         from lore.run.checking.program import maker_of  # noqa: PLC0415 - few runs have a cluster
@@ -111,6 +111,6 @@ def judged(
 def judge_apart(file: Input, config: CheckConfig) -> FileResult:
     """Judge a file in another process; the result carries the lines to log."""
     log: list[str] = []
-    result = judge_file(file, config._replace(options=dataclasses.replace(config.options, log=log.append)))
+    result = judge_file(file, config._replace(options=replace(config.options, log=log.append)))
     result.log = log
     return result

@@ -26,9 +26,8 @@ from lore.model.ledger import Ledger
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, place_of
+from lore.recording.inputs import Input, place_of, written_at
 from lore.recording.opening import Options
-from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
 
 
@@ -127,7 +126,7 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
 def _leave_unread(file: Input, totals: FileTotals, config: CheckConfig, error: LoreError) -> None:
     totals.unreadable(error.message)
     if config.tabled:
-        totals.result.ledger = Ledger(totals.place.path, written=written(file), message=error.message)
+        totals.result.ledger = Ledger(totals.place.path, written=written_at(file), message=error.message)
 
 
 def _judge(

@@ -9,7 +9,6 @@ Nothing depends on the folder: what cannot be read or written there is made anew
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -34,9 +33,8 @@ from lore.recording.agents.logs import Surroundings
 from lore.recording.agents.projects import project_beside, project_in
 from lore.recording.agents.usage_stores import stores_beside
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead
+from lore.recording.inputs import Input, ahead, fetched_ahead, written_at
 from lore.recording.opening import Options
-from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
 from lore.store.registry import ignore
 
@@ -91,7 +89,7 @@ class Ledgers:
         todo = [file for file in files if file.path not in known]
         total, done = sum(file.size for file in todo), 0
         able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL and not fetched_ahead(todo) else 1
-        apart = partial(_made_apart, folder=self._folder, dated=self.dated, options=dataclasses.replace(
+        apart = partial(_made_apart, folder=self._folder, dated=self.dated, options=replace(
             self.options, log=ignore, counter=None))  # fmt: skip
         with ExitStack() as stack:
             stack.enter_context(collected_seldom())
@@ -131,7 +129,7 @@ class Ledgers:
             self.options.log(f"{shown}: no recording, passed over")
             return None
         except LoreError as error:
-            return Ledger(shown, written=written(file), message=error.message)
+            return Ledger(shown, written=written_at(file), message=error.message)
         if signature:
             _keep(self._place(file), _KeptLedger(self._maker, signature, ledger))
         return ledger
@@ -211,7 +209,7 @@ class LedgerMaker:
         where = "" if broken is None or broken.line is None else f" (line {broken.line})"
         return Ledger(
             path=corpus.show(self._file.path), format=self.recording.reader.name,
-            session=self.recording.state.id or "", project=self._project, written=written(self._file),
+            session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
             bytes=self._bytes.count, rows=tuple(self._rows), problems=problems.total,
             message=None if broken is None else f"{broken.message}{where}", unseen=self._unseen,
         )  # fmt: skip

@@ -25,8 +25,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import AGENTS, Agent, Surroundings
 from lore.recording.agents.sessions import AgentLog, agent_logs
-from lore.recording.inputs import Input, inputs
-from lore.recording.recent import written
+from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
 from lore.report.plain import day_of
@@ -71,7 +70,7 @@ class Gathered(NamedTuple):
 def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> Gathered:
     """List the recordings at paths, or those of agents here (None: all agents)."""
     if paths:
-        logs = [AgentLog(None, file, written(file)) for file in inputs(list(paths))]
+        logs = [AgentLog(None, file, written_at(file)) for file in inputs(list(paths))]
         found = Gathered(logs, [], list(paths), [])
     else:
         groups, there, failed = agent_logs(here, agent)

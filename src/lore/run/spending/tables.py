@@ -18,8 +18,7 @@ from lore.plugins import published
 from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.sessions import AgentLog
-from lore.recording.inputs import Input
-from lore.recording.recent import written
+from lore.recording.inputs import Input, written_at
 from lore.report.redacted.results import redacted
 from lore.run.checking.verdicts import InterruptedRunError
 from lore.run.spending.ledgers import placed
@@ -89,7 +88,7 @@ def write_tables(
 
             def take(file: Input, ledger: Ledger | None) -> None:
                 if ledger is not None:
-                    log = AgentLog(None, file, written(file))
+                    log = AgentLog(None, file, written_at(file))
                     tables.add(_tabled(log, placed(ledger, file), copies, redact=redact))
 
             outcome = judge(take)

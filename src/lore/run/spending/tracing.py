@@ -14,8 +14,8 @@ from lore.errors import LoreError, Where
 from lore.judge.spending import Copies
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
-from lore.recording.inputs import Input
-from lore.recording.recent import nothing, written
+from lore.recording.inputs import Input, written_at
+from lore.recording.recent import nothing
 from lore.report.redacted.findings import redacted_error
 from lore.report.redacted.results import redacted
 from lore.report.trace import LaneRequest, Trace, trace_of
@@ -44,7 +44,7 @@ def traced(
 
     def requests() -> Iterator[LaneRequest]:
         nonlocal recordings
-        ordered = sorted(files, key=lambda file: (written(file) or 0.0, file.path))
+        ordered = sorted(files, key=lambda file: (written_at(file) or 0.0, file.path))
         for file, ledger in ledgers.each(ordered, progress, jobs):
             recordings += 1
             if ledger.message is not None:
