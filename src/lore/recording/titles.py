@@ -22,7 +22,7 @@ from lore.model.canonical import printable, text_of
 from lore.model.events import MAIN, Append
 from lore.model.items import TextBlock, UserMessage
 from lore.model.jsonslice import raw_members
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.recording import corpus, filesystem
 from lore.recording.agents.projects import text_at
 from lore.recording.opening import Options
@@ -82,7 +82,7 @@ def title_of(path: str) -> str | None:
 
 def shortened(text: str) -> str:
     """Return a text as one line of at most `MOST` characters, credentials masked."""
-    line = " ".join(mask(printable(text[:_MASKED])).split())
+    line = " ".join(mask(printable(cut_masked(text, _MASKED))).split())
     return line if len(line) <= MOST else line[: MOST - 1].rstrip() + "…"
 
 
