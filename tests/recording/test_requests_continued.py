@@ -44,7 +44,7 @@ class Talk:
         said = b"" if output is None else dumps(output)
         exchange = Exchange(dumps(body), "wire", response_id=name, output=said)
         prompt = DIALECT.parse(exchange.body, "wire", self.memo)
-        return self.follow.whole(prompt, exchange, DIALECT)
+        return self.follow.complete(prompt, exchange, DIALECT)
 
 
 def whole(given):
@@ -134,5 +134,5 @@ def test_breakpoints_stand_where_their_segments_do():
 @pytest.mark.parametrize("output", [b"null", b"{}", b"[1,null]", b'"x"', b"[[]]"])
 def test_wrong_types_of_an_answer_are_no_error(output):
     talk = Talk()
-    talk.follow.whole(whole([user("a")]), Exchange(b"{}", "wire", response_id="r1", output=output), DIALECT)
+    talk.follow.complete(whole([user("a")]), Exchange(b"{}", "wire", response_id="r1", output=output), DIALECT)
     assert talk.ask([user("b")], "r2", after="r1").prompt.messages.last() is not None

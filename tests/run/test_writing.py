@@ -82,7 +82,7 @@ def test_two_appends_under_one_lock_follow_each_other(log):
 def test_what_is_no_lore_log_is_never_written(log, data):
     log.write_bytes(data)
     said = refused(log)
-    assert "is no lore log" in said
+    assert "is not a lore log" in said
     assert "lore convert" in said
     assert log.read_bytes() == data
 
@@ -195,7 +195,7 @@ def test_a_log_that_vanished_while_it_was_read_is_an_error(log):
 
 def test_a_record_that_no_reader_would_take_is_not_written(log, monkeypatch):
     monkeypatch.setattr(module, "RECORD_BYTES", 20)
-    assert "no reader would take it" in refused(log)
+    assert "no reader accepts it" in refused(log)
     assert log.read_bytes() == session()
 
 

@@ -1,14 +1,10 @@
-"""Recorded requests to turns: each body parsed, made whole where it continues others, put into its chain.
+"""Recorded requests as turns: each body is parsed, completed if it continues another, and put into its chain.
 
-In: reads that hold exchanges, or turns whose prompts stand ready. Out: a turn for each that can be judged, in the
-order in which they were asked; what cannot is a problem.
-
-A request may only continue another (`previous_response_id`, deltas over a socket). Its prompt is what the model saw:
-what the request before it sent, what the model answered, then its own input; tools and instructions are its own.
-History is shared, never parsed again; a path counts items over the whole prompt; where the request before or its
-answer is not recorded, the prompt is partial, and so are those that continue it. Cost: O(what is new) a request.
-Memory: the latest responses, up to `RESPONSE_BYTES` of what each added. Source: OpenAI's Responses reference (with
-`previous_response_id`, instructions are not carried over).
+A request to the Responses API may only continue another (`previous_response_id`, or deltas over a socket). Its prompt
+is what the model saw: the messages of the earlier request, the model's answer, its own input; tools and instructions
+are its own. The history is shared, never parsed again. If the earlier request or its answer is not recorded, the
+prompt is partial, and so are those that continue it. Costs O(new bytes) a request; `RESPONSE_BYTES` of the latest
+responses are held. Source: OpenAI's Responses reference (instructions are not carried over).
 """
 
 from __future__ import annotations
@@ -70,7 +66,7 @@ DEFAULT = Rules()
 
 
 class PromptRecording(Recording):
-    """Turns whose prompts stand ready, as the recording itself holds them."""
+    """Turns whose prompts are in the recording (`lore assemble --all`)."""
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
@@ -78,12 +74,7 @@ class PromptRecording(Recording):
 
 
 class RequestRecording(Recording):
-    """The requests of one recording.
-
-    `dialect` is the one asked for; `rules` and `template` say how prompts of the session are assembled that the
-    requests make, `completed` that a caller would add to them. `memos` are shared by recordings that are compared. A
-    recording that is `growing` is judged as it comes; one whose format was `forced` may hold no request.
-    """
+    """The requests of one recording."""
 
     def __init__(
         self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, *, dialect: Dialect | None,
@@ -91,13 +82,13 @@ class RequestRecording(Recording):
         completed: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(path, reader, data, problems)
-        self.dialect = dialect
-        self.rules = rules
-        self.template = template
-        self.completed = completed
-        self._memos = memos  # by dialect: each slices messages its own way
+        self.dialect = dialect  # that the user named
+        self.rules = rules  # for prompts of the session that the requests make (`request_session`)
+        self.template = template  # for the same
+        self.completed = completed  # the caller wants to add a system prompt or tools
+        self._memos = memos  # by dialect; shared by recordings that are compared
         self._sorted = not growing and is_by_time(reader.name)
-        self._forced = forced
+        self._forced = forced  # the user named the format: a file without requests is no error
         self._chains = Chains(join=output_items)
         self._continuations = Continuations()
 
@@ -106,11 +97,11 @@ class RequestRecording(Recording):
         return self._chains.take_forgotten()
 
     def turns(self) -> Iterator[Turn]:
-        """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
+        """Yield the turns of all chains; raises UnrecognisedError if a readable file holds no request."""
         return (turn for _, turn in self.exchanges() if turn is not None)
 
     def exchanges(self) -> Iterator[tuple[Exchange, Turn | None]]:
-        """Yield requests as they were recorded, each with its turn; None where it cannot be judged."""
+        """Yield recorded requests, each with its turn, or None if it cannot be judged."""
         requests = 0
         for read in in_time(self.reads()) if self._sorted else self.reads():
             if isinstance(read.value, Exchange):
@@ -123,15 +114,15 @@ class RequestRecording(Recording):
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
     def _unjudged(self) -> UnrecognisedError:
-        """Say what an engine's log is good for that holds no request."""
+        """Return the error about an engine's log without requests, with the command that uses it."""
         log, shown = f"{self.shown} ({self.reader.name})", shlex.quote(self.shown)
         if not self.measures:
             return UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
         hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
-        return UnrecognisedError(f"{log} says what was read from a cache, and holds no prompts to judge", hint=hint)
+        return UnrecognisedError(f"{log} measures the reads of a cache, and holds no prompts to judge", hint=hint)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
-        """Return the next request as a turn, in the dialect asked for, else its own; None where it has none."""
+        """Return the next request as a turn, in the dialect that the user named, else its own; None without one."""
         prompt = self._prompt(read, exchange)
         if prompt is None:
             return None
@@ -146,25 +137,25 @@ class RequestRecording(Recording):
 
     def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
         if is_crowded(exchange.body):
-            return self._odd(read, Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}")
+            return self._report(read, Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}")
         dialect = self.dialect or dialect_of(exchange.body)
         if dialect is None:
-            return self._odd(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
+            return self._report(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
         parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
         if parsed.model is None and (named := model_in(exchange.call.endpoint)) is not None:
             parsed = msgspec.structs.replace(parsed, model=named)
-        whole, missing = self._continuations.whole(parsed, exchange, dialect)
+        whole, missing = self._continuations.complete(parsed, exchange, dialect)
         if missing:
             text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
-            self._odd(read, Code.CONTINUATION, text)
+            self._report(read, Code.CONTINUATION, text)
         return drop_unrendered(whole, exchange.call.endpoint)
 
-    def _odd(self, read: Read, code: str, message: str) -> None:
+    def _report(self, read: Read, code: str, message: str) -> None:
         self.problems.add(Problem(code, message), self.shown, read.line, read.byte)
 
 
 def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
-    """Slice what a model said to a prompt as it would stand in the next one."""
+    """Return the model's answer to a prompt as segments of the next prompt."""
     dialect, items = DIALECTS.get(prompt.dialect), output_items(output)
     if not isinstance(dialect, Body) or not items:
         return ()
@@ -190,7 +181,7 @@ def _named(prompt: Prompt, exchange: Exchange) -> str | None:
 
 
 def format_time(at: float | None) -> str | None:
-    """Return a time as an event has it."""
+    """Return a time in seconds as the text of an event."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
 
 
@@ -210,10 +201,10 @@ def end_event(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | No
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:
-    """Yield exchanges by the time at which they were asked; everything else at once.
+    """Yield exchanges by the time of asking, and other values at once.
 
-    Spans are written when they end, and exports list the latest first. What has no time stays behind what stood
-    before it; equal times keep their order. What is held back is bounded: order is restored as far as that reaches.
+    Spans are written when they end, and exports list the latest first. An exchange without a time follows the one
+    before it; equal times keep their order. At most `HELD_REQUESTS` are held and sorted.
     """
     waiting: list[tuple[float, int, int, Read]] = []
     numbers, held, latest = count(), 0, 0.0
@@ -235,41 +226,41 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
         yield heapq.heappop(waiting)[-1]
 
 
-OVERHEAD = 512  # bytes that a response costs apart from what it added
+OVERHEAD = 512  # bytes that a response costs besides its new segments
 _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
 
 
 class _Response(Struct, frozen=True):
-    """What stands behind a response: messages, items before the next one, leading system items, breakpoints."""
+    """The prompt up to the end of a response, for requests that continue it."""
 
     messages: Vector[Segment]
-    items: int
-    system: tuple[Segment, ...]
-    breakpoints: tuple[tuple[int, bytes], ...]
-    output: bytes
+    items: int  # of the input, with the answer's excluded
+    system: tuple[Segment, ...]  # leading items of the input that are instructions
+    breakpoints: tuple[tuple[int, bytes], ...]  # place among the messages, value
+    output: bytes  # the answer's items, a JSON array
     partial: bool
-    size: int
+    size: int  # bytes that count against the limit
 
 
-class WholePrompt(NamedTuple):
-    """A prompt that is whole as far as it is recorded; `missing` names the response that is not."""
+class CompletedPrompt(NamedTuple):
+    """A prompt with the history that it continues."""
 
     prompt: Prompt
-    missing: str = ""
+    missing: str = ""  # the response that it continues and that is not recorded
 
 
 class Continuations:
-    """Follow what continues what in one recording."""
+    """Complete requests that continue an earlier response (`previous_response_id`)."""
 
     def __init__(self, remembered: int = RESPONSE_BYTES) -> None:
         self._responses: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 
-    def whole(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> WholePrompt:
-        """Take the next request; a prompt that continues nothing is given back as it is."""
+    def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> CompletedPrompt:
+        """Return the prompt of the next request with its history; unchanged if it continues nothing."""
         if prompt.dialect != CONTINUING:
-            return WholePrompt(prompt)
+            return CompletedPrompt(prompt)
         previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
         conversation = _conversation(prompt)
         before = self._responses.get(previous or conversation)
@@ -284,7 +275,7 @@ class Continuations:
         for name in (exchange.response_id, conversation):
             if name:
                 self._remember(name, made, items, exchange, len(made.messages) - len(prompt.messages))
-        return WholePrompt(made, missing)
+        return CompletedPrompt(made, missing)
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
         heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
@@ -303,7 +294,7 @@ class Continuations:
 
 
 def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
-    """Put a request behind what it continues; also return how many items there are now."""
+    """Return a prompt after the one that it continues, and the number of items of both."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     answered = _renumbered(answer.messages, before.items)
     items = before.items + _items(answer)
@@ -312,7 +303,7 @@ def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt
     system = before.system
     if not before.messages and not len(answer.messages):
         system, lead = (*system, *lead), []
-    for segment in lead:  # what follows a conversation is no part of what stands before it
+    for segment in lead:  # instructions in the middle of a conversation are not part of its head
         segment.section = "messages"
     new = [*answered, *lead, *_renumbered(prompt.messages, items)]
     head = (*own, *system)
@@ -336,7 +327,7 @@ def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int,
 
 
 def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
-    """Copy segments with paths that count on from the items before; a text that is all of the input is an item."""
+    """Copy segments with paths that continue the numbers of earlier items; an input that is a text is one item."""
     for segment in segments:
         match = _ITEM.match(segment.path)
         rest = segment.path[match.end() :] if match else ".content" if segment.path == "input" else None
@@ -346,7 +337,7 @@ def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
 
 
 def _items(prompt: Prompt) -> int:
-    """Count the items of a prompt that was read from a body, from its last path."""
+    """Return the number of items of a parsed prompt, from its last path."""
     ends = (prompt.messages.last(), *reversed(prompt.head))
     last = next((segment for segment in ends if segment is not None and "input" in segment.path), None)
     match = None if last is None else _ITEM.match(last.path)
@@ -354,7 +345,7 @@ def _items(prompt: Prompt) -> int:
 
 
 def _conversation(prompt: Prompt) -> str:
-    """Return the name of a conversation that the provider keeps; no response is named like that."""
+    """Return the name of a conversation that the provider stores; it differs from all response ids."""
     given = raw_members(prompt.params.get("conversation", b"")) or {}
     name = string_in(prompt.params, "conversation") or string_in(given, "id")
     return f"conversation {name}" if name else ""

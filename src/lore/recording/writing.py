@@ -42,17 +42,17 @@ class LogAppender:
         self._size = os.fstat(descriptor).st_size
 
     def append(self, events: Iterable[Event]) -> bool:
-        """Append events, if there are any; tell whether the log's last line was torn before.
+        """Append events, if there are any; return whether the log's last line was torn before.
 
-        A last line without its end is ended first; where it is torn it stays what it is, a line that no
-        reader takes. Raises LoreError where nothing could be written; the log is then as it was.
+        A last line without a line feed gets one first; a torn one remains an unreadable line. Raises LoreError if
+        nothing could be written; the log is unchanged then.
         """
         lines = [encode(event) for event in events]
         if not lines:
             return False
         if max(map(len, lines)) > RECORD_BYTES:
             raise LoreError(
-                f"a record longer than {RECORD_BYTES >> 20} MiB: no reader would take it", hint="write less content"
+                f"a record longer than {RECORD_BYTES >> 20} MiB: no reader accepts it", hint="write less content"
             )
         self._check_unchanged()
         last = self._last_line()
@@ -72,11 +72,11 @@ class LogAppender:
             raise LoreError(f"{self._shown} was written to while it was read", hint=HINT_AGAIN)
 
     def _last_line(self) -> bytes:
-        """Return what stands behind the last line feed; empty where the last line has its end."""
+        """Return the bytes after the last line feed; empty if the last line is complete."""
         end, piece, found = self._size, 4096, b""
         while end > 0:
             start = max(0, end - piece)
-            os.lseek(self._descriptor, start, os.SEEK_SET)  # writing goes to the end wherever this stands
+            os.lseek(self._descriptor, start, os.SEEK_SET)  # writing appends, whatever the position
             found = os.read(self._descriptor, end - start) + found
             at = found.rfind(b"\n")
             if at >= 0:
@@ -92,7 +92,7 @@ class LogAppender:
         except OSError as error:
             if os.fstat(self._descriptor).st_size != self._size:
                 raise LoreError(
-                    f"{self._shown} holds part of a record: a write failed while another one went on",
+                    f"{self._shown} holds part of a record: a write failed during another one",
                     hint="look at its last lines",
                 ) from None
             message = f"cannot write to {self._shown}: {reason_of(error)}"
@@ -103,8 +103,8 @@ class LogAppender:
 def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
     """Lock a lore log, or open a stored session, to be read and then appended to.
 
-    `patience` is how many seconds another writer is waited for, 0: not at all. Raises LoreError
-    where it is none, cannot be written, or another writer holds it for longer.
+    Waits `patience` seconds for another writer. Raises LoreError if the file is not a lore log, cannot be written, or
+    another writer holds it for longer.
     """
     stored = address_of(path)
     if stored is not None:
@@ -123,18 +123,18 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
         if not lock(descriptor, patience):
             raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
         if not LoreLog.recognises(corpus.open_head(path).head):
-            raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
+            raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
         yield LogAppender(descriptor, path)
     finally:
         os.close(descriptor)
 
 
 def _opened(path: str) -> int:
-    """Open a regular file; its beginning is looked at first, so that what is none is never opened to be written."""
+    """Open a lore log for writing; its beginning is read first, so that no other file is opened for writing."""
     if os.path.lexists(path) and not os.path.isfile(path):
         raise LoreError(f"{corpus.show(path)} is not a regular file", hint="name a lore log")
     if not LoreLog.recognises(corpus.open_head(path).head):
-        raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
+        raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
     try:
         return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
     except OSError as error:
@@ -151,7 +151,7 @@ class StoredAppender:
         self._head = head
 
     def append(self, events: Iterable[Event]) -> bool:
-        """Append events, if there are any, in one delta; never is a stored session's last line torn.
+        """Append events, if there are any, in one delta; return False, because a stored session has no torn line.
 
         Raises ConflictError if another writer has written meanwhile, LoreError if nothing could be written.
         """

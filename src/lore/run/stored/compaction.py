@@ -215,7 +215,7 @@ def _to_file(
         raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
-        raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
+        raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
     compacting = Compacting(path, options, settings, rules, request)
     with compacting.alone():
         made = compacting.made()
