@@ -21,7 +21,7 @@ class Task:
         self.timed = timed
 
     def tick(self, milliseconds: int = 1000) -> int:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += milliseconds
         return self.now
 
@@ -60,7 +60,7 @@ class Task:
         return self.send("assistant", [{"type": "text", "text": text}, *used], **fields)
 
     def results(self, *calls: str, **fields: Any) -> Task:
-        """What came of calls."""
+        """The results of calls."""
         return self.send(
             "user", [{"type": "tool_result", "tool_use_id": call, "content": f"of {call}"} for call in calls], **fields
         )

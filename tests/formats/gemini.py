@@ -48,7 +48,7 @@ class Chat(Recorded):
         return self
 
     def rewind(self, name: str) -> Chat:
-        """Take a message and all behind it back."""
+        """Remove a message and all that follow."""
         self.lines.append({"$rewindTo": name})
         return self
 
@@ -72,7 +72,7 @@ def tokens(whole: int, cached: int, output: int = 10, thoughts: int = 20, tool: 
 
 
 def call(name: str = "c-1", output: Any = "done", status: str = "success") -> dict[str, Any]:
-    """A call, and its result where that is known."""
+    """A call, with its result if there is one."""
     response = {"error": output} if status == "cancelled" else {"output": output}
     result = [{"functionResponse": {"id": name, "name": "read_file", "response": response}}]
     base = {"id": name, "name": "read_file", "args": {"file_path": "a.py"}, "status": status}

@@ -11,7 +11,7 @@ MODEL = "qwen3-coder-plus"
 
 
 class Chat(Recorded):
-    """A chat that grows: records a second apart, each behind the last one."""
+    """A chat that grows: records a second apart, one after another."""
 
     reader = QwenCode
 
@@ -41,7 +41,7 @@ class Chat(Recorded):
         return self.record("assistant", name, **{"model": MODEL, "message": message, **bill, **fields})
 
     def result(self, name: str, call: str = "c-1", output: str = "done", *beside: dict[str, Any]) -> Chat:
-        """What came of a call."""
+        """The result of a call."""
         response = {"functionResponse": {"id": call, "name": "read_file", "response": {"output": output}}}
         message = content("user", response, *beside)
         return self.record("tool_result", name, message=message, toolCallResult={"callId": call, "status": "success"})

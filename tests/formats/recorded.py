@@ -47,7 +47,7 @@ def items(made: Recorded, chain: str = "main") -> list[Any]:
 
 
 def ends(made: Recorded, chain: str | None = None) -> list[tuple[Any, ...] | None]:
-    """The bills of requests that ended, of all chains or of one: what was not read, what was, the output."""
+    """Uncached, read and output tokens of each request that ended, of all chains or of one."""
     found = [value for value in made.read() if isinstance(value, TurnCompleted) and chain in (None, value.chain)]
     bills = [value.usage for value in found]
     return [bill and (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]

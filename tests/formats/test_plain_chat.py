@@ -249,7 +249,7 @@ def test_unanswered_array_is_a_request():
     asked = [*PLAIN, {"role": "user", "content": "Sure?"}]
     assert folded(listed(*asked), ChatDocument).main().turns == 3
     assert folded(lines(*asked)).main().turns == 2
-    assert folded(listed(*asked)[:-4], ChatDocument).main().turns == 2  # it may go on
+    assert folded(listed(*asked)[:-4], ChatDocument).main().turns == 2  # it may continue
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""sidecode's deltas: what they leave out, what they are told from, what comes of their turns and bills."""
+"""sidecode's deltas: missing fields, recognition, turns and usage."""
 
 from __future__ import annotations
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lore.formats.lore_log import LoreLog as LoreLog
     from lore.formats.pi import messages as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.registry import Format as Format, lacks_of as lacks_of
-    from lore.formats.transcripts import Emitting as Emitting, TranscriptDocument as TranscriptDocument
-    from lore.formats.transcripts import TranscriptLines as TranscriptLines, TranscriptTurns as TranscriptTurns
     from lore.formats.values import FunctionCall as FunctionCall, Said as Said, blocks_in as blocks_in, called as called
     from lore.formats.values import image_at as image_at, opens as opens, output_of as output_of, result_of as result_of
     from lore.formats.values import said_in as said_in, stamp_at as stamp_at, stamp_of as stamp_of, text_in as text_in
@@ -45,7 +43,6 @@ __getattr__ = public_names(
         "lines": "Line LineCutter RecordReader TextReader each fault first_records placed problem",
         "lore_log": "LoreLog",
         "registry": "Format lacks_of",
-        "transcripts": "Emitting TranscriptDocument TranscriptLines TranscriptTurns",
         "values": (
             "FunctionCall Said blocks_in called image_at opens output_of result_of said_in stamp_at stamp_of text_in"
         ),

@@ -67,7 +67,7 @@ class Sidecode(LoreLog):
     def recognises(cls, head: bytes) -> bool:
         """Return whether a file holds deltas, not lore's own events or lines of other programs.
 
-        All lines are deltas without another member; one changes the timeline, and one lacks what lore's events have.
+        All lines are deltas without another member; one changes the timeline, and one lacks fields of lore's events.
         """
         is_own = changes_timeline = False
         for number, line in enumerate(each(head)):
@@ -189,7 +189,7 @@ _KINDS: dict[str, frozenset[str]] = {
 
 
 def _is_own(kind: str, members: Members, item: Members) -> bool:
-    """Return whether a delta lacks what lore's own events have, or is spelled in another way."""
+    """Return whether a delta lacks fields of lore's own events, or spells them in another way."""
     if kind != "append":
         return kind.startswith("turn_") or kind == "compact_started" or any(snake(key) != key for key in members)
     if text_of(item.get("type", b"")) == "tool_call":

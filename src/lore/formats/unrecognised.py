@@ -3,8 +3,8 @@
 A database is recognised by its tables (the schema is at its beginning), JSON by the members of its first object, any
 other file by the end of its name or by its folder. Contents decide before the folder.
 
-Sources: the agents' own code and public readers of their files, 2026-11; `recording/agents/logs.py` says where they
-are.
+Sources: the agents' own code and public readers of their files, 2026-11; their places are in
+`recording/agents/logs.py`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def why_unread(agent: str) -> str:
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _TABLE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGNORECASE)
-_KINDS = (  # first bytes, what it is, what to do first
+_KINDS = (  # first bytes, description, hint
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstandard archive of no recording", ""),
     (b"PK\x03\x04", "a zip archive of no recording", "unpack it first"),
@@ -135,7 +135,7 @@ def members_of(head: bytes) -> dict[str, None]:
 
 
 def describe(head: bytes) -> tuple[str, str]:
-    """Return what the beginning of a file shows, and what to do with it first; both may be empty."""
+    """Return a description of a file by its beginning, and a hint; both may be empty."""
     if head.startswith(SQLITE):
         return _listing("a SQLite database", "tables", tables_of(head)), ""
     for magic, what, hint in _KINDS:

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from msgspec import Raw
 
-from lore.formats import LineCutter, PackMember, PackReader, Read, TranscriptLines, Yields, each, in_file
+from lore.formats import LineCutter, LogReader, PackMember, PackReader, Read, Yields, each, in_file
 from lore.formats import kimi_content as kimi
 from lore.model import (
     NULL,
@@ -41,7 +41,6 @@ from lore_plugins.formats.kimi_wire import (
     ContextState,
     KimiCliRecord,
     KimiMark,
-    KimiMemory,
     KimiRequest,
     KimiSent,
     Wire,
@@ -62,11 +61,10 @@ def _begins(block: Block, *texts: bytes) -> bool:
 _NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
 
 
-class KimiCli(TranscriptLines[KimiMemory], Wire):
+class KimiCli(Wire, LogReader):
     """Reader of one file of a session."""
 
     name: ClassVar[str] = "kimi-cli"
-    memory = KimiMemory
     own_tools: ClassVar[bool] = False  # their schemas are in neither file
     unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
     _bills: dict[int, list[int]] | None = None  # indexes of marks with usage, by whole input
@@ -80,14 +78,14 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
             return (raw_members(own["message"]) or {}).keys() == {"type", "payload"}
         return own.get("role") in _NOTES
 
-    def _take(self, data: bytes) -> None:
+    def handle(self, data: bytes) -> None:
         record = decode(data)
         if record.role is None:
             self._wire(record)
         else:
             self._sent(record, data)
 
-    def _last(self) -> None:
+    def finish(self) -> None:
         self._end_context()
         self._play_up_to(len(self._memory.marks))
 
@@ -99,7 +97,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
             self._end_context()
         if name != WIRE:
             self._begin_context(name.removesuffix(".jsonl"))
-        found, self._file = [*found, *self._taken()], name
+        found, self.session.file = [*found, *self.session.take()], name
         return found
 
     def _begin_context(self, name: str) -> None:
@@ -152,13 +150,13 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
             self._close(None)
         if role == "_system_prompt":
             if not is_absent(record.content):
-                self._emit(e.SessionChanged(system=record.content))
+                self.session.emit(e.SessionChanged(system=record.content))
         elif role == "assistant":
             self._answered(record, line)
         elif role == "tool":
             blocks = kimi.blocks_of(record.content)
             failed = bool(blocks) and _begins(blocks[0], _ERROR)
-            self._patch(record.tool_call_id or "", kimi.output_of(record.content), failed=failed)
+            self.session.add_result(record.tool_call_id or "", kimi.output_of(record.content), failed=failed)
         elif role in ("user", "system"):
             blocks = kimi.blocks_of(record.content)
             clients = role == "system" or (bool(blocks) and _begins(blocks[0], *_CLIENTS))
@@ -166,14 +164,14 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
             if blocks:
                 self._keep(line, UserMessage(self._own_uuid(), blocks=blocks, source=source))
         elif role != "_checkpoint":
-            self._unknown("a record of role", role, 40)
+            self.session.keep_unknown("a record of role", role)
 
     def _own_uuid(self) -> str:
-        return self._memory.context.file + self._uuid()
+        return self._memory.context.file + self.session.line_id
 
     def _keep(self, line: KimiSent, item: Item) -> None:
         line.items = (*line.items, item.uuid)
-        self._append(item)
+        self.session.append(item)
 
     def _count(self, count: int | None) -> None:
         """Read a count: after an answer input and output, else the whole input of the next request."""
@@ -202,11 +200,11 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
             self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
     def _open(self, bill: KimiMark | None) -> None:
-        context, turns = self._memory.context, self._known(e.MAIN).turns
-        self._at, turns.asked_at = (None, None) if bill is None else (bill.at, bill.asked_at)
-        self._start_turn(turns, None)
-        self._at = None
-        context.request = KimiRequest(turns.turn, bill, context.asked)
+        context, session = self._memory.context, self.session
+        session.at, session.counter.asked_at = (None, None) if bill is None else (bill.at, bill.asked_at)
+        turn = session.start_turn(None)
+        session.at = None
+        context.request = KimiRequest(turn, bill, context.asked)
         context.asked = None
 
     def _close(self, total: int | None) -> None:
@@ -221,7 +219,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         elif total is not None and asked is not None and total >= asked:
             usage = e.Usage(output_tokens=total - asked, client=CLIENT)
         at, name = (None, None) if request.bill is None else (request.bill.at, request.bill.name or None)
-        self._emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
+        self.session.emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
 
     def _bill_of(self, count: int | None) -> int | None:
         """Return the index of the next usage mark with a given whole input."""
@@ -287,14 +285,14 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         last = max(context.places) if context.kept else 0
         kept = context.before[last - context.kept : last]
         context.lines += kept
-        stay, self._at = [item for sent in kept for item in sent.items], mark.at
-        self._prune(context.divider, stay, trigger=mark.name, summary=context.summary)
-        self._at = None
+        stay, self.session.at = [item for sent in kept for item in sent.items], mark.at
+        self.session.prune(context.divider, stay, trigger=mark.name, summary=context.summary)
+        self.session.at = None
         context.phase, context.before, context.kept, context.summary = "restored", [], 0, NULL
 
     def _cut(self, context: ContextState) -> None:
         """Remove the items of the old file that this one does not begin with."""
-        self._remove([item for sent in context.before[context.same :] for item in sent.items])
+        self.session.remove([item for sent in context.before[context.same :] for item in sent.items])
         context.phase, context.before = "new", []
 
 

@@ -13,13 +13,12 @@ before (July 2026).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats import Emitting, TranscriptTurns, result_of, stamp_of, text_in
+from lore.formats import SessionBuilder, result_of, stamp_of, text_in
 from lore.formats import kimi_content as kimi
 from lore.model import NULL, AssistantMessage, Code, Item, Sign, TextBlock, UserMessage, encode, lenient
 from lore.model import events as e
@@ -103,7 +102,6 @@ class KimiPrompt(Struct, gc=False):
 class WireChain(Struct):
     """The state of a chain of the screen's log."""
 
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     prompts: list[KimiPrompt] = []
     asked_at: str | None = None  # when the current step began
     response: str = ""  # the current step, "" until it has an answer
@@ -154,7 +152,6 @@ class ContextState(Struct):
 class KimiMemory(Struct):
     """The state of a reader."""
 
-    started: bool = False
     joined: bool = False  # whether the messages come from the model's log
     dialect: str = "openai-chat"
     chains: dict[str, WireChain] = {}
@@ -174,51 +171,74 @@ _SILENT = frozenset((
 ))  # fmt: skip
 
 
-class Wire(Emitting[KimiMemory]):
+class Wire:
     """Emits the events of the screen's log."""
 
-    def _start_session(self) -> None:
-        if not self._memory.started:
-            self._memory.started = True
-            self._emit(e.SessionStarted(session_id="", at=self._at, dialect=self._memory.dialect))
+    session: SessionBuilder
 
-    def _uuid(self) -> str:
-        return f"line-{self._line.number}"
+    def __init__(self) -> None:
+        super().__init__()
+        self._memory = KimiMemory()
+
+    def _start_session(self) -> None:
+        self.session.start_session(at=self.session.at, dialect=self._memory.dialect)
 
     def _known(self, name: str = "") -> WireChain:
         """Return the state of a chain, by default that of the event."""
-        chains, name = self._memory.chains, name or self._chain
+        chains, name = self._memory.chains, name or self.session.chain
         return chains.get(name) or chains.setdefault(name, WireChain())
 
     @property
     def _is_told(self) -> bool:
         """Whether the messages of the event's chain come from this file."""
-        return not self._memory.joined or self._chain != e.MAIN
+        return not self._memory.joined or self.session.chain != e.MAIN
 
     def _wire(self, record: KimiCliRecord) -> None:
         """Read a line of `wire.jsonl`."""
         message = record.message
         if message is not None:
-            if self._memory.joined and self._memory.started and message.type in _CONTENTS:
+            if self._memory.joined and self.session.is_started and message.type in _CONTENTS:
                 return  # the other file has it
-            self._at = stamp_of(record.timestamp)
+            self.session.at = stamp_of(record.timestamp)
             self._start_session()
             self._event(message)
         elif record.type != "metadata":
-            self._opaque(Code.UNKNOWN_RECORD, "a record without its message; kept as opaque")
+            self.session.keep_opaque(Code.UNKNOWN_RECORD, "a record without its message")
 
     def _event(self, event: KimiCliEnvelope) -> None:
-        handle = _HANDLERS.get(event.type)
-        if handle is not None:
-            handle(self, event)
-        elif event.type not in _SILENT:
-            self._unknown("unknown event type", event.type)
+        match event.type:
+            case "TurnBegin" | "SteerInput":
+                self._prompt(event)
+            case "StepBegin":
+                self._step()
+            case "StepInterrupted" | "StepRetry":
+                name = "api-error" if event.type == "StepRetry" else "interrupt"
+                self._mark(KimiMark("sign", self.session.at, name=name))
+            case "ContentPart" | "TextPart" | "ThinkPart" if self._is_told:
+                self._part(event)
+            case "ToolCall" if self._is_told:
+                call, own = decode_payload(event, CALL), self._answer()
+                self._say(own, kimi.call_of(call, self.session.line_id, own.response))
+            case "ToolResult" if self._is_told:
+                payload = decode_payload(event, PAYLOAD)
+                value = payload.return_value or Value()
+                self.session.add_result(payload.tool_call_id, _returned(value), failed=value.is_error)
+            case "StatusUpdate":
+                self._status(event)
+            case "CompactionBegin" | "CompactionEnd":
+                self._compaction(event)
+            case "SubagentEvent":
+                self._subagent(event)
+            case kind if kind not in _SILENT and kind not in _CONTENTS:
+                self.session.keep_unknown("unknown event type", kind)
+            case _:
+                pass
 
     def _subagent(self, event: KimiCliEnvelope) -> None:
         payload = decode_payload(event, PAYLOAD)
         inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
         if payload.agent_id is None and inner is not None and inner.type != event.type:
-            self._chain = f"agent-{call or self._chain}"
+            self.session.chain = f"agent-{call or self.session.chain}"
             self._event(inner)
 
     def _prompt(self, event: KimiCliEnvelope) -> None:
@@ -230,63 +250,54 @@ class Wire(Emitting[KimiMemory]):
             commands, own.prompts = own.prompts, []
             if own.messages and any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
                 removed, own.messages = tuple(item for message in own.messages for item in message), []
-                self._emit(e.Remove(uuids=removed, chain=self._chain, at=self._at))
-        own.prompts.append(KimiPrompt(self._uuid(), self._at, content))
+                self.session.emit(e.Remove(uuids=removed, chain=self.session.chain, at=self.session.at))
+        own.prompts.append(KimiPrompt(self.session.line_id, self.session.at, content))
 
-    def _step(self, _: KimiCliEnvelope) -> None:
+    def _step(self) -> None:
         """Begin a step, which sends the waiting prompts."""
         own = self._known()
         self._abandon(own)
-        own.asked_at = self._at
+        own.asked_at = self.session.at
         prompts, own.prompts = own.prompts, []
         for prompt in prompts:
             blocks = kimi.blocks_of(prompt.content)
             if blocks:
                 own.messages.append([])
-                self._at = prompt.at
+                self.session.at = prompt.at
                 self._say(own, UserMessage(prompt.uuid, blocks=blocks))
 
     def _say(self, own: WireChain, item: Item) -> None:
         if not own.messages:  # cleared in the middle of a step
             own.messages.append([])
         own.messages[-1].append(item.uuid)
-        self._append(item)
+        self.session.append(item)
 
     def _answer(self) -> WireChain:
         """Return the chain, starting the turn of the current step with its first output."""
         own = self._known()
         if not own.response:
-            own.response = self._uuid()
+            own.response = self.session.line_id
             own.messages.append([])
-            own.turns.asked_at = own.asked_at
-            self._start_turn(own.turns, None)
+            self.session.counter.asked_at = own.asked_at
+            self.session.start_turn(None)
         return own
 
     def _abandon(self, own: WireChain) -> None:
         """End a step that answered without usage."""
         if own.response:
             own.response = ""
-            self._emit(e.TurnCanceled(turn=own.turns.turn, chain=self._chain, at=self._at))
+            self.session.emit(
+                e.TurnCanceled(turn=self.session.counter.number, chain=self.session.chain, at=self.session.at)
+            )
 
     def _part(self, event: KimiCliEnvelope) -> None:
-        blocks = kimi.blocks_of(event.payload) if self._is_told else ()
+        blocks = kimi.blocks_of(event.payload)
         if blocks:
             own = self._answer()
-            self._say(own, AssistantMessage(self._uuid(), blocks=blocks, response_id=own.response))
-
-    def _call(self, event: KimiCliEnvelope) -> None:
-        if self._is_told:
-            call, own = decode_payload(event, CALL), self._answer()
-            self._say(own, kimi.call_of(call, self._uuid(), own.response))
-
-    def _result(self, event: KimiCliEnvelope) -> None:
-        if self._is_told:
-            payload = decode_payload(event, PAYLOAD)
-            value = payload.return_value or Value()
-            self._patch(payload.tool_call_id, _returned(value), failed=value.is_error)
+            self._say(own, AssistantMessage(self.session.line_id, blocks=blocks, response_id=own.response))
 
     def _status(self, event: KimiCliEnvelope) -> None:
-        payload, own, at = decode_payload(event, PAYLOAD), self._known(), self._at
+        payload, own, at = decode_payload(event, PAYLOAD), self._known(), self.session.at
         if payload.plan_mode is not None and payload.plan_mode != own.planning:
             before, own.planning = own.planning, payload.plan_mode
             if before is not None:
@@ -298,7 +309,7 @@ class Wire(Emitting[KimiMemory]):
         dialect = next((own for begin, own in _DIALECTS.items() if name.startswith(begin)), self._memory.dialect)
         if dialect != self._memory.dialect:
             self._memory.dialect = dialect
-            self._emit(e.SessionChanged(dialect=dialect, chain=self._chain))
+            self.session.emit(e.SessionChanged(dialect=dialect, chain=self.session.chain))
         self._mark(KimiMark("bill", at, own.asked_at, name, usage=payload.token_usage))
 
     def _compaction(self, event: KimiCliEnvelope) -> None:
@@ -306,10 +317,7 @@ class Wire(Emitting[KimiMemory]):
         begins = event.type == "CompactionBegin"
         own.prompts = []  # the command that requested it
         name = "manual" if own.command else "auto"
-        self._mark(KimiMark("compacting" if begins else "compacted", self._at, name=name))
-
-    def _failed(self, event: KimiCliEnvelope) -> None:
-        self._mark(KimiMark("sign", self._at, name="api-error" if event.type == "StepRetry" else "interrupt"))
+        self._mark(KimiMark("compacting" if begins else "compacted", self.session.at, name=name))
 
     def _mark(self, mark: KimiMark) -> None:
         if self._is_told:
@@ -319,44 +327,26 @@ class Wire(Emitting[KimiMemory]):
 
     def _play(self, mark: KimiMark) -> None:
         """Emit a mark at its time; usage ends the current step, or one without an answer in the files."""
-        now, self._at = self._at, mark.at
+        now, self.session.at = self.session.at, mark.at
         self._emit_mark(mark, self._known())
-        self._at = now
+        self.session.at = now
 
     def _emit_mark(self, mark: KimiMark, own: WireChain) -> None:
         if mark.kind == "bill" and mark.usage is not None:
             own.asked_at = mark.asked_at
             self._answer()
             own.response = ""
-            self._end_turn(own.turns, kimi.billed(mark.usage, CLIENT, self._memory.dialect), mark.name or None)
+            self.session.end_turn(kimi.billed(mark.usage, CLIENT, self._memory.dialect), mark.name or None)
         elif mark.kind == "compacting":
-            self._emit(e.CompactStarted(trigger=mark.name, chain=self._chain, at=mark.at))
+            self.session.emit(e.CompactStarted(trigger=mark.name, chain=self.session.chain, at=mark.at))
         elif mark.kind == "sign":
             if mark.name == "interrupt":
                 self._abandon(own)
-            self._observe(Sign(mark.name, before=mark.before, after=mark.after))
+            self.session.signal(Sign(mark.name, before=mark.before, after=mark.after))
         elif self._is_told:
             own.messages = own.messages[-_KEPT:]
             kept = [item for message in own.messages for item in message]
-            self._prune(self._uuid(), kept, trigger=mark.name)
-
-
-_HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope], None]] = {
-    "TurnBegin": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
-    "SteerInput": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
-    "StepBegin": Wire._step,  # pyright: ignore[reportPrivateUsage]
-    "StepInterrupted": Wire._failed,  # pyright: ignore[reportPrivateUsage]
-    "StepRetry": Wire._failed,  # pyright: ignore[reportPrivateUsage]
-    "ContentPart": Wire._part,  # pyright: ignore[reportPrivateUsage]
-    "TextPart": Wire._part,  # pyright: ignore[reportPrivateUsage]
-    "ThinkPart": Wire._part,  # pyright: ignore[reportPrivateUsage]
-    "ToolCall": Wire._call,  # pyright: ignore[reportPrivateUsage]
-    "ToolResult": Wire._result,  # pyright: ignore[reportPrivateUsage]
-    "StatusUpdate": Wire._status,  # pyright: ignore[reportPrivateUsage]
-    "CompactionBegin": Wire._compaction,  # pyright: ignore[reportPrivateUsage]
-    "CompactionEnd": Wire._compaction,  # pyright: ignore[reportPrivateUsage]
-    "SubagentEvent": Wire._subagent,  # pyright: ignore[reportPrivateUsage]
-}
+            self.session.prune(self.session.line_id, kept, trigger=mark.name)
 
 
 def _returned(value: Value) -> Raw:

@@ -1,11 +1,11 @@
-"""Tasks of Cline, Roo Code and Kilo Code: what the screen showed and what was sent, each alone or together.
+"""Tasks of Cline, Roo Code and Kilo Code: records of the screen and messages that were sent, alone or together.
 
 A task's folder has `ui_messages.json` (records of the screen) and `api_conversation_history.json` (messages that were
 sent), an array each; Cline's command line writes an object with `messages`.
 
 - A request is an `api_req_started` of the screen. The messages of the history before the next one are its content,
-  paired by their times. If the history lacks them (Roo once deleted what it condensed), the request has what the screen
-  shows: the text that was sent and the answer. Without the screen's file each answer is a request without usage.
+  paired by their times. If the history lacks them (Roo once deleted condensed messages), the request has the sent text
+  and the answer of the screen. Without the screen's file each answer is a request without usage.
 - A condensation or truncation comes before the request under way. Roo hides the messages that name it as their parent,
   if its own message is in the file; Cline gives the range of messages that it leaves out.
 - The client writes the details of the environment; they are messages apart from what a person wrote.
@@ -111,7 +111,7 @@ class Cline(DocumentReader):
         return is_of_screen or (members.keys() >= {"ts", "role", "content"} and text_in(members["role"]) in _ROLES)
 
     def read_task(self, placed: Iterable[Placed], coming: int) -> list[Read]:
-        """Return what the merged records of a task hold; the screen will show so many cuts."""
+        """Read the merged records of a task; `coming` counts the cuts that the screen will show."""
         self._coming = coming
         for self.session.file, record, line in placed:
             self.session.read_record(line, lambda _, record=record: self._read(record))
@@ -394,7 +394,7 @@ def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:
 
 
 def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed]:
-    """Yield the records of a file in its order; report elements that are none."""
+    """Yield the records of a file in its order; report elements that are not records."""
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
         try:

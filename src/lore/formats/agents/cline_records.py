@@ -1,12 +1,12 @@
-"""Records of Cline, Roo Code and Kilo Code: messages that were sent, records of the screen, counts.
+"""Records of Cline, Roo Code and Kilo Code: messages that were sent, records of the screen, usage.
 
-`api_conversation_history.json` has Anthropic's messages, with times and with what hides them; `ui_messages.json` has
-records of the screen (`say` or `ask`).
+`api_conversation_history.json` has Anthropic's messages, with times and with the ids of cuts that hide them;
+`ui_messages.json` has records of the screen (`say` or `ask`).
 
 What `tokensIn` counts depends on the client. Roo (since 3.29.5 of 2025-11-01; Kilo since 2025-11-12) counts the whole
-prompt; before that the whole prompt for the protocol "openai", and for "anthropic" what was neither read nor written.
-Cline, which notes no protocol, leaves out what was cached, except for providers whose count it passes on; its command
-line counts the whole prompt. A count that is less than what was cached leaves that out.
+prompt; before that the whole prompt for the protocol "openai", and only uncached tokens for "anthropic".
+Cline, which notes no protocol, leaves out cached tokens, except for providers whose count it passes on; its command
+line counts the whole prompt. A count that is less than the cached tokens leaves these out.
 
 Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline (3.89, November 2026).
 """
@@ -89,7 +89,7 @@ class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
-    """The `text` of an `api_req_started`: what was sent, and its counts once the answer has come."""
+    """The `text` of an `api_req_started`: the text that was sent, and its counts once the answer has come."""
 
     request: Raw = NULL
     api_protocol: str | None = None

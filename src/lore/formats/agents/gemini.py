@@ -3,7 +3,7 @@
 A response is one message that is written again under its id as its counts and calls arrive: the last version holds.
 Calls that were logged after a message for the screen are a message of their own, without text, thoughts or counts; they
 belong to the response before it. `$set.messages` replaces the history by another one, in which results are messages;
-`$rewindTo` removes a message and all that follow. Input counts include what was cached. Thoughts are counted apart from
+`$rewindTo` removes a message and all that follow. Input counts include cached tokens. Thoughts are counted apart from
 the output and are billed, but no later request holds them (prompts grew by less than the thoughts alone): they are no
 items, and a pass of their own. A chat has neither system prompt nor tools.
 
@@ -56,7 +56,7 @@ class GeminiTokens(Struct, frozen=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """Whether all counts are zero: the client writes zeros for what it does not know."""
+        """Whether all counts are zero: the client writes zeros for unknown counts."""
         return not any((self.input, self.output, self.cached, self.thoughts, self.tool, self.total))
 
 
@@ -192,7 +192,7 @@ class _GeminiChats:
         self.session.append(UserMessage(uuid, blocks=blocks, source=source))
 
     def _read_results(self, content: GoogleContent) -> tuple[Block, ...]:
-        """Give calls their results; return the other blocks, and results of unknown calls as text."""
+        """Emit the results of calls; return the other blocks, and results of unknown calls as text."""
         unknown: list[Block] = []
         has_known = False
         for result in content.results:
@@ -200,7 +200,7 @@ class _GeminiChats:
             if caller is None:
                 unknown.append(TextBlock(result.output))
             else:
-                has_known = True  # the blocks beside a result are part of it
+                has_known = True  # the other blocks of its message are part of a result
                 self._add_result(caller, result)
         return tuple(unknown) if has_known else (*unknown, *content.blocks)
 

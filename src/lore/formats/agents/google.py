@@ -1,8 +1,8 @@
 """Messages in Google's `Content` shape, as Gemini CLI and Qwen Code log them: parts to blocks, calls and results.
 
 Content is a text, one part, or a list of both. Text stays an exact slice, and an unknown part stays as it is.
-The text of a result is its `output`, its `error`, or the whole response; parts beside it, such as pictures, belong to
-it.
+The text of a result is its `output`, its `error`, or the whole response; the other parts of its message, such
+as pictures, belong to it.
 
 Sources: the Gemini API reference; `@google/genai`; the recording services of gemini-cli 0.56 (August 2026) and
 qwen-code (October 2026).
@@ -39,7 +39,7 @@ NO_CONTENT = GoogleContent()
 
 
 def content_of(raw: Raw) -> GoogleContent:
-    """Read a text, a part, or a list of both; ValueError if it is none of them."""
+    """Read a text, a part, or a list of both; ValueError if it is anything else."""
     match opens(raw):
         case "n" | "":
             return NO_CONTENT
@@ -88,7 +88,7 @@ def _result_from(response: dict[str, bytes]) -> PatchToolCall:
 
 
 def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
-    """Read the result that a client logged with a call; None if there is none yet."""
+    """Read the result that a client logged with a call; None until it has come."""
     if is_absent(raw):
         return None
     content = content_of(raw)

@@ -1,9 +1,9 @@
 """Qwen Code's chats (`~/.qwen/projects/PROJECT/chats/SESSION.jsonl`) and those of its subagents (`subagents/SESSION/`).
 
 The records form a tree, and the prompt is the path from the root to the last record: a record that continues an earlier
-one removes what followed that. A record of the assistant is one request; a subagent's answer is several records, a call
-each, of which only the first may have usage. A compression has the history that replaces all before it. Thoughts are
-sent again. Counts are Gemini's words for those of any API: the prompt includes what was cached, and the total shows
+one removes what followed that. A record of the assistant is one request; a subagent's answer is several records, one
+for each call, and only the first may have usage. A compression has the history that replaces all before it. Thoughts
+are sent again. Counts are Gemini's words for those of any API: the prompt includes cached tokens, and the total shows
 whether the answer includes thoughts. If the API counted only a total, the client guesses the other counts; these are
 unknown.
 
@@ -59,7 +59,7 @@ class QwenMessage(Struct, frozen=True, gc=False):
 class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     """The counts of a request."""
 
-    prompt_token_count: int | None = None  # with what was cached
+    prompt_token_count: int | None = None  # with cached tokens
     candidates_token_count: int | None = None
     cached_content_token_count: int | None = None
     thoughts_token_count: int | None = None
@@ -213,7 +213,7 @@ class QwenCode(LogReader):
 
     def _rewind_to(self, depth: int, chain: QwenChain) -> None:
         if depth < chain.pruned:
-            reason = "a record goes on from one before a compression, whose history lore does not bring back"
+            reason = "a record continues one before a compression; lore does not restore that history"
             self.session.problem(Code.DANGLING_PARENT, reason)
         kept = max(0, depth - chain.pruned)
         removed = [item for step in chain.steps[kept:] for item in step]
@@ -248,7 +248,7 @@ class QwenCode(LogReader):
             self.session.signal(Sign("hook-context"))
 
     def _add_results(self, results: Iterable[e.PatchToolCall], blocks: tuple[Block, ...], record: QwenRecord) -> None:
-        """Give calls their results; the other blocks of the message are part of the first."""
+        """Emit the results of calls; the other blocks of the message are part of the first."""
         is_failed = record.tool_call_result is not None and record.tool_call_result.status in _FAILED
         for number, result in enumerate(results):
             whole = result if number else google.add_blocks(result, blocks)
@@ -389,5 +389,5 @@ def usage_of(usage: QwenUsage, version: str) -> e.Usage | None:
 
 
 def _tenths(total: int, tenths: int) -> int:
-    """Return so many tenths, rounded as JavaScript does."""
+    """Return a number of tenths of a total, rounded as JavaScript does."""
     return (2 * total * tenths + 10) // 20

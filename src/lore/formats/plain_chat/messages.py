@@ -2,8 +2,9 @@
 
 It reads messages of OpenAI Chat (`tool_calls`, `tool_call_id`, the older `function_call`), Anthropic Messages
 (`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`), Ollama (calls without ids, arguments
-as an object), ShareGPT (`gpt`, `function_call`, `observation`) and LangChain (calls beside the content, which may also
-hold them). Text keeps its spelling; an unknown part stays as it is; a `function_call` without a function is text.
+as an object), ShareGPT (`gpt`, `function_call`, `observation`) and LangChain (calls in a member of their own, and
+perhaps in the content, too). Text keeps its spelling; an unknown part stays as it is; a `function_call` without a
+function is text.
 
 Sources: the message types of the SDKs, November 2026.
 """
@@ -91,7 +92,7 @@ def dialect_of(message: ChatMessage) -> str:
 
 
 def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
-    """Return the tools that a conversation lists, as JSON or as JSON in a text; None if there are none."""
+    """Return the tools that a conversation lists, as JSON or as JSON in a text; None without any."""
     listed = Raw(text_in(raw).encode()) if opens(raw) == '"' else raw
     try:
         found = lenient.decoded(_LIST, listed) if opens(listed) == "[" else []

@@ -5,7 +5,7 @@ Programs that have no log of their own write `{role, content, timestamp?}`. Each
 a model, usage, calls and results are read if a message has them. An array or a conversation that ends unanswered is the
 next request, as programs hold it.
 
-System messages before all others are the system prompt; later ones stay where they are. A result belongs to the call
+System messages before all others are the system prompt; later ones are messages. A result belongs to the call
 that it names, or else to the first call that has none; a result without a call is a message. A time that the previous
 message also has is that of an export, and is ignored. The dialect is that which the messages up to the first answer
 show.
@@ -192,7 +192,7 @@ class _Chats:
             self._add_result(result, f"{uuid}:{number}" if number else uuid)
 
     def _add_result(self, result: ChatResult, uuid: str) -> None:
-        """Give a result to the call that it names by id, else by name, else to the first open one."""
+        """Complete the call that a result names by id, else by name, else the first open one."""
         open_calls = self._conversation.open
         field, key = (0, result.call_id) if result.call_id else (1, result.name)
         call = next((call for call in open_calls if call[field] == key), None)

@@ -174,7 +174,7 @@ _PROMPTS = ("system", "user")  # a file of answers alone holds responses, not a 
 _CALLS = frozenset((*KEPT, "choices", "request", "completion", "chosen", "rejected")) - {"id", "sessionId", "title"}
 _REQUESTS = FIELDS - {*LISTS, "metadata"}
 _API_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
-# The beginning of a first message that is longer than what is read.
+# The beginning of a first message that is longer than the beginning that is read.
 _LONG = pattern(
     rb"(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"
     rb'"(?:role|from)"\s*:\s*"(?:system|developer|user|human)"\s*,\s*"(?:content|value)"\s*:\s*["\[]'
@@ -212,7 +212,7 @@ def is_document(head: bytes) -> bool:
 
 
 def list_in(members: Iterable[str]) -> str:
-    """Return which of a conversation's members lists its messages; empty if the object is no conversation."""
+    """Return which of a conversation's members lists its messages; empty if the object is not a conversation."""
     names = set(members)
     lists = [name for name in LISTS if name in names]
     if len(lists) != 1 or names & _CALLS:
