@@ -6,11 +6,15 @@ import functools
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from conftest import CORPUS, ROOT
 from helpers.matrix import some
 from helpers.strategies import write
+from lore.prompt.dialects import dialect_names
 
 WORLDS = {
     "seed 3, far west, bare ASCII": {
@@ -69,38 +73,65 @@ def _fill(folder) -> None:
     (folder / "b \u00fc.jsonl").write_bytes(b"\n".join(map(write, events)))
 
 
+Output = tuple[bytes, bytes]  # standard output and error
+
+
+def run_in(world: str, commands: Sequence[tuple[str, ...]], folder: Path) -> Output:
+    """Run commands in one process with the variables of a world."""
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONHASH", "TZ"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**env, **WORLDS[world], "COMMANDS": repr(commands)}, cwd=folder,
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+def fixture_commands() -> list[tuple[str, ...]]:
+    """Return commands that check, fold, assemble and compare every fixture, and a real recording if there is one."""
+
+    def names(pattern: str) -> list[str]:
+        return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "fixtures").glob(pattern))
+
+    sessions, pairs = [*names("sessions/*.jsonl"), *names("claude-code/*.jsonl")], names("bodies/*/*")
+    real = [str(path) for path in sorted((CORPUS / "claude-code").glob("*_compact1.jsonl"))[:1]]
+    return [
+        ("check", "--json", "fixtures"),
+        *(("assemble", name, "--all", "--full", "--dialect", one) for name in sessions for one in dialect_names()),
+        *(("fold", "--json", name) for name in [*sessions, *real]),
+        *(("diff-prefix", "--json", name) for name in [*sessions, *names("recordings/*.jsonl")]),
+        *(("diff-prefix", "--json", "--no-tokens", name) for name in real),
+        *(("diff-prefix", "--json", f"{pair}/turn1.json", f"{pair}/turn2.json") for pair in pairs),
+        *(("check", "--json", name) for name in real),
+    ]
+
+
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
+def answers(tmp_path_factory) -> Callable[[str], Output]:
     """Return a function that runs all commands in a world, once."""
     folder = tmp_path_factory.mktemp("worlds")
     _fill(folder / "sessions")
-
-    @functools.cache
-    def answered(name: str) -> tuple[bytes, bytes]:
-        env = {**os.environ, **WORLDS[name], "COMMANDS": repr(COMMANDS)}
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT], env=env, cwd=folder, capture_output=True, timeout=60, check=False
-        )
-        return done.stdout, done.stderr
-
-    return answered
+    return functools.cache(lambda world: run_in(world, COMMANDS, folder))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locales and time zones are set by POSIX variables")
 class TestWorlds:
     def test_no_command_fails_in_the_first_world(self, answers):
         out, err = answers("seed 0")
-        codes = [line for line in out.splitlines() if line.startswith(b"-- exit")]
-        assert len(codes) == len(COMMANDS), err
-        assert b"-- exit 70" not in codes
+        assert out.count(b"-- exit") == len(COMMANDS), err
+        assert b"-- exit 70" not in out
 
     @pytest.mark.parametrize("world", some(WORLDS))
-    def test_standard_output_is_the_same_in(self, answers, world):
-        assert answers(world)[0] == answers("seed 0")[0]
+    def test_output_is_the_same_in(self, answers, world):
+        assert answers(world) == answers("seed 0")
 
-    @pytest.mark.parametrize("world", some(WORLDS))
-    def test_standard_error_is_the_same_in(self, answers, world):
-        assert answers(world)[1] == answers("seed 0")[1]
+    def test_fixtures_have_same_answers_in_two_worlds(self):
+        commands = fixture_commands()
+        first, second = (run_in(world, commands, ROOT) for world in ("seed 3, far west, bare ASCII", "seed 1, UTF-8"))
+        assert first[0].count(b"-- exit") == len(commands), first[1]
+        assert not [code for code in (b"-- exit 70", b"-- exit 3") if code in first[0]]
+        assert first == second
 
 
 def test_recording_is_judged_equally_twice(recording, capsys):

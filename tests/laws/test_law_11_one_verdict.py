@@ -259,29 +259,22 @@ def first(code: str) -> Case:
     return cases[CODES.index(code) % len(cases)]
 
 
+EACH_OR_ALL = [False, pytest.param(True, marks=pytest.mark.soak)]
+
+
+@pytest.mark.parametrize("every", EACH_OR_ALL, ids=["one", "all"])
 @pytest.mark.parametrize("code", CODES)
-def test_commands_agree_on_fault(code, injected, tmp_path):
-    assert code in assert_case_agrees(first(code), tmp_path, injected)
+def test_commands_agree_on_fault(code, every, injected, tmp_path):
+    cases = [case for number, one in enumerate(FAULTS) if one.code == code for case in alone(number)] if every else []
+    for case in cases or [first(code)]:
+        assert code in assert_case_agrees(case, tmp_path, injected) or every, case.name
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("code", CODES)
-def test_commands_agree_on_every_fault(code, injected, tmp_path):
-    for number, one in enumerate(FAULTS):
-        for case in alone(number) if one.code == code else ():
-            assert assert_case_agrees(case, tmp_path, injected), case.name
-
-
+@pytest.mark.parametrize("every", EACH_OR_ALL, ids=["one", "all"])
 @pytest.mark.parametrize("name", HAPPENS)
-def test_commands_agree_on_expected_event(name, injected, tmp_path):
+def test_commands_agree_on_expected_event(name, every, injected, tmp_path):
     cases = happening(HAPPENS[name])
-    assert_case_agrees(cases[HAPPENS[name] % len(cases)], tmp_path, injected)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("name", HAPPENS)
-def test_commands_agree_on_all_expected_events(name, injected, tmp_path):
-    for case in happening(HAPPENS[name]):
+    for case in cases if every else [cases[HAPPENS[name] % len(cases)]]:
         assert_case_agrees(case, tmp_path, injected)
 
 
