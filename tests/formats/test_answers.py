@@ -1,4 +1,4 @@
-"""Whole responses of five dialects: usage, id, verdict, what was said."""
+"""Whole responses of five dialects: usage, id, verdict, output."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SAID = {
 
 
 @pytest.mark.parametrize("dialect", SAID)
-def test_every_dialect_says_what_was_billed_and_said(dialect):
+def test_every_dialect_gives_usage_and_output(dialect):
     response, usage, name, output = SAID[dialect]
     found = answer_of(dumps(response))
     assert (found.usage, found.response_id, json.loads(found.output)) == (usage, name, output)
 
 
-def test_gemini_streams_a_list_of_which_the_last_counts():
+def test_last_chunk_of_a_list_has_the_usage():
     assert answer_of(dumps([{"usageMetadata": {"promptTokenCount": n}} for n in (1, 2)])).usage == Usage(
         uncached_tokens=2, read_tokens=0
     )
@@ -62,7 +62,7 @@ def test_gemini_streams_a_list_of_which_the_last_counts():
         ([], None),
     ],
 )
-def test_the_providers_verdict_is_kept(reason, verdict):
+def test_verdict_of_the_provider_is_read(reason, verdict):
     assert answer_of(dumps({"diagnostics": {"cache_miss_reason": reason}})).verdict == verdict
 
 
@@ -70,7 +70,7 @@ def test_the_providers_verdict_is_kept(reason, verdict):
     "raw",
     [b"", b"null", b"5", b"[]", b"[5]", b"{", b'"x"', b'{"usage":5,"id":[],"output":7,"choices":{},"content":[]}'],
 )
-def test_what_says_nothing_is_no_answer(raw):
+def test_other_values_are_no_answer(raw):
     assert answer_of(raw) == NOTHING
 
 
@@ -88,14 +88,14 @@ TIMED = {"prompt_tokens": 237, "completion_tokens": 1}
         ({"usage": {**TIMED, "prompt_tokens_details": {"cached_tokens": 5}}, "timings": {"cache_n": 9}}, 232, 5),
     ],
 )
-def test_llama_cpp_counts_what_it_read_beside_the_usage(answer, uncached, read):
+def test_llama_cpp_timings_complete_the_usage(answer, uncached, read):
     bill = answer_of(dumps(answer)).usage
 
     assert bill is not None
     assert (bill.uncached_tokens, bill.read_tokens) == (uncached, read)
 
 
-def test_a_stream_of_llama_cpp_says_it_in_its_last_event():
+def test_llama_cpp_stream_has_timings_at_end():
     last = {"choices": [], "usage": TIMED, "timings": {"cache_n": 200, "prompt_n": 37, "predicted_n": 1}}
     answer = answer_of_stream(b'data: {"id":"c","choices":[]}\n\ndata: ' + dumps(last) + b"\n\ndata: [DONE]\n")
 
@@ -106,12 +106,12 @@ def test_a_stream_of_llama_cpp_says_it_in_its_last_event():
 @pytest.mark.parametrize(
     "answer",
     [
-        {"tokens_evaluated": 10, "tokens_cached": 70},  # it counts what was generated, too
+        {"tokens_evaluated": 10, "tokens_cached": 70},  # it counts generated tokens, too
         {"timings": {"cache_n": -1, "prompt_n": 3}},
         {"timings": {"cache_n": 10**12}},
         {"timings": [1], "tokens_evaluated": "10"},
         {"timings": {"prompt_n": 8}, "tokens_evaluated": 5},
     ],
 )
-def test_timings_that_cannot_be_are_no_bill(answer):
+def test_impossible_timings_are_ignored(answer):
     assert answer_of(dumps(answer)).usage is None

@@ -42,33 +42,33 @@ def one(value):
     return found[0]
 
 
-def test_one_pretty_printed_body_is_one_exchange_of_its_very_bytes():
+def test_printed_body_is_one_exchange():
     found = read(PRETTY)
     assert found == [Exchange(PRETTY.strip(), "wire")]
 
 
-def test_a_body_on_one_line_is_a_wire_exchange():
+def test_body_on_one_line_is_wire():
     assert one(ONE) == Exchange(dumps(ONE), "wire")
 
 
-def test_lines_of_bodies_are_as_many_exchanges():
+def test_each_line_is_an_exchange():
     assert [found.body for found in read(LINES)] == LINES.splitlines()
 
 
-def test_a_record_gives_the_body_the_bill_and_the_time():
+def test_record_gives_body_usage_and_time():
     found = read(RECORDS)
     assert [(got.fidelity, got.usage, got.at) for got in found] == [
         ("parsed", Usage(uncached_tokens=n), 1733340928.5 + n) for n in (1, 2)
     ]
 
 
-def test_a_request_kept_as_text_is_the_wire():
+def test_request_as_text_is_wire():
     text = json.dumps(ONE, indent=1)
     found = one({"request": text, "usage": {"input_tokens": 1}})
     assert (found.body, found.fidelity) == (text.encode(), "wire")
 
 
-def test_the_body_of_a_record_is_a_slice():
+def test_body_of_a_record_is_a_slice():
     found = read(b'{"request": {"messages" : [ ] , "temperature":1.0}, "ts": 1}\n')
     assert found[0].body == b'{"messages" : [ ] , "temperature":1.0}'
 
@@ -90,11 +90,11 @@ def test_the_body_of_a_record_is_a_slice():
     ],
 )
 @pytest.mark.parametrize("key", ["timestamp", "ts"])
-def test_times_are_seconds_since_the_epoch_or_unknown(key, stamp, seconds):
+def test_times_are_seconds_or_unknown(key, stamp, seconds):
     assert one({"request": ONE, key: stamp}).at == seconds
 
 
-def test_a_bill_in_the_record_wins_over_none_in_the_response():
+def test_usage_in_the_record_is_read():
     record = {"request": ONE, "usage": None, "response": {"usage": {"input_tokens": 4}}}
     assert one(record).usage == Usage(uncached_tokens=4)
     assert one({"request": ONE, "response": "text"}).usage is None
@@ -103,7 +103,7 @@ def test_a_bill_in_the_record_wins_over_none_in_the_response():
 @pytest.mark.parametrize(
     "odd", [{}, {"x": 1}, {"request": {"x": 1}}, {"request": "text"}, {"request": 3}, {"messages": {}}]
 )
-def test_records_without_a_body_are_problems(odd):
+def test_record_without_body_is_a_problem(odd):
     found = read(LINES + dumps(odd) + b"\n")
     assert found[-1].code == "LORE210"
 
@@ -128,7 +128,7 @@ CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "
     ],
 )
 @pytest.mark.parametrize("indent", [None, 1])
-def test_bodies_of_every_api_are_known_as_they_are_and_in_records(found, indent):
+def test_bodies_of_every_api_are_recognised(found, indent):
     raw = json.dumps(found, indent=indent).encode()
     call = Call(previous=found.get("previous_response_id", ""))
     assert read(raw) == [Exchange(raw, "wire", call=call)]
@@ -137,7 +137,7 @@ def test_bodies_of_every_api_are_known_as_they_are_and_in_records(found, indent)
 
 
 @pytest.mark.parametrize("found", [{**RESPONSES, "instructions": "I"}, GEMINI, CONVERSE])
-def test_a_pretty_printed_body_is_known_by_its_head(found):
+def test_printed_body_is_recognised_by_its_beginning(found):
     assert Bodies.recognises(json.dumps(found, indent=1).encode()[:-2])
 
 
@@ -150,11 +150,11 @@ def test_a_pretty_printed_body_is_known_by_its_head(found):
         (CONVERSE, {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4}}, Usage(5, 4)),
     ],
 )
-def test_the_bill_of_every_api_is_found_in_its_response(body_, response, billed):
+def test_usage_of_every_api_is_read(body_, response, billed):
     assert one({"request": body_, "response": response}).usage == billed
 
 
-def test_a_broken_pretty_body_is_one_problem():
+def test_broken_printed_body_is_one_problem():
     found = read(PRETTY[:-5])
     assert [value.code for value in found] == ["LORE201"]
 
@@ -176,12 +176,12 @@ def test_a_broken_pretty_body_is_one_problem():
         (dumps({"type": "mode", "mode": "x", "sessionId": "s"}), "claude-code"),
     ],
 )
-def test_formats_are_told_apart_by_content(head, name):
+def test_formats_are_recognised_by_content(head, name):
     found = recognise(head)
     assert (None if found is None else found.name) == name
 
 
-def test_a_pretty_printed_body_whose_messages_come_late_is_recognised(tmp_path):
+def test_printed_body_with_late_messages_is_recognised(tmp_path):
     tools = [{"name": f"tool_{number}", "input_schema": {"type": "object", "x": "y" * 100}} for number in range(2000)]
     path = tmp_path / "b.json"
     path.write_bytes(json.dumps(body("x", tools=tools), indent=2).encode())
@@ -209,7 +209,7 @@ def test_a_pretty_printed_body_whose_messages_come_late_is_recognised(tmp_path):
         {"modelId": "m", "inputText": "x"},
     ],
 )
-def test_exports_of_other_tools_that_have_messages_are_no_bodies(export):
+def test_exports_with_messages_are_not_bodies(export):
     """Session exports of two other agents were taken for one clean request each."""
     assert recognise(json.dumps(export).encode()) is None
 
@@ -226,7 +226,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_a_body_that_is_recognised_is_not_decoded_again_to_be_read(end, tmp_path, monkeypatch):
+def test_recognised_body_is_decoded_once(end, tmp_path, monkeypatch):
     text = dumps(body("a", "b", "c"))
     path = tmp_path / "a.json"
     path.write_bytes(text + end)

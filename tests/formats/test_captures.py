@@ -106,7 +106,7 @@ CALLS = ("har", "vcr", "claude-tap", "cassette", "proxy", "proxy-list")
 FILES = sorted(file for name in CALLS for file in (FIXTURES / name).iterdir())
 
 
-def test_the_same_requests_give_the_same_bills_in_every_format():
+def test_every_format_gives_the_same_usage():
     stable = [file for file in FILES if "stable" in file.name]
     bills = {
         tuple(read.value.usage for read in everything(recognise(file.read_bytes())(), file.read_bytes())[:3])
@@ -116,12 +116,12 @@ def test_the_same_requests_give_the_same_bills_in_every_format():
     assert len(bills) == 1
 
 
-def test_a_har_says_when_the_response_began():
+def test_har_timings_give_the_start_of_the_response():
     found = everything(Har(), har(ASKED))[0].value
     assert (found.at, found.answered, found.fidelity) == (1772442000.0, 1772442000.5, "wire")
 
 
-def test_a_har_without_calls_of_a_model_holds_nothing():
+def test_har_without_model_calls_is_empty():
     entries = {"request": {"method": "GET", "url": "https://x.test/"}, "response": {}}
     assert everything(Har(), dumps({"log": {"entries": [entries, {}, {"request": 5}]}})) == []
 
@@ -142,17 +142,17 @@ def test_places_are_those_of_the_entries():
         (b"[1]", "LORE201"),
     ],
 )
-def test_a_damaged_har_is_a_problem(data, code):
+def test_damaged_har_is_a_problem(data, code):
     assert code in [one.value.code for one in everything(Har(), data) if isinstance(one.value, Problem)]
 
 
-def test_an_entry_that_is_too_long_is_passed_over(monkeypatch):
+def test_entry_over_the_limit_is_skipped(monkeypatch):
     monkeypatch.setattr(Har, "longest", 3000)
     found = everything(Har(), har(ASKED, body("x" * 5000), ASKED))
     assert [getattr(read.value, "code", "exchange") for read in found] == ["exchange", "LORE220", "exchange"]
 
 
-def test_a_proxy_may_hold_text_events_or_no_response():
+def test_proxy_records_text_events_or_no_response():
     lines = [
         pair(json.dumps(ASKED), json.dumps(SAID)),
         pair() | {"response": None},
@@ -170,7 +170,7 @@ def test_a_proxy_may_hold_text_events_or_no_response():
 
 
 @pytest.mark.parametrize(("answered", "known"), [(11.0, 11.0), (14.99, None)])
-def test_a_response_that_was_stamped_when_it_was_logged_does_not_say_when_it_began(answered, known):
+def test_stamp_of_logging_is_not_the_response_start(answered, known):
     record = pair(logged_at="1970-01-01T00:00:15Z")
     record["request"]["timestamp"], record["response"]["timestamp"] = 10.0, answered
     found = everything(ProxyLines(), dumps(record) + b"\n")[0].value
@@ -192,7 +192,7 @@ def test_a_response_that_was_stamped_when_it_was_logged_does_not_say_when_it_beg
         b"log,entries\n",
     ],
 )
-def test_files_that_look_a_little_alike_are_no_recordings(head):
+def test_similar_files_are_not_recognised(head):
     assert recognise(head) is None
 
 
@@ -200,7 +200,7 @@ REAL = ("capture/claude-tap*.json", "capture/braintrust*.json", "capture/vibe*.j
 
 
 @pytest.mark.corpus
-def test_real_captures_are_read_with_their_bills(corpus):
+def test_real_captures_are_read_with_usage(corpus):
     files = [file for pattern in REAL for file in sorted(corpus.glob(pattern))]
     assert len(files) == 22
     for file in files:
@@ -217,14 +217,14 @@ def test_real_captures_are_read_with_their_bills(corpus):
         assert len(billed) == len(exchanges) or "openai-codex" in file.name, file
 
 
-def test_a_proxy_may_name_the_engine_that_answered():
+def test_proxy_names_the_engine_that_answered():
     call = {**pair(), "served_by": "vllm"}
     found = [read.value for read in everything(ProxyLines(), dumps(call)) if isinstance(read.value, Exchange)]
 
     assert [exchange.call.answered_by for exchange in found] == ["vllm"]
 
 
-def test_a_wait_that_no_response_takes_is_unknown():
-    """A HAR whose `wait` is 1e25 ms ended as a bug in lore where it was converted."""
+def test_impossible_wait_is_unknown():
+    """A HAR with a `wait` of 1e25 ms made `lore convert` fail."""
     assert recorders._waited(b'{"wait":1e25}') is None  # noqa: SLF001
     assert recorders._waited(b'{"wait":250}') == 0.25  # noqa: SLF001

@@ -35,12 +35,12 @@ def replied(name, **more):
     return event("api_response_body", text, **more)
 
 
-def test_the_registry_knows_both_forms():
+def test_both_layouts_are_recognised():
     assert recognise(FLAT) is ClaudeEvents
     assert recognise(OTLP) is ClaudeEvents
 
 
-def test_bodies_are_the_wires_and_have_their_bills():
+def test_bodies_are_wire_with_usage():
     found = exchanges(ClaudeEvents, FLAT)
     assert [one.response_id for one in found] == ["msg_01", "msg_02", "msg_03"]
     assert {one.fidelity for one in found} == {"wire"}
@@ -49,16 +49,16 @@ def test_bodies_are_the_wires_and_have_their_bills():
     assert {one.call.purpose for one in found} == {"repl_main_thread"}
 
 
-def test_a_cut_body_is_said_once_and_its_response_belongs_to_it():
+def test_cut_body_is_reported_once():
     assert codes(ClaudeEvents, CUT + CUT.splitlines(keepends=True)[2]) == ["LORE227"]
     assert len(exchanges(ClaudeEvents, CUT)) == 1
 
 
-def test_a_response_without_its_request_is_a_problem():
+def test_response_without_request_is_a_problem():
     assert codes(ClaudeEvents, replied("m")) == ["LORE226"]
 
 
-def test_responses_go_to_requests_of_their_own_purpose():
+def test_response_belongs_to_request_of_its_purpose():
     data = asked("a") + asked("b", query_source="title") + replied("t", query_source="title") + replied("m")
     assert [(one.response_id, b'"b"' in one.body) for one in exchanges(ClaudeEvents, data)] == [
         ("t", True),
@@ -66,13 +66,13 @@ def test_responses_go_to_requests_of_their_own_purpose():
     ]
 
 
-def test_a_request_that_waits_too_long_goes_without_its_response():
+def test_waiting_requests_are_bounded():
     data = b"".join(asked(str(n), query_source=str(n)) for n in range(WAITING + 2))
     reader = ClaudeEvents()
     assert len(fed(reader, data)) == 2
     assert len([*reader.end()]) == WAITING
 
 
-def test_an_exchange_stands_where_its_request_does():
+def test_exchange_has_the_place_of_its_request():
     reads = everything(ClaudeEvents(), asked("a") + replied("m"))
     assert [(one.line, one.byte) for one in reads] == [(1, 0)]

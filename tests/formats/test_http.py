@@ -1,4 +1,4 @@
-"""One recorded call: what is an exchange, what is a problem, what is neither."""
+"""One recorded call: when it is an exchange, a problem, or neither."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def packed(data: bytes) -> Content:
     return Content(dumps(base64.b64encode(data).decode()), "base64")
 
 
-def test_a_call_kept_as_text_is_the_wire_with_bill_id_and_answer():
+def test_call_as_text_is_wire():
     found = exchange(response=text(SAID), status=200, at=5.0, answered=6.0)
     assert (found.body, found.fidelity) == (json.dumps(ASKED).encode(), "wire")
     assert (found.usage, found.response_id, found.at, found.answered) == (BILLED, "msg_1", 5.0, 6.0)
@@ -31,7 +31,7 @@ def test_a_call_kept_as_text_is_the_wire_with_bill_id_and_answer():
     assert (found.call.endpoint, found.call.status) == ("api.anthropic.com/v1/messages", 200)
 
 
-def test_a_body_stored_parsed_is_sliced_as_it_stands():
+def test_parsed_body_is_sliced_unchanged():
     raw = b'{"model" : "m", "max_tokens":1.0, "messages":[ ]}'
     found = exchange(request=content_of(raw))
     assert (found.body, found.fidelity) == (raw, "parsed")
@@ -42,7 +42,7 @@ def test_text_is_unescaped_once():
     assert exchange(request=text(inner)).body == inner.encode()
 
 
-def test_a_lone_surrogate_that_the_recorder_wrote_stays_an_escape():
+def test_lone_surrogate_remains_an_escape():
     said = rb"[{\"role\":\"user\",\"content\":\"\ud83d\"}]"
     raw = rb'"{\"model\":\"m\",\"max_tokens\":1,\"messages\":' + said + b'}"'
     assert b'"content":"\\ud83d"' in exchange(request=Content(raw, "text")).body
@@ -71,7 +71,7 @@ def test_requests_sent_again_are_no_refusals(status):
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE"])
-def test_what_asks_nothing_is_passed_over(method):
+def test_other_methods_are_ignored(method):
     assert judged(method=method) == []
 
 
@@ -79,16 +79,16 @@ def test_what_asks_nothing_is_passed_over(method):
     "url",
     ["https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents"],
 )
-def test_calls_of_other_endpoints_are_passed_over(url):
+def test_other_endpoints_are_ignored(url):
     body = {"model": "m", "input": "hi"} if "telemetry" not in url else {"events": []}
     assert judged(url=url, request=text(body)) == []
 
 
-def test_a_body_that_lore_knows_counts_wherever_it_was_sent():
+def test_known_body_counts_at_any_address():
     assert exchange(url="https://gateway.test/ask").call.endpoint == "gateway.test/ask"
 
 
-def test_what_is_sent_to_a_model_needs_no_other_sign():
+def test_body_at_model_endpoint_needs_no_sign():
     assert exchange(request=text({"messages": [{"role": "user", "content": "hi"}]})).fidelity == "wire"
 
 
@@ -106,12 +106,12 @@ def test_what_is_sent_to_a_model_needs_no_other_sign():
         (Content(b'"' + b"a" * 25 * 1024 * 1024 + b'"', "text"), "LORE220"),
     ],
 )
-def test_a_request_to_a_model_without_a_body_that_can_be_read_is_a_problem(content, code):
+def test_model_request_without_body_is_a_problem(content, code):
     assert [one.code for one in judged(request=content)] == [code]
 
 
 @pytest.mark.parametrize("content", [NO_CONTENT, Content(form="elsewhere"), text("x"), packed(b"\x1f\x8bbroken")])
-def test_elsewhere_it_is_nothing(content):
+def test_unreadable_body_elsewhere_is_ignored(content):
     assert judged(url="https://example.com/", request=content) == []
 
 
@@ -130,21 +130,21 @@ RAW = json.dumps(ASKED).encode()
     ],
     ids=["gzip", "gzip unnamed", "deflate", "raw deflate", "undone before", "brotli undone before"],
 )
-def test_what_is_compressed_is_undone(data, encoding):
+def test_compressed_bodies_are_decompressed(data, encoding):
     assert exchange(request=packed(data), headers={"content-encoding": encoding}).body == RAW
 
 
-def test_a_response_that_cannot_be_read_leaves_its_request_judged():
+def test_unreadable_response_keeps_its_request():
     found = judged(response=packed(b"\x0b\x02\x80"), response_headers={"content-encoding": "br"})
     assert (found[0].body, found[0].usage, found[1].code) == (RAW, None, "LORE224")
 
 
-def test_a_response_that_failed_has_its_status_and_no_bill():
+def test_failed_response_has_no_usage():
     found = exchange(response=text({"type": "error", "error": {"message": "overloaded"}}), status=529)
     assert (found.call.status, found.usage, found.response_id) == (529, None, "")
 
 
-def test_without_a_time_the_date_of_the_response_holds_or_what_it_says_itself():
+def test_date_of_the_response_replaces_missing_time():
     dated = exchange(response_headers={"date": "Mon, 02 Mar 2026 09:00:01 GMT"})
     assert (dated.at, dated.answered) == (1772442001.0, 1772442001.0)
     said = exchange(response=text({"id": "r", "created": 1772442000, "choices": []}))
@@ -160,16 +160,16 @@ def test_without_a_time_the_date_of_the_response_holds_or_what_it_says_itself():
         b'[["x-a", "1"], ["B", "2"], ["c"]]',
     ],
 )
-def test_headers_are_read_in_every_spelling(raw):
+def test_headers_are_read_in_every_layout(raw):
     assert headers_of(raw) == {"x-a": "1", "b": "2"}
 
 
 @pytest.mark.parametrize("raw", [b"", b"null", b"5", b'"x"', b"{", b"[1]"])
-def test_headers_of_other_types_are_none(raw):
+def test_headers_of_other_types_are_ignored(raw):
     assert headers_of(raw) == {}
 
 
-def test_the_frame_of_a_websocket_names_what_it_continues():
+def test_websocket_frame_names_its_previous_response():
     frame = {
         "type": "response.create",
         "model": "gpt",
@@ -181,7 +181,7 @@ def test_the_frame_of_a_websocket_names_what_it_continues():
     assert (found.call.previous, found.call.endpoint) == ("resp_1", "/v1/responses")
 
 
-def test_usage_without_a_response_body_is_unknown():
+def test_usage_without_response_body_is_unknown():
     assert exchange(response=NO_CONTENT).usage is None
     assert exchange(response=text({"usage": USAGE})).usage == BILLED
     assert URL.endswith("/messages")
@@ -192,6 +192,6 @@ def test_usage_without_a_response_body_is_unknown():
     [(b"200", 200), (b'"429"', 429), (b'"200 OK"', 200), (b'{"code": 500, "message": "x"}', 500), (b'"OK"', None),
      (b"-1", None), (b"null", None), (b"", None)],
 )  # fmt: skip
-def test_a_status_is_read_as_recorders_write_it(raw, status):
+def test_status_is_read_in_every_layout(raw, status):
     """go-vcr writes `200 OK`: a refused request looked like one that was answered."""
     assert status_of(raw) == status

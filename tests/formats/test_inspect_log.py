@@ -1,4 +1,4 @@
-"""Inspect's logs: bodies, pools, attachments, what stands in for a body, sessions."""
+"""Inspect's logs: bodies, pools, attachments, messages of events, sessions."""
 
 from __future__ import annotations
 
@@ -40,56 +40,56 @@ def model(**more):
     return {"event": "model", "input": [], "config": {}, "output": {}, **more}
 
 
-def test_the_registry_knows_both_forms():
+def test_json_and_archive_are_recognised():
     assert recognise(LOG) is InspectLog
     assert recognise(ARCHIVE) is InspectArchive
 
 
-def test_each_sample_and_epoch_is_a_session_of_its_own():
+def test_sample_and_epoch_are_a_session():
     assert [one.call.session for one in exchanges(InspectLog, LOG)] == ["row:1"] * 3 + ["row:2"] * 2
 
 
-def test_messages_come_from_the_pool_where_they_are_kept_there():
+def test_messages_come_from_the_pool():
     found = exchanges(InspectLog, LOG)
     assert [len(json.loads(one.body)["messages"]) for one in found[:3]] == [1, 3, 5]
     assert {one.fidelity for one in found[:3]} == {"parsed"}
 
 
-def test_newer_logs_keep_their_pools_elsewhere():
+def test_pools_of_newer_logs_are_read():
     call = {"request": {"model": "m"}, "call_refs": [[0, 2], [3, 4]], "call_key": "messages"}
     pool = [{"role": "user", "content": str(n)} for n in range(5)]
     found = read(model(call=call), events_data={"calls": pool, "messages": []})
     assert [one["content"] for one in json.loads(found[0].body)["messages"]] == ["0", "1", "3"]
 
 
-def test_the_events_messages_stand_in_for_a_body_and_have_no_ids():
+def test_messages_of_event_replace_missing_body():
     found = exchanges(InspectLog, LOG)[3]
     assert found.fidelity == "structural"
     assert b'"id":"m' not in found.body
 
 
-def test_attachments_are_put_in_their_places():
+def test_attachments_are_inserted():
     assert b"You work in a small repository." in exchanges(InspectLog, LOG)[3].body
 
 
-def test_attachments_that_would_burst_a_body_stay_references(monkeypatch):
+def test_attachments_over_the_limit_remain_references(monkeypatch):
     monkeypatch.setattr("lore.formats.captures.inspect_log.RECORD_BYTES", 500)
     name = "0123456789abcdef"
     call = {"request": {"messages": [{"role": "user", "content": f"attachment://{name}"}] * 4}}
     assert len(read(model(call=call), attachments={name: "x" * 200})[0].body) < 600
 
 
-def test_ranges_that_would_burst_a_body_end_where_it_is_full(monkeypatch):
+def test_ranges_end_at_the_limit(monkeypatch):
     monkeypatch.setattr("lore.formats.captures.inspect_log.RECORD_BYTES", 500)
     call = {"request": {"model": "m"}, "call_refs": [[0, 1]] * 1000}
     assert len(read(model(call=call), call_pool=[{"role": "user", "content": "x" * 100}])[0].body) < 700
 
 
-def test_what_inspects_own_cache_answered_was_never_sent():
+def test_answer_of_inspects_cache_is_ignored():
     assert read(model(cache="read", call={"request": body("x")})) == []
 
 
-def test_counts_are_split_where_their_sum_says_that_they_include_the_cached():
+def test_counts_are_split_by_their_total():
     usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_cache_read": 60}
     request = {"request": body("x")}
     for total, uncached in ((105, 40), (165, 100)):
@@ -97,11 +97,11 @@ def test_counts_are_split_where_their_sum_says_that_they_include_the_cached():
         assert found[0].usage == Usage(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
 
 
-def test_what_could_not_be_unpacked_is_a_problem():
+def test_unreadable_sample_is_a_problem():
     assert codes(InspectArchive, ARCHIVE) == ["LORE225"]
 
 
-def test_wrong_types_anywhere_are_no_error():
+def test_wrong_types_raise_nothing():
     for wrong in (None, 5, "x", [], {}, [[]], [5]):
         for key in ("call", "input", "config", "output", "tools", "timestamp", "model", "input_refs"):
             read(model(**{"call": {"request": body("x")}, key: wrong}))
@@ -112,6 +112,6 @@ def test_wrong_types_anywhere_are_no_error():
         exchanges(InspectLog, dumps({"version": 2, "status": "success", "eval": {}, "samples": wrong}))
 
 
-def test_a_log_that_ends_inside_its_samples_says_so():
+def test_log_cut_inside_samples_is_a_problem():
     assert codes(InspectLog, LOG) == []
     assert codes(InspectLog, LOG[: LOG.rindex(b"]")])[-1:] == ["LORE202"]

@@ -1,4 +1,4 @@
-"""LiteLLM's payloads and completion files: which body is taken, bills, what is left out."""
+"""LiteLLM's payloads and completion files: the body that is read, usage, ignored calls."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_failed_payload_quotes_its_error():
 
 
 @pytest.mark.parametrize("sample", [LINES, LIST, ONE])
-def test_the_registry_knows_each_form(sample):
+def test_each_form_is_recognised(sample):
     assert recognise(sample) is LiteLLM
 
 
-def test_what_the_proxy_was_sent_is_nearer_than_the_messages():
+def test_proxy_request_is_preferred_to_messages():
     found = exchanges(LiteLLM, LINES)
     assert {one.fidelity for one in found} == {"parsed"}
     assert json.loads(found[0].body)["model"] == "sonnet"
@@ -61,17 +61,17 @@ def test_messages_alone_are_structural():
     assert {one.fidelity for one in exchanges(LiteLLM, LIST)} == {"structural"}
 
 
-def test_the_providers_own_body_is_the_wires_where_it_was_kept_as_text():
+def test_provider_body_as_text_is_wire():
     text = json.dumps(body("x"), indent=1)
     found = only(raw_request_body=text, proxy_server_request={"body": body("y")})
     assert (found.body, found.fidelity) == (text.encode(), "wire")
 
 
-def test_the_body_beside_the_proxys_request_is_never_the_wires():
+def test_proxy_body_is_never_wire():
     assert only(proxy_server_request={"body": json.dumps(body("y"))}).fidelity == "parsed"
 
 
-def test_a_bill_is_split_wherever_it_stands():
+def test_usage_is_split_wherever_it_is():
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}
     wanted = Usage(uncached_tokens=40, read_tokens=60, output_tokens=5)
     assert only(response={"usage": usage}).usage == wanted
@@ -79,11 +79,11 @@ def test_a_bill_is_split_wherever_it_stands():
     assert only(**usage).usage == wanted
 
 
-def test_an_address_is_kept_without_scheme_and_query():
+def test_endpoint_has_no_scheme_and_query():
     assert only(api_base="https://api.anthropic.com/v1/messages?k=1").call.endpoint == "api.anthropic.com/v1/messages"
 
 
-def test_a_key_among_the_parameters_is_not_kept():
+def test_api_key_in_parameters_is_dropped():
     assert b"sk-1" not in only(model_parameters={"api_key": "sk-1", "max_tokens": 9}).body
 
 
@@ -91,19 +91,19 @@ def test_hidden_messages_are_a_problem():
     assert codes(LiteLLM, payload(messages="redacted-by-litellm")) == ["LORE228"]
 
 
-def test_calls_that_have_no_messages_are_none_of_ours():
+def test_calls_without_messages_are_ignored():
     assert exchanges(LiteLLM, payload(call_type="aembedding", messages="text")) == []
     assert codes(LiteLLM, payload(call_type="aembedding", messages="text")) == []
 
 
-def test_a_completion_has_its_time_and_tools():
+def test_completion_has_time_and_tools():
     found = exchanges(LiteLLM, ONE)[0]
     assert found.at == 1789377340.5
     assert len(json.loads(found.body)["tools"]) == 2
     assert found.fidelity == "structural"
 
 
-def test_wrong_types_anywhere_are_no_error():
+def test_wrong_types_raise_nothing():
     for wrong in (None, 5, "x", [], {}, [[]], [5]):
         for key in ("messages", "model_parameters", "proxy_server_request", "response", "metadata", "startTime",
                     "model", "raw_request_body", "prompt_tokens", "api_base", "call_type"):  # fmt: skip
@@ -114,7 +114,6 @@ REFUSED = {"status": "failure", "error_information": {"error_code": "429"}}
 
 
 @pytest.mark.parametrize(("more", "status"), [({}, None), ({"status": "failure"}, None), (REFUSED, 429)])
-def test_a_call_that_was_refused_says_so(more, status):
-    """A refused call looked like a turn that wrote a cache."""
+def test_refused_call_has_its_status(more, status):
     given = {"call_type": "completion", "startTime": 1, "model_parameters": {}, "messages": [{"role": "user"}]}
     assert exchanges(LiteLLM, dumps({**given, **more}))[0].call.status == status

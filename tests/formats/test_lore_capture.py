@@ -73,7 +73,7 @@ def test_capture_of_unreachable_server_reports_failed_calls(tmp_path, capsys):
     assert (found["code"], found["line"], found["message"]) == ("LORE231", 2, message)
 
 
-def test_a_capture_is_recognised_and_a_call_is_read_to_the_byte():
+def test_call_is_read_byte_for_byte():
     data = OPENING + request(account="0123456789ab") + response(headers={"request-id": "req_1"})
     assert recognise(data) is LoreCapture
     (read,) = everything(LoreCapture(), data)
@@ -87,7 +87,7 @@ def test_a_capture_is_recognised_and_a_call_is_read_to_the_byte():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64])
-def test_a_body_in_pieces_is_the_body(size):
+def test_body_in_pieces_is_joined(size):
     def records(part, head, body):
         pieces, at = [], 0
         while at < len(body):
@@ -108,7 +108,7 @@ def test_a_body_in_pieces_is_the_body(size):
     assert found.usage.read_tokens == 7
 
 
-def test_a_call_that_no_server_answered_has_no_time_of_an_answer():
+def test_unanswered_call_has_no_answer_time():
     ended = line_of({"call": "a-1", "part": "response", "at": "2026-11-23T17:00:02.500Z", "ended": "no answer"})
     (found,) = exchanges(LoreCapture, OPENING + request() + ended)
     assert (found.answered, found.call.status) == (None, None)
@@ -118,7 +118,7 @@ def test_a_call_that_no_server_answered_has_no_time_of_an_answer():
     ("encoding", "pack"),
     [("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.ZstdCompressor().compress)],
 )
-def test_what_was_sent_compressed_is_kept_so_and_read(encoding, pack):
+def test_compressed_bodies_are_read(encoding, pack):
     headers = {"content-encoding": encoding}
     data = OPENING + request(body=pack(BODY), headers=headers) + response(body=pack(ANSWER), headers=headers)
     (found,) = exchanges(LoreCapture, data)
@@ -126,7 +126,7 @@ def test_what_was_sent_compressed_is_kept_so_and_read(encoding, pack):
     assert found.usage.read_tokens == 7
 
 
-def test_pieces_that_are_no_text_are_put_together():
+def test_binary_pieces_are_joined():
     packed = gzip.compress(BODY)
     first = request(body=packed[:30], headers={"content-encoding": "gzip"}, more=True)
     rest = line_of({"call": "a-1", "part": "request"}, packed[30:])
@@ -134,19 +134,19 @@ def test_pieces_that_are_no_text_are_put_together():
     assert bytes(found.body) == BODY
 
 
-def test_calls_that_overlap_are_read_as_they_end():
+def test_overlapping_calls_are_read_as_they_end():
     data = OPENING + request("a") + request("b") + response("b", b'{"id":"b"}') + response("a", b'{"id":"a"}')
     assert [found.response_id for found in exchanges(LoreCapture, data)] == ["b", "a"]
 
 
-def test_a_call_without_an_end_is_read_at_the_next_run_and_at_the_end_of_the_file():
+def test_call_without_end_is_read_at_next_run():
     reader = LoreCapture()
     assert fed(reader, OPENING + request()) == []
     assert [read.line for read in fed(reader, OPENING + request("b-1"))] == [2]
     assert [read.line for read in reader.end()] == [2]
 
 
-def test_a_stream_that_was_cut_by_a_crash_is_billed_as_far_as_it_came():
+def test_stream_cut_by_a_crash_has_usage():
     event = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":4}}}\n\n'
     data = OPENING + request() + line_of({"call": "a-1", "part": "response", "status": 200, "more": True}, event)
     (found,) = exchanges(LoreCapture, data + request()[:50])
@@ -154,7 +154,7 @@ def test_a_stream_that_was_cut_by_a_crash_is_billed_as_far_as_it_came():
     assert codes(LoreCapture, data + request()[:50]) == ["LORE202"]
 
 
-def test_what_a_client_did_not_finish_is_passed_over_and_said():
+def test_unfinished_request_is_a_problem():
     unfinished = request(body=BODY[:20], ended="the client left")
     end = line_of({"call": "a-1", "part": "response", "ended": "the client left"})
     assert exchanges(LoreCapture, OPENING + unfinished + end) == []
@@ -173,11 +173,11 @@ def test_what_a_client_did_not_finish_is_passed_over_and_said():
         (request() + response(body=b"\xff\xfe"), "LORE224"),
     ],
 )
-def test_what_is_wrong_is_a_problem(line, code):
+def test_wrong_record_is_a_problem(line, code):
     assert codes(LoreCapture, OPENING + line) == [code]
 
 
-def test_what_is_held_is_bounded(monkeypatch):
+def test_memory_for_open_calls_is_bounded(monkeypatch):
     monkeypatch.setattr(lore_capture, "CAPTURED_BYTES", 10 * len(BODY))
     monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 4)
     reader = LoreCapture()
@@ -190,7 +190,7 @@ def test_what_is_held_is_bounded(monkeypatch):
         assert reader._held <= 10 * len(BODY)
 
 
-def test_a_body_that_is_too_large_is_passed_over_and_takes_no_more(monkeypatch):
+def test_body_over_the_limit_is_skipped(monkeypatch):
     monkeypatch.setattr(lore_capture, "BODY_BYTES", 1000)
     monkeypatch.setattr("lore.formats.contents.BODY_BYTES", 1000)
     piece = line_of({"call": "a-1", "part": "request", "more": True}, b"x" * 400)
@@ -200,13 +200,13 @@ def test_a_body_that_is_too_large_is_passed_over_and_takes_no_more(monkeypatch):
     assert [read.value.code for read in fed(reader, response())] == ["LORE220"]
 
 
-def test_a_small_body_that_unpacks_to_much_is_refused():
+def test_small_body_that_decompresses_large_is_refused():
     for pack in (brotli.compress, zstandard.ZstdCompressor().compress):
         data = OPENING + request(body=pack(b" " * 10_000_000), headers={"content-encoding": "br"}) + response()
         assert codes(LoreCapture, data) == ["LORE220"]
 
 
-def test_what_is_damaged_is_said_to_be():
+def test_damaged_body_is_a_problem():
     for encoding, pack in (("br", brotli.compress), ("zstd", zstandard.ZstdCompressor().compress)):
         packed = bytearray(pack(BODY))
         packed[6:12] = b"\xff" * 6

@@ -28,7 +28,7 @@ SAID = {"role": "assistant", "content": "yes"}
 
 
 def dumps(value):
-    """JSON in ASCII: the halves of an emoji may stand in different events."""
+    """JSON in ASCII: the halves of an emoji may be in different events."""
     return json.dumps(value).encode()
 
 
@@ -36,7 +36,7 @@ def based(data):
     return Content(dumps(base64.b64encode(data).decode()), "base64")
 
 
-def test_a_whole_output_is_given_back():
+def test_whole_output_is_returned():
     assert output_items(b'[{"role":"assistant"}]') == b'[{"role":"assistant"}]'
     assert output_items(b"") == b""
 
@@ -51,19 +51,19 @@ def test_a_whole_output_is_given_back():
     based(gzip.compress(sse(EVENTS))),
     based(b"".join(map(wrapped, EVENTS))),
 ], ids=["text", "chunks", "events", "named events", "text of events", "base64", "gzip", "frames"])  # fmt: skip
-def test_a_stream_says_the_same_in_whatever_form_it_was_kept(kept):
+def test_every_form_of_a_stream_gives_the_same(kept):
     found = exchange(response=kept)
     assert json.loads(output_items(found.output)) == MESSAGE
 
 
-def test_frames_of_converse_say_what_their_blocks_do():
+def test_converse_frames_give_their_blocks():
     blocks = [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": 1}}}]
     found = exchange(response=based(b"".join(map(frame, converse(blocks, [2])))))
     assert json.loads(output_items(found.output)) == [{"role": "assistant", "content": blocks}]
 
 
-def test_a_list_of_chunks_is_all_of_them_and_not_the_last():
-    """Gemini answers with one array where no events are asked for: only its last chunk was taken for the answer."""
+def test_list_of_chunks_is_joined():
+    """Gemini answers with one array if no events are asked for."""
     chunks = list(gemini([{"text": "a long answer"}], [4]))
     found = exchange(response=Content(dumps(chunks), "json"))
     assert json.loads(output_items(found.output)) == [{"role": "model", "parts": [{"text": "a long answer"}]}]
@@ -72,7 +72,7 @@ def test_a_list_of_chunks_is_all_of_them_and_not_the_last():
 @pytest.mark.parametrize("response", [
     sse(chat(SAID, [1])).decode(), list(chat(SAID, [1])), [one.decode() for one in sse(chat(SAID, [1])).split(b"\n\n")],
 ])  # fmt: skip
-def test_a_record_with_a_stream_says_it_too(response):
+def test_record_with_a_stream_has_output(response):
     body = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     found = exchanges(Bodies, dumps({"request": body, "response": response}))
     assert json.loads(output_items(found[0].output)) == [SAID]
@@ -85,13 +85,13 @@ DONE = {"type": "response.output_item.done", "item": ITEM}
 
 
 @pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
-def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
+def test_last_event_of_responses_api_has_all(kind):
     delta = {"type": "response.output_text.delta", "delta": "x"}
     found = exchange(response=text(sse([CREATED, delta, DONE, {"type": kind, "response": WHOLE}]).decode()))
     assert json.loads(output_items(found.output)) == [ITEM]
 
 
-def test_items_stand_in_where_the_end_leaves_them_out_or_does_not_come():
+def test_finished_items_replace_a_missing_end():
     short = {"type": "response.completed", "response": {**WHOLE, "output": []}}
     for events in ((CREATED, DONE, short), (CREATED, DONE)):
         assert json.loads(items_of_events(map(dumps, events))) == [ITEM]
@@ -105,11 +105,11 @@ def test_items_stand_in_where_the_end_leaves_them_out_or_does_not_come():
     StreamedOutput(b"[[[[", "json"),
     StreamedOutput(dumps(base64.b64encode(b"\xff" * 9).decode()), "base64", "br"),
 ])  # fmt: skip
-def test_what_cannot_be_read_says_nothing(output):
+def test_unreadable_output_is_empty(output):
     assert output_items(output) == b""
 
 
-def test_a_stream_that_is_compressed_stays_so_until_it_is_asked_for():
+def test_compressed_stream_is_decompressed_on_request():
     """Opened while it is read, a thousand answers of one file would be held at once."""
     counted = " ".join(map(str, range(40_000)))
     kept = based(gzip.compress(sse(anthropic([{"type": "text", "text": counted}], [50]))))
@@ -118,7 +118,7 @@ def test_a_stream_that_is_compressed_stays_so_until_it_is_asked_for():
     assert len(found.output.raw) < 200_000 < len(output_items(found.output))
 
 
-def test_reading_a_capture_puts_nothing_together(monkeypatch):
+def test_reading_a_capture_joins_no_stream(monkeypatch):
     def refuse(events):
         raise AssertionError(events)
 
@@ -139,7 +139,7 @@ def plain(value):
 
 
 @pytest.mark.corpus
-def test_an_answer_of_a_real_stream_is_what_the_same_recording_keeps_as_its_body(corpus):
+def test_real_stream_equals_recorded_body(corpus):
     files = sorted(corpus.glob("capture/vibe-proxy*.jsonl"))
     responses = [json.loads(line).get("response") for file in files for line in file.read_bytes().splitlines()]
     both = [one for one in responses if one and one.get("events") and one.get("body")]
@@ -151,8 +151,8 @@ def test_an_answer_of_a_real_stream_is_what_the_same_recording_keeps_as_its_body
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("pattern", ["capture/vibe-proxy*", "capture/braintrust__*"])
-def test_an_answer_of_a_real_stream_is_what_the_next_request_sends_back(corpus, pattern):
-    """Where one has the same call or the same signed thought; all are equal but for breakpoints and `caller`."""
+def test_real_stream_equals_next_request(corpus, pattern):
+    """An answer is compared with the message that has its call or signed thought, without breakpoints and `caller`."""
     compared = 0
     for file in sorted(corpus.glob(pattern)):
         data = file.read_bytes()
@@ -176,7 +176,7 @@ def _streams(found):
 
 
 def _events_of(data):
-    """The messages of streams that stand beside a whole body, which a reader prefers."""
+    """Return the messages of streams next to a whole body, which a reader prefers."""
     for line in data.splitlines() if data.count(b"\n") > 1 else []:
         events = (
             (json.loads(line).get("response") or {}).get("events") if line[:1] == b"{" and line[-1:] == b"}" else None
@@ -185,5 +185,5 @@ def _events_of(data):
 
 
 def _known_by(answer):
-    """What no other answer has: the id of a call, a thought's signature."""
+    """Return the id of a call or the signature of a thought, which identify an answer."""
     return next((one[key] for one in answer["content"] for key in ("id", "signature") if one.get(key)), None)

@@ -66,17 +66,17 @@ SIZES = st.lists(st.integers(1, 5), max_size=4)
 
 
 @given(st.lists(ANTHROPIC, min_size=1, max_size=5), SIZES)
-def test_a_message_is_the_same_however_it_was_cut(blocks, sizes):
+def test_anthropic_message_is_joined(blocks, sizes):
     assert spoken(anthropic(blocks, sizes)) == message(*blocks)
 
 
 @given(CHAT, SIZES)
-def test_so_is_a_chat_message_and_other_choices_are_passed_over(given_message, sizes):
+def test_chat_message_is_joined(given_message, sizes):
     assert spoken(chat(given_message, sizes)) == [given_message]
 
 
 def apart(parts):
-    """Parts without neighbours that are one text: nothing says where one ends."""
+    """Return parts without successive texts, which a stream does not separate."""
     found = []
     for part in parts:
         if found and "text" in part and "text" in found[-1] and part.get("thought") == found[-1].get("thought"):
@@ -86,31 +86,31 @@ def apart(parts):
 
 
 @given(st.lists(GEMINI, min_size=1, max_size=5).map(apart), SIZES)
-def test_so_is_a_content_of_gemini(parts, sizes):
+def test_gemini_content_is_joined(parts, sizes):
     assert spoken(gemini(parts, sizes)) == [{"role": "model", "parts": parts}]
 
 
 def name_of(event):
-    """The name of an event of Converse, which stands in the headers of its frame."""
+    """Return the name of an event of Converse, from the headers of its frame."""
     if "contentBlockIndex" not in event:
         return "metadata"
     return next(("contentBlock" + key.title() for key in ("start", "delta") if key in event), "contentBlockStop")
 
 
 @given(st.lists(CONVERSE, min_size=1, max_size=5), SIZES, st.booleans())
-def test_so_is_a_message_of_converse_its_events_plain_or_under_their_names(blocks, sizes, named):
+def test_converse_message_is_joined(blocks, sizes, named):
     events = list(converse(blocks, sizes))
     if named:
         events = [{name_of(one): one} for one in events]
     assert spoken(events) == message(*blocks)
 
 
-def test_halves_of_an_emoji_that_came_apart_are_one_again():
+def test_halves_of_an_emoji_are_joined():
     assert spoken(anthropic([{"type": "text", "text": "a😀b"}], [1])) == message({"type": "text", "text": "a😀b"})
     assert whole("\ud83d\ude00") == "😀"
 
 
-def test_numbers_of_any_length_stay_as_they_were_written():
+def test_long_numbers_are_unchanged():
     assert b"12345678901234567890123" in items_of_events(json.dumps(one).encode() for one in anthropic([CALL], [3]))
 
 
@@ -122,7 +122,7 @@ def start(block, index=0):
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def test_citations_are_gathered_beside_their_text():
+def test_citations_are_added_to_their_text():
     cited = {"type": "char_location", "cited_text": "x"}
     given = [start({"type": "text", "text": "", "citations": []}), delta("text_delta", text="a"),
              delta("citations_delta", citation=cited),
@@ -130,18 +130,18 @@ def test_citations_are_gathered_beside_their_text():
     assert spoken(given) == message({"type": "text", "text": "a", "citations": [cited, {**cited, "n": 2}]})
 
 
-def test_input_that_was_cut_is_the_text_that_came():
+def test_cut_input_remains_text():
     given = [start({**CALL, "input": {}}), delta("input_json_delta", partial_json='{"path": "/a')]
     assert spoken(given) == message({**CALL, "input": '{"path": "/a'})
 
 
-def test_a_call_without_input_keeps_its_empty_one():
+def test_call_without_input_keeps_empty_input():
     assert spoken([start({**CALL, "input": {}}), delta("input_json_delta", partial_json="")]) == message(
         {**CALL, "input": {}}
     )
 
 
-def test_a_summary_that_a_block_begins_without_is_taken_whole():
+def test_compaction_block_takes_its_summary():
     given = [start({"type": "compaction", "content": None}), delta("compaction_delta", content="All of it.")]
     assert spoken(given) == message({"type": "compaction", "content": "All of it."})
 
@@ -152,7 +152,7 @@ def test_a_summary_that_a_block_begins_without_is_taken_whole():
     ("gemini", [{"text": "hm", "thought": True}, {"text": "yes"}]),
     ("converse", [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": [1, 2]}}}]),
 ])  # fmt: skip
-def test_a_stream_that_was_cut_gives_what_came(name, said):
+def test_cut_stream_gives_its_beginning(name, said):
     events = list(WRITERS[name](said, [2]))
     last = 0
     for end in range(len(events)):
@@ -167,7 +167,7 @@ def letters(value):
     return re.sub(r"\W", "", json.dumps([value] if isinstance(value, dict) else value).replace("null", ""))
 
 
-def test_blocks_stand_in_the_order_of_their_places_whenever_they_began():
+def test_blocks_are_ordered_by_index():
     given = [start({"type": "text", "text": "b"}, 5), start({"type": "text", "text": "a"}, 2),
              delta("text_delta", 2, text="!"), delta("text_delta", 5, text="?")]  # fmt: skip
     assert spoken(given) == message({"type": "text", "text": "a!"}, {"type": "text", "text": "b?"})
@@ -185,7 +185,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def test_events_that_say_nothing_are_passed_over():
+def test_empty_anthropic_events_are_ignored():
     real = list(anthropic([{"type": "text", "text": "yes"}], [1]))
     mixed = [one for event in real for one in (event, *HOSTILE)]
     found = spoken(mixed)
@@ -198,7 +198,7 @@ def test_events_that_say_nothing_are_passed_over():
     {"choices": [{"delta": {"tool_calls": [5, None, {}, {"index": -1, "id": "x"}, {"index": "0", "id": "y"}]}}]},
     {"choices": [{"delta": {"tool_calls": [{"index": 10**40, "function": {"arguments": "no"}}]}}]},
 ])  # fmt: skip
-def test_chunks_that_say_nothing_are_passed_over(chunk):
+def test_empty_chat_chunks_are_ignored(chunk):
     real = {"role": "assistant", "content": "yes"}
     found = spoken(one for event in chat(real, [1]) for one in (event, chunk))
     assert (found[0]["content"], found[0].get("tool_calls")) == ("yes", None)
@@ -209,7 +209,7 @@ def test_chunks_that_say_nothing_are_passed_over(chunk):
     {"candidates": [{"content": {"parts": {}}}]}, {"candidates": [{"content": {"parts": [5, None, {}]}}]},
     {"candidates": [{"index": 1, "content": {"parts": [{"text": "no"}]}}]},
 ])  # fmt: skip
-def test_candidates_that_say_nothing_are_passed_over(chunk):
+def test_empty_gemini_candidates_are_ignored(chunk):
     found = spoken(one for event in gemini([{"text": "yes"}], [1]) for one in (event, chunk))
     assert found == [{"role": "model", "parts": [{"text": "yes"}]}]
 
@@ -220,23 +220,23 @@ def test_candidates_that_say_nothing_are_passed_over(chunk):
     {"contentBlockIndex": [], "delta": {}}, {"contentBlockDelta": 7},
     {"contentBlockIndex": 0, "delta": {"reasoningContent": [], "toolResult": {}}},
 ])  # fmt: skip
-def test_events_of_converse_that_say_nothing_are_passed_over(event):
+def test_empty_converse_events_are_ignored(event):
     found = spoken(one for real in converse([{"text": "yes"}], [1]) for one in (real, event))
     assert found == message({"text": "yes"})
 
 
-def test_a_second_message_in_one_stream_is_another_answer():
+def test_second_message_in_a_stream_is_ignored():
     one, two = ([{"type": "text", "text": text}] for text in ("first", "second"))
     assert spoken([*anthropic(one, [2]), *anthropic([*two, *two], [2])]) == message(*one)
 
 
-def test_calls_that_are_sent_whole_and_without_a_place_are_each_a_call():
+def test_whole_calls_without_index_are_separate():
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in (1, 2)]
     chunks = [{"choices": [{"delta": {"role": "assistant", "tool_calls": [one]}}]} for one in calls]
     assert spoken(chunks) == [{"role": "assistant", "content": None, "tool_calls": calls}]
 
 
-def test_a_signature_closes_the_text_that_it_is_of_and_a_wrapper_is_looked_through():
+def test_gemini_signature_ends_its_text():
     parts = [{"text": "a"}, {"text": "b", "thoughtSignature": "s"}, {"text": "c"}]
     chunks = [{"response": {"candidates": [{"content": {"parts": [one]}}]}} for one in parts]
     assert spoken(chunks) == [
@@ -244,7 +244,7 @@ def test_a_signature_closes_the_text_that_it_is_of_and_a_wrapper_is_looked_throu
     ]  # fmt: skip
 
 
-def test_citations_and_redacted_thoughts_of_converse():
+def test_converse_citations_and_redacted_thoughts():
     events = [{"contentBlockIndex": 0, "delta": {"reasoningContent": {"redactedContent": "cmVk"}}},
               {"contentBlockIndex": 1, "delta": {"text": "a"}},
               {"contentBlockIndex": 1, "delta": {"citation": {"title": "t"}}}]  # fmt: skip
@@ -252,7 +252,7 @@ def test_citations_and_redacted_thoughts_of_converse():
     assert spoken(events) == message({"reasoningContent": {"redactedContent": "cmVk"}}, cited)
 
 
-def test_fifty_thousand_deltas_are_joined_once():
+def test_fifty_thousand_deltas_are_joined():
     """Joined one by one to the text before, they would take minutes."""
     text = {"type": "text", "text": "ab" * 50_000}
     assert spoken(anthropic([text], [2])) == message(text)

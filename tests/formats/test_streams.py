@@ -39,12 +39,12 @@ BILLED = Usage(uncached_tokens=3, read_tokens=20, output_tokens=50)
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("named", [True, False])
-def test_anthropic_counts_at_the_start_and_at_the_end(named, end):
+def test_anthropic_counts_at_start_and_end(named, end):
     found = answer_of_stream(stream(START, DELTA, DELTA, END, named=named, end=end))
     assert (found.usage, found.response_id) == (BILLED, "msg_1")
 
 
-def test_the_verdict_may_come_at_the_start_or_at_the_end():
+def test_verdict_comes_at_start_or_end():
     why = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 12}}
     told = Verdict("tools_changed", 12, "diagnostics")
     start = {**START, "message": {**START["message"], "diagnostics": why}}
@@ -52,7 +52,7 @@ def test_the_verdict_may_come_at_the_start_or_at_the_end():
     assert answer_of_stream(stream(START, DELTA, {**END, "diagnostics": why}, {"type": "message_stop"})).verdict == told
 
 
-def test_chat_counts_in_its_last_chunk():
+def test_chat_counts_in_the_last_chunk():
     chunk = {"id": "c1", "choices": [{"delta": {"content": "x"}}], "usage": None}
     last = {
         "id": "c1",
@@ -74,14 +74,14 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
-def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
+def test_responses_api_repeats_all_at_the_end(kind):
     created = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
     found = answer_of_stream(stream(created, DELTA, {"type": kind, "response": WHOLE}))
     assert found.usage == Usage(uncached_tokens=4, read_tokens=5, output_tokens=1)
     assert (found.response_id, found.created) == ("resp_1", 1772442000.0)
 
 
-def test_gemini_counts_in_every_chunk_and_the_last_holds():
+def test_last_count_of_gemini_holds():
     chunks = [
         {"candidates": [], "responseId": "g1", "usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": n}}
         for n in (1, 2)
@@ -90,15 +90,15 @@ def test_gemini_counts_in_every_chunk_and_the_last_holds():
     assert (found.usage, found.response_id) == (Usage(uncached_tokens=8, output_tokens=2), "g1")
 
 
-def test_what_gemini_read_is_known_where_its_stream_ended():
-    """Its last event says what was read, and leaves the number out where that is 0; one that was cut says nothing."""
+def test_gemini_read_is_known_at_stream_end():
+    """The last event leaves out a read of 0; in a stream that was cut the read is unknown."""
     last = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 8}}
     assert answer_of_stream(stream(last)).usage == Usage(uncached_tokens=8, read_tokens=0)
     last["usageMetadata"] = {"promptTokenCount": 8, "cachedContentTokenCount": 5}
     assert answer_of_stream(stream({"usageMetadata": {"promptTokenCount": 8}}, last)).usage == Usage(3, 5)
 
 
-def test_a_stream_that_was_cut_gives_what_is_known():
+def test_cut_stream_gives_what_is_known():
     whole = stream(START, DELTA, END)
     for cut in range(len(whole)):
         found = answer_of_stream(whole[:cut])
@@ -118,11 +118,11 @@ def test_a_stream_that_was_cut_gives_what_is_known():
         b"\xff\xfe",
     ],
 )
-def test_what_says_nothing_is_no_answer(text):
+def test_other_bytes_are_no_answer(text):
     assert answer_of_stream(text) == NOTHING
 
 
-def test_events_kept_as_json_are_read_alike():
+def test_events_as_json_give_the_same():
     assert answer_of_events(json.dumps(one).encode() for one in (START, DELTA, END)).usage == BILLED
 
 
@@ -130,11 +130,11 @@ def test_events_kept_as_json_are_read_alike():
     ("text", "is_one"),
     [(b"event: x\n", True), (b"\n: ping\n", True), (b"data: {}", True), (b'{"data":1}', False), (b"", False)],
 )
-def test_a_stream_is_known_by_its_first_line(text, is_one):
+def test_stream_is_recognised_by_its_first_line(text, is_one):
     assert is_stream(text) is is_one
 
 
-def test_a_million_words_that_look_telling_cost_no_more_than_their_bytes():
+def test_repeated_search_words_cost_linear_time():
     quoted = stream(*[DELTA] * 20_000)
     assert answer_of_stream(stream(START) + quoted + stream(END)).usage == BILLED
 
@@ -146,7 +146,7 @@ def test_a_million_words_that_look_telling_cost_no_more_than_their_bytes():
         {"x_groq": {"usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}},
     ],
 )
-def test_some_count_inside_a_choice_or_in_an_object_of_their_own(chunk):
+def test_usage_inside_choice_or_groq_is_read(chunk):
     """Moonshot and Groq do; such streams had no bill."""
     text = b'data: {"id":"c","choices":[{"delta":{"content":"a"}}]}\n\ndata: ' + dumps(chunk) + b"\n\ndata: [DONE]\n\n"
     assert answer_of_stream(text).usage == Usage(36, 64, None, 5)

@@ -1,4 +1,4 @@
-"""OpenTelemetry GenAI spans: flat and OTLP JSON, content as text, as structure and in events."""
+"""OpenTelemetry GenAI spans: flat and OTLP JSON, content as text, as structure, in events, in numbered attributes."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def prompt(exchange):
     return dialect.parse(exchange.body, exchange.fidelity, Memo())
 
 
-def test_the_registry_knows_both_forms():
+def test_flat_and_otlp_spans_are_recognised():
     assert recognise(FLAT) is GenAI
     assert recognise(OTLP) is GenAI
 
 
-def test_spans_that_are_no_model_calls_are_none_of_ours():
+def test_other_spans_are_ignored():
     assert len(exchanges(GenAI, FLAT)) == 3
     assert codes(GenAI, FLAT) == []
 
 
-def test_input_counts_include_what_was_cached_and_are_split():
+def test_input_count_is_split():
     assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Usage(
         uncached_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
     )
@@ -79,20 +79,20 @@ def test_local_server_is_not_the_endpoint():
     assert only(span(**{"server.address": "127.0.0.1"})).call.endpoint == ""
 
 
-def test_a_call_says_its_conversation_its_host_and_its_times():
+def test_span_gives_session_host_and_time():
     first = exchanges(GenAI, FLAT)[0]
     assert (first.call.session, first.call.endpoint, first.response_id) == ("conv-5", "api.anthropic.com", "msg_01")
     assert first.at == 1789377310.0
     assert first.fidelity == "structural"
 
 
-def test_typed_values_give_the_same_prompt_as_text_does():
+def test_typed_values_and_text_give_equal_prompts():
     flat, typed = prompt(exchanges(GenAI, FLAT)[1]), prompt(exchanges(GenAI, OTLP)[1])
     assert [one.path for one in flat] == [one.path for one in typed]
     assert list(flat.messages) == list(typed.messages)
 
 
-def test_calls_and_results_become_what_the_dialect_knows():
+def test_calls_and_results_are_written_as_openais():
     parts = [{"type": "tool_call", "id": "c", "name": "ls", "arguments": {"p": 1}}]
     result = [{"type": "tool_call_response", "id": "c", "response": {"files": []}}]
     messages = [*MESSAGES, {"role": "assistant", "parts": parts}, {"role": "tool", "parts": result}]
@@ -101,21 +101,21 @@ def test_calls_and_results_become_what_the_dialect_knows():
     assert sent[2] == {"role": "tool", "tool_call_id": "c", "content": '{"files":[]}'}
 
 
-def test_parts_of_an_unknown_kind_stand_as_they_are():
+def test_unknown_parts_are_unchanged():
     part = {"type": "blob", "mime_type": "image/png", "content": "aGk="}
     sent = json.loads(only(span(**{"gen_ai.input.messages": [{"role": "user", "parts": [part]}]})).body)
     assert sent["messages"][0]["content"] == [part]
 
 
-def test_a_call_without_content_is_a_problem():
+def test_call_without_content_is_a_problem():
     assert codes(GenAI, span(**{"gen_ai.input.messages": None})) == ["LORE228"]
 
 
-def test_an_agents_span_sums_up_its_calls_and_is_none():
+def test_span_of_an_agent_is_ignored():
     assert exchanges(GenAI, span(**{"gen_ai.operation.name": "invoke_agent"})) == []
 
 
-def test_wrong_types_anywhere_are_no_error():
+def test_wrong_types_raise_nothing():
     for wrong in (None, 5, "x", [], {}, [[]], [5], {"a": [1]}):
         for key in ("gen_ai.input.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions"):
             exchanges(GenAI, span(**{key: wrong}))
@@ -125,9 +125,65 @@ def test_wrong_types_anywhere_are_no_error():
         exchanges(GenAI, dumps({"resourceSpans": [{"scopeSpans": [{"spans": wrong}], "resource": wrong}]}))
 
 
-def test_typed_values_that_nest_without_end_are_cut():
+def test_deeply_nested_typed_values_are_cut():
     deep: object = {"stringValue": "x"}
     for _ in range(200):
         deep = {"arrayValue": {"values": [deep]}}
     data = dumps({"attributes": [{"key": "gen_ai.input.messages", "value": deep}]})
     assert len(exchanges(GenAI, data)) == 1
+
+
+# Messages in the attributes of older instrumentations
+
+
+def older(**attributes):
+    return span(**{"gen_ai.input.messages": None, **attributes})
+
+
+def asked(data):
+    return json.loads(only(data).body)
+
+
+NUMBERED = {
+    "gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "be brief",
+    "gen_ai.prompt.1.role": "user", "gen_ai.prompt.1.content": "how warm?",
+    "gen_ai.prompt.2.role": "assistant", "gen_ai.prompt.2.tool_calls.0.id": "c1",
+    "gen_ai.prompt.2.tool_calls.0.name": "warmth", "gen_ai.prompt.2.tool_calls.0.arguments": '{"at":1}',
+    "gen_ai.prompt.10.role": "user", "gen_ai.prompt.10.content": "and now?",
+    "gen_ai.prompt.3.role": "tool", "gen_ai.prompt.3.tool_call_id": "c1", "gen_ai.prompt.3.content": "9",
+    "llm.request.functions.0.name": "warmth", "llm.request.functions.0.parameters": '{"type":"object"}',
+}  # fmt: skip
+
+
+def test_numbered_attributes_give_messages_in_order():
+    found = asked(older(**NUMBERED))
+    assert [one["role"] for one in found["messages"]] == ["system", "user", "assistant", "tool", "user"]
+    assert found["messages"][2]["tool_calls"][0]["function"] == {"name": "warmth", "arguments": '{"at":1}'}
+    assert found["messages"][3] == {"role": "tool", "tool_call_id": "c1", "content": "9"}
+    assert found["tools"] == [{"type": "function", "function": {"name": "warmth", "parameters": {"type": "object"}}}]
+
+
+def test_list_of_events_gives_messages():
+    events = [
+        {"event.name": "gen_ai.system.message", "role": "system", "content": "be brief"},
+        {"event.name": "gen_ai.user.message", "role": "user", "content": ["how warm?", {"kind": "image-url"}]},
+        {"event.name": "gen_ai.assistant.message", "role": "assistant",
+         "tool_calls": [{"id": "c1", "function": {"name": "warmth", "arguments": {"at": 1}}}]},
+        {"event.name": "gen_ai.tool.message", "role": "tool", "id": "c1", "content": "9"},
+        {"event.name": "gen_ai.choice", "message": {"role": "assistant", "content": "warm"}},
+    ]  # fmt: skip
+    found = asked(older(events=json.dumps(events)))["messages"]
+    assert [one["role"] for one in found] == ["system", "user", "assistant", "tool"]
+    assert found[1]["content"][0] == {"type": "text", "text": "how warm?"}
+    assert json.loads(found[2]["tool_calls"][0]["function"]["arguments"]) == {"at": 1}
+
+
+def test_wrong_types_in_older_attributes_raise_nothing():
+    odd = ('[{"event.name":5}]', '[{"event.name":"gen_ai.user.message"}]')
+    for wrong in (None, 5, True, [], {}, [[]], [{}], "x", *odd):
+        for key in (*NUMBERED, "events"):
+            exchanges(GenAI, older(**{**NUMBERED, key: wrong}))
+            exchanges(GenAI, older(**{key: wrong}))
+        for key in ("content", "tool_calls", "id", "role"):
+            for name in ("user", "assistant", "tool"):
+                exchanges(GenAI, older(events=json.dumps([{"event.name": f"gen_ai.{name}.message", key: wrong}])))

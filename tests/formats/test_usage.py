@@ -87,17 +87,17 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("usage", "billed"), SHAPES.values(), ids=SHAPES)
-def test_counts_that_include_cached_tokens_are_split(usage, billed):
+def test_counts_with_cached_tokens_are_split(usage, billed):
     assert billed_of(dumps(usage)) == billed
 
 
 @pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b"3", b"{", b'{"input_tokens":null}', b'{"total_tokens":5}'])
-def test_where_nothing_is_said_nothing_is_known(raw):
+def test_missing_counts_are_unknown(raw):
     assert billed_of(raw) is None
 
 
 @pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
-def test_counts_that_are_no_counts_are_unknown(count):
+def test_counts_of_other_types_are_unknown(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
     assert found is not None
     assert (found.uncached_tokens, found.output_tokens) == (None, 2)
@@ -105,7 +105,7 @@ def test_counts_that_are_no_counts_are_unknown(count):
 
 
 @pytest.mark.parametrize("count", [10**9 + 1, 2**53 + 1, 10**20])
-def test_a_count_that_no_request_has_is_odd(count):
+def test_impossible_count_is_a_contradiction(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))
     assert found is not None
     assert (found.uncached_tokens, found.output_tokens) == (None, 10**9)

@@ -1,4 +1,4 @@
-"""Responses that took several passes of a model, and what they were served at: each pass is billed, once.
+"""Responses that took several passes of a model, and service terms: each pass is billed once.
 
 The shapes are those of Anthropic's pages on compaction, the advisor tool, refusals and fallback, fast mode, batches.
 """
@@ -28,25 +28,25 @@ def usage(*passes, **top):
     return {"input_tokens": 0, "output_tokens": 0, **top, "iterations": list(passes)}
 
 
-def test_one_pass_is_what_the_counts_beside_it_say():
+def test_one_pass_equals_the_counts():
     found = billed_of(dumps(usage(passed(uncached=3, output=9), input_tokens=3, output_tokens=9)))
     assert found == Usage(3, output_tokens=9)
 
 
-def test_a_compaction_is_billed_beside_the_message_that_follows_it():
+def test_compaction_is_billed_with_its_message():
     summary = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}
     own = {"type": "message", "input_tokens": 23_000, "output_tokens": 1000}
     found = billed_of(dumps(usage(summary, own, input_tokens=23_000, output_tokens=1000)))
     assert found == Usage(23_000, output_tokens=1000, iterations=(Usage(180_000, 0, 0, 3500, kind="compaction"),))
 
 
-def test_a_compaction_alone_leaves_the_counts_beside_it():
+def test_compaction_alone_keeps_the_counts():
     found = billed_of(dumps(usage(passed("compaction", 900, 90), input_tokens=0, output_tokens=0)))
     assert (found.uncached_tokens, found.output_tokens) == (0, 0)
     assert [one.kind for one in found.iterations] == ["compaction"]
 
 
-def test_an_advisor_is_billed_by_its_own_model_and_the_prompt_is_the_last_pass():
+def test_advisor_is_billed_by_its_model():
     found = billed_of(
         dumps(
             usage(
@@ -66,7 +66,7 @@ def test_an_advisor_is_billed_by_its_own_model_and_the_prompt_is_the_last_pass()
     assert found.model is None
 
 
-def test_an_attempt_that_another_model_answered_is_billed_by_its_own_model():
+def test_fallback_is_billed_by_its_model():
     first = passed(uncached=2, output=2, read=30_000, write=20_000, model="claude-fable-5")
     second = passed("fallback_message", 2, 136, read=50_000, model="claude-opus-4-8")
     found = billed_of(dumps(usage(first, second, input_tokens=2, output_tokens=136, cache_read_input_tokens=50_000)))
@@ -74,7 +74,7 @@ def test_an_attempt_that_another_model_answered_is_billed_by_its_own_model():
     assert found.iterations == (Usage(2, 30_000, 20_000, 2, 20_000, 0, kind="message", model="claude-fable-5"),)
 
 
-def test_an_attempt_that_declined_before_any_output_is_not_billed():
+def test_declined_attempt_is_not_billed():
     first = passed(uncached=535, output=0, model="claude-fable-5")
     second = passed("fallback_message", 412, 264, model="claude-opus-4-8")
     found = billed_of(dumps(usage(first, second, input_tokens=412, output_tokens=264)))
@@ -82,18 +82,18 @@ def test_an_attempt_that_declined_before_any_output_is_not_billed():
     assert found.model == "claude-opus-4-8"
 
 
-def test_without_a_fallback_a_pass_without_output_is_billed():
+def test_pass_without_output_or_fallback_is_billed():
     found = billed_of(dumps(usage(passed(uncached=7, output=0), passed(uncached=9, output=4))))
     assert [one.uncached_tokens for one in found.passes] == [9, 7]
 
 
-def test_a_session_pinned_to_its_fallback_names_who_is_paid():
+def test_pinned_fallback_names_its_model():
     alone = passed("fallback_message", 10, 5, model="claude-opus-4-8")
     assert billed_of(dumps(usage(alone, input_tokens=10, output_tokens=5))).model == "claude-opus-4-8"
 
 
 @given(st.lists(st.builds(passed, st.sampled_from(KINDS), *[st.integers(0, 9999)] * 4), min_size=2, max_size=6))
-def test_passes_sum_to_what_the_provider_lists(listed):
+def test_passes_sum_to_the_listed_counts(listed):
     answering = [at for at, one in enumerate(listed) if one["type"] in ("message", "fallback_message")]
     fallback = max((at for at in answering if listed[at]["type"] == "fallback_message"), default=-1)
     declined = [at for at in answering if at < fallback and not listed[at]["output_tokens"]]
@@ -112,7 +112,7 @@ def test_passes_sum_to_what_the_provider_lists(listed):
         assert found.read_tokens == listed[answering[-1]]["cache_read_input_tokens"]
 
 
-def test_a_count_that_no_pass_has_is_odd():
+def test_impossible_count_of_a_pass_is_contradiction():
     found = billed_of(dumps(usage(passed(uncached=-1), passed())))
     assert found is not None
     assert found.contradiction
@@ -123,12 +123,12 @@ def test_usage_unlike_its_iterations_shows_both_values():
     assert found.contradiction == "7 output_tokens in all, 9 in its iterations"
 
 
-def test_iterations_of_another_shape_say_nothing():
+def test_iterations_of_another_shape_are_ignored():
     for odd in (None, [], 5, "x", [5], {"type": "message"}):
         assert billed_of(dumps({"input_tokens": 3, "iterations": odd})) == Usage(3)
 
 
-def test_what_a_response_was_served_at_is_kept_as_it_says():
+def test_service_terms_are_kept():
     own = {"input_tokens": 3, "speed": "fast", "service_tier": "standard", "inference_geo": "us"}
     own["server_tool_use"] = {"web_search_requests": 2, "web_fetch_requests": 0, "odd_requests": "x", "other": 4}
     found = billed_of(dumps(own))
@@ -136,14 +136,14 @@ def test_what_a_response_was_served_at_is_kept_as_it_says():
     assert found.server_tools == (("web_search", 2),)
 
 
-def test_openais_tier_stands_beside_the_usage():
+def test_openai_tier_is_read():
     response = {"id": "r", "service_tier": "flex", "usage": {"prompt_tokens": 5, "completion_tokens": 1}}
     assert answer_of(dumps(response)).usage.service_tier == "flex"
     chunk = b'data: {"id":"c","service_tier":"priority","choices":[],"usage":{"prompt_tokens":5}}\n\ndata: [DONE]\n\n'
     assert answer_of_stream(chunk).usage.service_tier == "priority"
 
 
-def test_a_stream_lists_its_passes_at_the_end():
+def test_stream_lists_passes_at_the_end():
     start = {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 9, "service_tier": "batch"}}}
     end = {"type": "message_delta", "usage": usage(passed("compaction", 50, 5), passed(uncached=9), input_tokens=9)}
     text = b"".join(b"data: " + dumps(event) + b"\n\n" for event in (start, end))
@@ -152,7 +152,7 @@ def test_a_stream_lists_its_passes_at_the_end():
     assert [one.uncached_tokens for one in found.passes] == [9, 50]
 
 
-def test_claude_code_notes_the_same_and_its_version():
+def test_claude_code_passes_are_read():
     own = usage(passed("compaction", 50, 5), passed(uncached=9), input_tokens=9, output_tokens=1, speed="fast")
     own["server_tool_use"] = {"web_search_requests": 1}
     line = {

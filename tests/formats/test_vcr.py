@@ -74,23 +74,23 @@ def test_httpmock_documents_are_calls():
     ]  # fmt: skip
 
 
-def test_a_body_kept_as_text_is_the_wire_and_a_parsed_one_is_not():
+def test_text_body_is_wire_parsed_body_is_not():
     found = read(cassette(TEXT, PARSED, PACKED))
     assert [one.fidelity for one in found] == ["wire", "parsed", "wire"]
     assert [json.loads(one.body) for one in found] == [ASKED] * 3
     assert {one.usage for one in found} == {Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)}
 
 
-def test_a_parsed_body_keeps_the_order_of_its_keys():
+def test_parsed_body_keeps_the_order_of_keys():
     assert read(cassette(PARSED))[0].body == json.dumps(ASKED, separators=(",", ":")).encode()
 
 
-def test_numbers_as_keys_stay_numbers():
+def test_number_as_key_becomes_text():
     """`1` was spelled `true`, for the two are equal in Python."""
     assert vcr.load(b"{true: a, 1: b, false: c, 0: d}", {}) == {"true": "a", "1": "b", "false": "c", "0": "d"}
 
 
-def test_rubys_way_is_read_too():
+def test_ruby_cassette_is_read():
     body = {"encoding": "UTF-8", "string": json.dumps(ASKED)}
     packed = {"encoding": "ASCII-8BIT", "base64_string": base64.b64encode(json.dumps(SAID).encode()).decode()}
     one = call({"body": body}, {"body": packed})
@@ -99,12 +99,12 @@ def test_rubys_way_is_read_too():
     assert (found[0].body, found[0].response_id) == (json.dumps(ASKED).encode(), "msg_1")
 
 
-def test_a_list_may_be_indented_and_stand_behind_comments():
+def test_indented_list_after_comments_is_read():
     assert Vcr.recognises(INDENTED)
     assert len(read(INDENTED)) == 1
 
 
-def test_lines_that_look_like_interactions_inside_text_are_text():
+def test_text_that_looks_like_an_interaction_is_text():
     body = json.dumps({**ASKED, "system": "a\n- request:\n- b"}, indent=1)
     data = cassette(call({"body": body}, {"body": {"string": "a\n- request:\n\n- b\n"}}), TEXT)
     assert [json.loads(one.body)["messages"] for one in read(data)] == [ASKED["messages"]] * 2
@@ -117,7 +117,7 @@ def test_places_are_those_of_the_interactions():
         assert data.count(b"\n", 0, one.byte) + 1 == one.line
 
 
-def test_aliases_may_cross_interactions():
+def test_alias_of_another_interaction_is_read():
     shared = {"content-type": ["x"]}
     data = yaml.dump({"interactions": [{**TEXT, "h": shared}, {**TEXT, "h": shared}]}).encode()
     assert b"&id" in data
@@ -142,7 +142,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_is_a_problem_and_hides_nothing_that_follows(what):
+def test_refused_yaml_hides_no_later_interaction(what):
     good = cassette(TEXT).removeprefix(b"interactions:\n")
     found = read(REFUSED[what] + good)
     assert [one.code if isinstance(one, Problem) else len(one.body) for one in found] == [
@@ -151,7 +151,7 @@ def test_what_is_refused_is_a_problem_and_hides_nothing_that_follows(what):
     ]
 
 
-def test_an_interaction_that_is_too_long_is_passed_over(monkeypatch):
+def test_interaction_over_the_limit_is_skipped(monkeypatch):
     monkeypatch.setattr(vcr, "YAML_BYTES", 5000)
     data = cassette(TEXT, call({"body": "x" * 9000}, {}), PARSED)
     for size in (1, 700, 10**6):
@@ -169,11 +169,11 @@ def test_an_interaction_that_is_too_long_is_passed_over(monkeypatch):
         b"interactions:\n- 5\n- request: 5\n- []\n",
     ],
 )
-def test_a_cassette_without_calls_holds_no_exchange(data):
+def test_cassette_without_calls_is_empty(data):
     assert all(isinstance(one, Problem) for one in read(data))
 
 
-def test_the_real_cassette_that_drops_its_prefix_is_read_whole(corpus):
+def test_real_cassette_is_read_whole(corpus):
     file = corpus / "vcr" / "test_anthropic_thinking_agui_0_1_10_drops_prefix.yaml"
     found = read(file.read_bytes())
     parsed = [one["request"]["parsed_body"] for one in yaml.safe_load(file.read_text("utf-8"))["interactions"]]
