@@ -15,20 +15,6 @@ from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ToolC
 from lore.testing import ReaderContract
 
 
-def busy() -> Chat:
-    """All that happens in one chat: a screen's messages, a cancel, a resume, a rewind, another history, pictures."""
-    made = plain().message("info", "i-1", "an update").user("u-2", "go on").model("m-3", "Removing.", tokens(10_400, 0))
-    made.message("info", "i-2", "another").message(
-        "gemini", "m-4", "", model=MODEL, thoughts=[], toolCalls=[call("c-2", None, "executing")]
-    )
-    made.message("gemini", "m-4", "", model=MODEL, thoughts=[], toolCalls=[call("c-2", "removed")])
-    made.model("m-5", "gone", tokens(10_600, 10_000)).set(sessionId="s-1").user("u-3", "no").model("m-6", "well")
-    made.rewind("u-3").message("error", "x-1", "[API Error: quota]").user("u-4", "again")
-    made.model("m-7", "yes", tokens(10_800, 128), toolCalls=[call("c-3", status="cancelled")])
-    made.set(messages=history(made)).user("u-5", "last").model("m-8", "end", tokens(3_000, 0, tool=40))
-    return made.message("user", "u-6", [{"inlineData": {"mimeType": "image/png", "data": "QQ=="}}, "look"])
-
-
 def history(_: Chat) -> list[dict]:
     """What a compression leaves: a summary, an answer to it, the last of the messages."""
     at = "2026-04-14T08:30:00.000Z"
@@ -49,12 +35,12 @@ def history(_: Chat) -> list[dict]:
 
 class TestLines(ReaderContract):
     reader = GeminiCli
-    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+    samples = (plain().data(), plain().data()[:-1], plain().data().replace(b"\n", b"\r\n"))
 
 
 class TestDocument(ReaderContract):
     reader = GeminiCliDocument
-    samples = (old().document(), Chat(kind="subagent").document(), busy().document())
+    samples = (old().document(), Chat(kind="subagent").document())
 
 
 def test_chats_are_recognised_by_their_header():

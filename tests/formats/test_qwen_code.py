@@ -92,27 +92,19 @@ def test_thoughts_text_calls_and_results_are_items():
     assert called.response_id == spoken.response_id == "m-1"
 
 
-def test_thoughts_are_added_if_the_total_has_them():
-    beside = {**usage(100, 0), "totalTokenCount": 114}
-    assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=beside)) == [(100, 0, 14)]
+GUESSED = {"promptTokenCount": 106, "candidatesTokenCount": 45, "cachedContentTokenCount": 0, "totalTokenCount": 151}
 
 
-def test_counts_guessed_from_a_total_are_unknown():
-    guessed = {
-        "promptTokenCount": 106,
-        "candidatesTokenCount": 45,
-        "cachedContentTokenCount": 0,
-        "totalTokenCount": 151,
-    }
-    assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=guessed)) == [None]
-
-
-def test_more_cached_than_input_is_a_contradiction():
-    made = Chat().user("u", "x").model("m", {"text": "y"}, usage=usage(10, 128))
-    (end,) = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
-    assert end.usage is not None
-    assert end.usage.contradiction
-    assert ends(made) == [(None, 128, 10)]
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({**usage(100, 0), "totalTokenCount": 114}, (100, 0, 14)),  # the total has thoughts that the output lacks
+        (GUESSED, None),  # seven and three tenths of the total
+        (usage(10, 128), (None, 128, 10)),  # more cached than input
+    ],
+)
+def test_odd_counts_are_completed_or_unknown(counts, expected):
+    assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=counts)) == [expected]
 
 
 def test_continuing_earlier_record_removes_what_followed_it():
