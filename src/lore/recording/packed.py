@@ -20,11 +20,11 @@ import io
 import os
 import re
 import struct
-import zipfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -39,6 +39,9 @@ from lore.model.times import decode_time
 from lore.recording import filesystem
 from lore.recording.agents import session_folders
 
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
 REQUEST, RESPONSE = ".request.json", ".response.json"
@@ -47,7 +50,7 @@ _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, how
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
+_DAMAGED = (zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
 _MEMBER = re.compile(
     r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$"
 )  # names of files that may be one recording with others
@@ -295,26 +298,30 @@ def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
 
 def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: the samples of an Inspect log; else a pack that no reader recognises."""
+    from zipfile import BadZipFile, ZipFile  # noqa: PLC0415 - slow to import, and few recordings are archives
+
     kind = "inspect-archive"
     total = filesystem.status(path).size or 0
     if (size := _directory(path, total)) > DIRECTORY_BYTES:
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
-        with filesystem.opened(path) as file, zipfile.ZipFile(file) as archive:
+        with filesystem.opened(path) as file, ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
             if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
                 yield from _member(PackHeader(kind, ""))
                 return
             yield from _samples(archive, infos, INFLATION * total + PIECE)
-    except _DAMAGED as error:
+    except (BadZipFile, *_DAMAGED) as error:
         kind = kind if path.endswith(".eval") else "archive"
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
 
 
-def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) -> Iterator[bytes]:
+def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[bytes]:
     """Yield the samples in the order of the archive, up to `room` bytes together."""
+    from zipfile import BadZipFile  # noqa: PLC0415 - as above
+
     for info in infos:
         header = PackHeader("inspect-archive", printable(info.filename))
         limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE)
@@ -332,7 +339,7 @@ def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) 
         try:
             with archive.open(info) as file:
                 data = _read(file.read, limit)
-        except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # unknown compression; encrypted
+        except (BadZipFile, *_DAMAGED, NotImplementedError, RuntimeError) as error:  # unknown compression; encrypted
             yield from _member(header, fault=f"cannot be unpacked: {_why(error)}")
             continue
         if data is None:
