@@ -1,7 +1,7 @@
-"""What is under a name: asked of this machine's disk, or of a plug-in for a name with a scheme (`s3://…`).
+"""Files and folders by name: on this machine's disk, or remote ones (`s3://…`), which a plug-in reads.
 
-The functions are those of `os` and `os.path` over both, with their errors: what is remote and cannot be read raises
-OSError, too. For a local name they cost what those of `os` do, and import nothing.
+The functions do for both what those of `os` and `os.path` do, with the same errors: OSError for a remote file, too. For
+a local name they cost what those of `os` cost, and import nothing.
 """
 
 from __future__ import annotations
@@ -21,67 +21,67 @@ from lore.plugins import published
 from lore.store.registry import mask_url
 
 GROUP = "lore.remotes"  # of entry points
-_BROUGHT = ("s3", "gs", "az", "abfs", "abfss", "http", "https")  # schemes of lore's own plug-in `scale`
+_OF_SCALE = ("s3", "gs", "az", "abfs", "abfss", "http", "https")  # schemes of lore's own plug-in `scale`
 _LONGEST_SCHEME = 16
 
 
 class Status(NamedTuple):
-    """What is known of a file: bytes, seconds since the epoch (None: unknown), and the ETag of a remote one."""
+    """What a file system says of a file; None if unknown."""
 
-    size: int | None = None
-    written: float | None = None
-    tag: str = ""
+    size: int | None = None  # bytes
+    written: float | None = None  # seconds since the epoch
+    tag: str = ""  # the ETag of a remote file
 
 
 class FolderEntry(NamedTuple):
-    """What a folder holds, as `os.DirEntry` is asked."""
+    """A file or folder in a remote folder, with the methods of `os.DirEntry` that lore uses."""
 
     name: str
     folder: bool
 
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002 - as that of os
-        """Tell whether it is a folder."""
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002 - the parameter of os.DirEntry
+        """Return whether it is a folder."""
         return self.folder
 
 
 class RemoteFiles(Protocol):
-    """Files under names with a scheme; every name that it takes is a whole one (`s3://BUCKET/KEY`).
+    """Files under names with a scheme; all names are complete (`s3://BUCKET/KEY`).
 
     To add one, publish `scheme -> RemoteFiles` under the entry-point group `lore.remotes`, a row for each scheme.
-    Methods raise OSError; one that is a LoreError as well is shown to the user as it is.
+    Methods raise OSError; an error that is also a LoreError is shown to the user as it is.
     """
 
-    lists: bool  # False (a web server): it has no folders, and nobody is asked whether a file exists before it is read
+    lists: bool  # False for a web server: it has no folders, and reading a file is the only way to know that it exists
 
     def status(self, path: str) -> Status:
-        """Return what is known of a file; raises FileNotFoundError if there is none, or only a folder."""
+        """Return the status of a file; raises FileNotFoundError if it is missing or a folder."""
         ...
 
     def opened(self, path: str, *, in_order: bool) -> BinaryIO:
-        """Open a file to be read; `in_order`: from its beginning, without seeking."""
+        """Open a file for reading; `in_order`: from its beginning, without seeking."""
         ...
 
     def fetch(self, paths: list[str]) -> Mapping[str, bytes]:
-        """Return the contents of small files, read at the same time; leave out those that cannot be read."""
+        """Return the contents of small files, read in parallel, without those that cannot be read."""
         ...
 
     def entries(self, folder: str) -> Iterator[FolderEntry]:
-        """Yield what is directly in a folder. May raise OSError after the last entry, for those it cannot name."""
+        """Yield the entries of a folder. May raise OSError after the last one, for those that it cannot list."""
         ...
 
     def listed(self, folder: str) -> AbstractContextManager[object]:
-        """List a folder with all below it, and answer `status` and `entries` from that until the end."""
+        """Return a context in which one listing of a folder and all below it answers `status` and `entries`."""
         ...
 
 
 @cache
 def schemes() -> tuple[str, ...]:
-    """Return the schemes of names that are remote, with and without their plug-in."""
-    return tuple(dict.fromkeys((*_BROUGHT, *(point.name for point in published(GROUP)))))
+    """Return the schemes of remote names, also those whose plug-in is not installed."""
+    return tuple(dict.fromkeys((*_OF_SCALE, *(point.name for point in published(GROUP)))))
 
 
 def is_remote(path: str) -> bool:
-    """Tell whether a name is one of a remote recording or folder."""
+    """Return whether a name has the scheme of a remote file or folder."""
     return "://" in path[: _LONGEST_SCHEME + 3] and _scheme_of(path) in schemes()
 
 
@@ -90,7 +90,7 @@ def _scheme_of(path: str) -> str:
 
 
 def _remote(path: str) -> RemoteFiles:
-    """Return who reads this remote name; raises LoreError if that is not installed."""
+    """Return the reader of a remote name; raises LoreError if its plug-in is missing."""
     return _remote_files(_scheme_of(path))
 
 
@@ -103,16 +103,16 @@ def _remote_files(scheme: str) -> RemoteFiles:
 
 
 def exists(path: str) -> bool:
-    """Tell whether anything has this name."""
+    """Return whether a file or folder of this name exists."""
     return (is_file(path) or is_folder(path)) if is_remote(path) else os.path.lexists(path)
 
 
 def is_file(path: str) -> bool:
-    """Tell whether a file has this name; of a web server's that is not asked."""
+    """Return whether a file of this name exists; a web server is not asked."""
     if not is_remote(path):
         return os.path.isfile(path)
     if not _remote(path).lists:
-        return not _ends_as_folder(path) and "#" not in path  # which no server hears
+        return not _ends_as_folder(path) and "#" not in path  # `#` is not sent to a server
     if not path.endswith("/"):
         with suppress(FileNotFoundError, PermissionError):
             _remote(path).status(path)
@@ -121,7 +121,7 @@ def is_file(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    """Tell whether a folder has this name: a remote one ends in `/`, or files exist below it and none has the name."""
+    """Return whether a folder of this name exists; a remote one ends in `/`, or there are files below it."""
     if not is_remote(path):
         return os.path.isdir(path)
     remote = _remote(path)
@@ -140,12 +140,12 @@ def _ends_as_folder(url: str) -> bool:
 
 
 def is_regular(path: str) -> bool:
-    """Tell whether a name is no pipe, socket, device or folder; raises OSError where it cannot be looked at."""
+    """Return whether a name is that of a regular file; raises OSError if that cannot be known."""
     return is_file(path) if is_remote(path) else stat.S_ISREG(os.stat(path).st_mode)
 
 
 def status(path: str) -> Status:
-    """Return what is known of a file without reading it; raises OSError."""
+    """Return the status of a file without reading it; raises OSError."""
     if not is_remote(path):
         about = os.stat(path)
         return Status(about.st_size, about.st_mtime)
@@ -153,24 +153,24 @@ def status(path: str) -> Status:
 
 
 def opened(path: str) -> BinaryIO:
-    """Open a file to be read, anywhere in it; raises OSError."""
+    """Open a file for reading, with seeking; raises OSError."""
     return _remote(path).opened(path, in_order=False) if is_remote(path) else io.BufferedReader(WholeFile(path))
 
 
 def remote_pieces(path: str, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a remote file from its beginning; raises OSError."""
+    """Yield the bytes of a remote file; raises OSError."""
     fetched = _FETCHED.get(path)
     with _remote(path).opened(path, in_order=True) if fetched is None else io.BytesIO(fetched) as file:
         while data := file.read(size):
             yield data
 
 
-_FETCHED: dict[str, bytes] = {}  # small remote files that are about to be read
+_FETCHED: dict[str, bytes] = {}  # small remote files that will be read next
 
 
 @contextmanager
 def fetched(paths: list[str]) -> Generator[None]:
-    """Read small remote files at the same time, for whoever reads them one by one until the end."""
+    """Fetch small remote files in parallel; inside the context they are read from memory."""
     by_scheme: dict[str, list[str]] = {}
     for path in paths:
         by_scheme.setdefault(_scheme_of(path), []).append(path)
@@ -184,7 +184,7 @@ def fetched(paths: list[str]) -> Generator[None]:
 
 
 def small_file(path: str) -> bytes:
-    """Return a file that an agent put beside its logs, here; empty where there is none, or a larger one than any is."""
+    """Return a local file that an agent put beside its logs; empty if it is missing or too large to be one."""
     try:
         if not os.path.isfile(path):  # a pipe might never end
             return b""
@@ -195,12 +195,12 @@ def small_file(path: str) -> bytes:
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of what lies in a folder, in any order; raises OSError."""
+    """Return the names of a folder's entries, in any order; raises OSError."""
     return [entry.name for entry in entries(folder)]
 
 
 def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
-    """Yield what lies in a folder; raises OSError."""
+    """Yield the entries of a folder; raises OSError."""
     if is_remote(folder):
         yield from _remote(folder).entries(folder)
         return
@@ -211,9 +211,9 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
 def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> Iterator[
     tuple[str, list[str], Collection[str]]
 ]:  # fmt: skip
-    """Go through a folder and those below it as `os.walk` does; what cannot be listed is handed to `failed_on`.
+    """Walk through a folder as `os.walk` does; folders that cannot be listed are passed to `failed_on`.
 
-    Of a remote one, all is listed before the first; that it cannot be raises OSError.
+    All of a remote folder is listed before the first one is yielded; raises OSError if it cannot be.
     """
     if not is_remote(folder):
         yield from os.walk(folder, onerror=lambda error: failed_on(str(error.filename or folder), error))
@@ -233,11 +233,11 @@ def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> 
 
 
 def listed(folder: str) -> AbstractContextManager[object]:
-    """List a remote folder once, with all below it, for what is asked until the end."""
+    """Return a context in which a remote folder is listed once, with all below it."""
     return _remote(folder).listed(folder) if is_remote(folder) else nullcontext()
 
 
 def refuse_output(path: str) -> None:
-    """Raise LoreError for a remote name of a file that is to be written."""
+    """Raise LoreError if an output file is remote."""
     if is_remote(path):
         raise LoreError(f"cannot write {mask_url(path)}: lore writes to this machine only", hint="name a file here")

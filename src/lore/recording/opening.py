@@ -27,36 +27,31 @@ if TYPE_CHECKING:
 
 
 class Options(msgspec.Struct, frozen=True):
-    """How recordings are read. Format and dialect override recognition; `counter` is None where no tokens are wanted.
+    """How recordings are read."""
 
-    `rules` say how prompts are assembled, `policy` where their tail goes; `completion` is what the caller adds
-    to prompts that are not recorded whole, `template` a chat template to render them with; `log` is
-    told what was read and decided.
-    """
-
-    format: str | None = None
-    dialect: str | None = None
-    policy: Policy | None = None
-    rules: Rules = Rules()
-    counter: Counter | None = None
-    completion: Completion | None = None
-    template: Template | None = None
-    log: Callable[[str], None] = ignore
+    format: str | None = None  # read as this format; None: as the content shows
+    dialect: str | None = None  # assemble prompts in this dialect; None: the recording's own
+    policy: Policy | None = None  # where the tail goes; None: as `rules` say
+    rules: Rules = Rules()  # how prompts are assembled
+    counter: Counter | None = None  # counts tokens; None: nobody needs them
+    completion: Completion | None = None  # what the caller adds to prompts that are not recorded whole
+    template: Template | None = None  # the chat template to render prompts with
+    log: Callable[[str], None] = ignore  # receives what was read and decided
 
     @property
     def ruled(self) -> Rules:
-        """How prompts are assembled; a policy that was asked for holds before the settings."""
+        """The rules, with the policy for the tail that was asked for."""
         return self.rules if self.policy is None else msgspec.structs.replace(self.rules, tail=self.policy)
 
     def open(
         self, path: str, problems: Problems | None = None, *, subagents: bool = False,
         opened: corpus.Opened | None = None, memos: dict[str, Memo] | None = None, growing: bool | None = None,
     ) -> Recording:  # fmt: skip
-        """Open a recording, or take one that is open; raises LoreError where it cannot be read or recognised.
+        """Open a recording; raises LoreError if it cannot be read or recognised.
 
-        With `subagents`, the files that hold the session's other chains are read with it. Recordings that are
-        compared share `memos`, so that what both hold is sliced once. One that is `growing` (unless said: one that is
-        `opened`) is judged as it comes.
+        `subagents`: read the files of the session's other chains with it. `opened`: read this instead of the file.
+        `memos`: share slices of messages with other recordings. `growing` (default: whether it is `opened`): judge
+        requests as they come, not sorted by time.
         """
         growing = opened is not None if growing is None else growing
         opened = opened or corpus.open_head(path)
@@ -69,7 +64,7 @@ class Options(msgspec.Struct, frozen=True):
         dialect = _dialect_named(self.dialect) if self.dialect else None
         problems = problems or Problems()
         if reader.yields == "events":
-            from lore.recording.events import EventRecording  # noqa: PLC0415 - what only lists recordings opens none
+            from lore.recording.events import EventRecording  # noqa: PLC0415 - listing recordings does not need it
 
             completes = None if self.completion is None else self.completion.chain(type(reader), opened.head)
             recording = EventRecording(
@@ -97,14 +92,14 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def _refuse_foreign_file(path: str, head: bytes) -> None:
-    """Raise UnrecognisedError for the file of an agent that lore does not read."""
+    """Raise UnrecognisedError for a file of an agent that lore does not read."""
     kind = find_foreign_file(head, path)
     if kind is not None:
         raise UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
 
 
 def _refuse_without_plug_in(path: str, head: bytes) -> None:
-    """Raise UnrecognisedError for a file whose reader is in a plug-in that is not installed."""
+    """Raise UnrecognisedError for a file whose reader is in a plug-in that is missing."""
     missing = missing_plug_in(head)
     if missing is not None:
         error = lacks_plug_in(missing.plug_in, f"{corpus.show(path)} ({missing.what})")
@@ -123,7 +118,7 @@ def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
-    """Return the reader of this name, else the one that recognises the beginning of a file; None where none does."""
+    """Return the reader of this name, else the one that recognises the beginning of a file; None if none does."""
     reader = _reader(head, format)
     return None if reader is None else type(reader)
 
@@ -142,7 +137,7 @@ def _reader_without_row(head: bytes) -> Reader | None:
 
 
 def reader_named(name: str) -> type[Reader]:
-    """Return the reader of this name; raises LoreError where there is none."""
+    """Return the reader of this name; raises LoreError if there is none."""
     if name not in READERS:
         load_plugins()
     kind = READERS.get(name)
@@ -165,26 +160,26 @@ def _dialect_named(name: str) -> Dialect:
 
 
 class Picked(NamedTuple):
-    """A turn, or None where the recording holds none; and the changes before each turn of its chain."""
+    """A turn that was named."""
 
-    turn: Turn | None
-    changes: dict[int, tuple[Change, ...]]
+    turn: Turn | None  # None: the recording has no turns
+    changes: dict[int, tuple[Change, ...]]  # before each turn of its chain
 
 
-_CHAINS_NAMED = 8
+_CHAINS_NAMED = 8  # in an error
 
 
 def _chains(numbers: dict[str, int]) -> tuple[str, ...]:
-    """Name the turns that a recording has, a line a chain; `numbers` is the highest of each."""
+    """Return the turns that a recording has, a line a chain, given the highest number of each."""
     named = [f"#{chain}:1 to {number}" for chain, number in list(numbers.items())[:_CHAINS_NAMED]]
     rest = len(numbers) - len(named)
     return (*named, f"and {rest:,} more chains") if rest else tuple(named)
 
 
 def pick(recording: Recording, name: corpus.Name) -> Picked:
-    """Return the turn that `PATH`, `PATH#N` or `PATH#CHAIN:N` stands for; without a number the main chain's last.
+    """Return the turn that a name means; without a number the last one of the main chain.
 
-    Raises LoreError where the chain or the turn does not exist. Reads the whole recording.
+    Reads the whole recording. Raises LoreError if the chain or the turn does not exist.
     """
     chosen: Turn | None = None
     first_chain: str | None = None

@@ -1,8 +1,7 @@
-"""Which recordings: where agents keep their logs, how new they are, the newest session.
+"""Which recordings a command without a path takes, when recordings were written, and which is the newest.
 
-In: the surroundings, the clock. Out: paths. Rules: the logs that agents keep of the current folder come first, then all
-that they keep (`agents/logs.py`), else the current folder. Times are those when files were last written;
-the time zone of a date without one is this machine's.
+The logs that agents keep of the current folder come first, then all logs of agents, then the current folder. A date
+without a time zone is in this machine's.
 """
 
 from __future__ import annotations
@@ -25,21 +24,20 @@ from lore.recording.opening import Options, kind_of
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
-PLACES_SHOWN = 4  # of those that were looked at in vain
+PLACES_SHOWN = 4  # that an error names
 
 
 class Whereabouts(NamedTuple):
-    """Where recordings were looked for, in this order, and the places where some are (none: nowhere)."""
+    """Where recordings are."""
 
-    looked: tuple[str, ...]
-    paths: tuple[str, ...]
+    looked: tuple[str, ...]  # places that were searched, in this order
+    paths: tuple[str, ...]  # places with recordings
 
 
 def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
-    """Look where the agents that lore reads keep their logs: those of the current folder first, else all of them.
+    """Return where agents keep logs of the current folder, else (`wide`) where they keep any logs.
 
-    Without `wide` those of the current folder alone. The last place is the current folder, which is not looked into.
-    Costs a look at each place, up to its first log.
+    The last place is the current folder, which is not searched. Costs a listing of each place up to its first log.
     """
     looked: dict[str, None] = {}
     for project in (True, False) if wide else (True,):
@@ -52,13 +50,13 @@ def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
 
 
 def kept_by_agents(here: Surroundings) -> list[str]:
-    """Return the folders and files in which agents that lore reads keep logs, those of all projects."""
+    """Return the folders and files in which agents keep logs that lore reads."""
     own = (there for place in places(here) if place.agent.is_read for there in existing(place))
     return list(dict.fromkeys(path for there in own for path in _with_logs(there)))
 
 
 def with_agents(paths: list[str], here: Surroundings) -> list[str]:
-    """Put what agents keep in the place of nothing, and before the home folder, whose hidden folders nobody walks."""
+    """Return the paths, or the agents' logs if there are none, or before them if one is the home folder."""
     if not paths:
         return kept_by_agents(here)
     homes = [path for path in paths if here.home and corpus.is_same(path, here.home)]
@@ -66,15 +64,15 @@ def with_agents(paths: list[str], here: Surroundings) -> list[str]:
 
 
 def _with_logs(place: LogPlace) -> list[str]:
-    """Return the folder of a place where logs are, or the logs themselves where other files lie beside them."""
-    files = files_of(place, lambda _place, _error: None)  # judging it says so
+    """Return the folder of a place that has logs, or the logs themselves if other files are beside them."""
+    files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
     if not place.logs.deep:
         return list(files)
     return [place.path] if next(files, None) is not None else []
 
 
 def since(text: str, now: float) -> float:
-    """Return the time that `--since` names, in seconds since the epoch; raises LoreError for what names none."""
+    """Parse the value of `--since` into seconds since the epoch; raises LoreError."""
     ago = _AGO.fullmatch(text.strip().lower())
     if ago is not None:
         return now - float(ago[1]) * _UNITS[ago[2]]
@@ -85,15 +83,14 @@ def since(text: str, now: float) -> float:
 
 
 def is_as_new(file: Input, since: float) -> bool:
-    """Tell whether a file was written since then; a stream, and what cannot be looked at, is."""
+    """Return whether a file was written since then, or may have been: a stream, a file of unknown time."""
     return file.stream or file.error is not None or (moment := written_at(file)) is None or moment >= since
 
 
 def newest(paths: list[str], format: str | None) -> str:
-    """Return the recording that was written last, its subagents' files counted with it.
+    """Return the recording at these paths that was written last, itself or one of its subagents' files.
 
-    Raises LoreError where there is none, and for one that cannot be read: it may be the newest. Costs a look at
-    each file, and the beginning of the newest.
+    Raises LoreError if there is none, and for one that cannot be read: it may be the newest.
     """
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
     known = {file.path for file in files}
@@ -122,7 +119,7 @@ def is_recording(path: str, format: str | None) -> bool:
 
 
 def nothing(looked: Sequence[str]) -> LoreError:
-    """Say that no recordings were found where they were looked for."""
+    """Return the error for places without recordings."""
     shown, rest = looked, len(looked) - PLACES_SHOWN - 1
     if rest > 1:
         shown = (*looked[:PLACES_SHOWN], f"{rest} more places of agents", looked[-1])
@@ -130,10 +127,10 @@ def nothing(looked: Sequence[str]) -> LoreError:
 
 
 def nothing_new(path: str) -> LoreError:
-    """Say that no recordings were written since the time that was given."""
+    """Return the error for a path without recordings as new as `--since`."""
     return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
 
 
 def shown_places(found: Sequence[str]) -> str:
-    """Name places."""
+    """Return places as a list for a person."""
     return ", ".join(map(corpus.show, found))

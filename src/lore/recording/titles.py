@@ -1,11 +1,10 @@
 """The title of a session: the name that its agent gave it, else its first prompt, masked and shortened.
 
-Only the beginning and the end of a log are read, where agents write names: Claude Code's `custom-title`, `ai-title` and
-`summary` records, Codex's thread names, Copilot's titles, pi's `session_info`, Gemini's `summary`; and what OpenCode,
-Codex and Copilot keep beside the log. A name that the user chose wins over one that a model made; of equals the last.
+Names are records of the log, of which the beginning and the end are read (`agents/logs.py` lists the records), or what
+OpenCode, Codex, Copilot and Gemini keep elsewhere. Nothing is kept between runs.
 
-Sources: the records as `fact` pages of real logs show them; Codex's `session_index.jsonl` (append-only, the last line
-wins) and Copilot's `workspace.yaml` from public readers of them, 2026.
+Sources: Codex's `session_index.jsonl` (append-only, the last line wins) and Copilot's `workspace.yaml` from public
+readers of them, 2026.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.formats.beginning import is_document
@@ -24,6 +22,7 @@ from lore.model.items import TextBlock, UserMessage
 from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked, mask
 from lore.recording import corpus, filesystem
+from lore.recording.agents.logs import AGENTS
 from lore.recording.agents.projects import text_at
 from lore.recording.opening import Options
 
@@ -31,26 +30,7 @@ MOST = 70  # characters of a title
 _TAIL = 64 * 1024  # bytes at the end of a log: agents write names again when a session ends
 _SEARCHED = 4  # pieces of a log, of 256 KiB, that are searched for the first prompt
 _MASKED = 10_000  # characters of a prompt that are masked before it is shortened
-
-
-class _NameRecord(NamedTuple):
-    """A record in which an agent names a session."""
-
-    word: bytes  # found in every such line
-    type_at: tuple[str, ...]  # where the record holds `word` as its type; empty: nowhere
-    name_at: tuple[str, ...]
-    rank: int  # a name of a higher rank wins
-
-
-_RECORDS = (
-    _NameRecord(b"custom-title", ("type",), ("customTitle",), 3),  # Claude Code: the user's
-    _NameRecord(b"ai-title", ("type",), ("aiTitle",), 2),
-    _NameRecord(b"summary", ("type",), ("summary",), 1),
-    _NameRecord(b"thread_name_updated", ("payload", "type"), ("payload", "thread_name"), 2),  # Codex CLI
-    _NameRecord(b"session.title_changed", ("type",), ("data", "title"), 2),  # Copilot CLI
-    _NameRecord(b"session_info", ("type",), ("name",), 2),  # pi
-    _NameRecord(b'"$set"', (), ("$set", "summary"), 2),  # Gemini CLI
-)
+_RECORDS = tuple(record for agent in AGENTS for record in agent.names)
 _LINE = re.compile(b"|".join(re.escape(record.word) for record in _RECORDS))
 _CODEX_ID = re.compile(r"([0-9a-f]{8}-[0-9a-f-]{27})\.jsonl(?:\.zst)?$")
 _WORKSPACE = re.compile(rb"^(name|summary):[ \t]*(\S[^\n]*)$", re.MULTILINE)  # no name: a block of several lines
@@ -99,16 +79,15 @@ def _name_in_log(path: str, head: bytes) -> str:
             if row.type_at and text_at(record, row.type_at) != row.word.decode():
                 continue
             name = text_at(record, row.name_at)
-            if name and not (row.word == b"summary" and not _is_of_session(record, head, tail)):
+            if name and ("leafUuid" not in record or _is_of_session(record, head, tail)):
                 best, rank = name, row.rank
     return best
 
 
 def _is_of_session(summary: dict[str, bytes], head: bytes, tail: bytes) -> bool:
-    """Return whether a summary of Claude Code is of this log: a resumed one begins with summaries of others."""
-    leaf = summary.get("leafUuid", b"")
-    record = re.compile(rb'"uuid":[ ]?' + re.escape(leaf))
-    return bool(leaf) and (record.search(head) is not None or record.search(tail) is not None)
+    """Return whether a summary of Claude Code is of this log: a resumed log begins with summaries of other ones."""
+    record = re.compile(rb'"uuid":[ ]?' + re.escape(summary["leafUuid"]))
+    return record.search(head) is not None or record.search(tail) is not None
 
 
 def _tail(path: str) -> bytes:

@@ -1,15 +1,14 @@
-"""Databases of other programs, read without touching them: a copy is opened, never the file.
+"""Databases of other programs, read from a copy: the file itself is neither opened as a database, locked nor changed.
 
-In: the path of an SQLite file. Out: a read-only connection to a copy of it. Rules: a process copies a database once,
-and again if it was written to in the meantime. The copy is finished before it is read: the logs of changes (`-wal`,
-`-journal`) are merged into it, and columns by which rows are looked up get an index. So processes that are forked from
-this one can read its copies at the same time; copies that they make are their own. A database of more than
-`DATABASE_BYTES` is not copied, and copies of more bytes than that are not kept together. A process deletes the copies
-that it made, and no other's. A database is hostile until it is read: tables must be tables (a view may ask anything),
-no value is longer than `COLUMN_BYTES`, and a question takes no more steps than the bytes of the file explain. Errors:
-sqlite3.Error, OSError, ValueError with a reason.
+A process copies a database once, and again if it was written to in the meantime. The logs of changes (`-wal`,
+`-journal`) are merged into the copy, and columns by which rows are looked up get an index, before anything is read; so
+processes that are forked from this one can read its copies at the same time. Each process deletes the copies that it
+made. A database of more than `DATABASE_BYTES` is not copied, and copies of more bytes than that are not kept together.
 
-Source: sqlite.org/walformat.html (what a log's first bytes say of it), 2026-11.
+Content is not trusted: tables must be tables (a view may compute anything), no value is longer than `COLUMN_BYTES`, and
+a query takes no more steps than the size of the file explains. Errors are sqlite3.Error, OSError and ValueError.
+
+Source: sqlite.org/walformat.html (the header of a log of changes), 2026-11.
 """
 
 from __future__ import annotations
@@ -28,30 +27,30 @@ ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
 _LOOKED_UP = {"part": ("message_id", "id")}  # of OpenCode: columns of a table by which its rows are looked up
-_WAL_HEADER = 32  # bytes; another one where the log was begun anew
+_WAL_HEADER = 32  # bytes; it changes when the log starts again
 _PIECE = 1024 * 1024  # bytes copied at a time
-_ATTEMPTS = 5  # times that a database is copied again while it is being written
-_STEPS = 1_000_000  # between two looks at how many there were
+_ATTEMPTS = 5  # to copy a database that is being written
+_STEPS = 1_000_000  # between two checks of the bound
 
 
 def connect(database: str) -> sqlite3.Connection:
-    """Open a copy of a database to be read; close it when done."""
+    """Return a connection to a copy of a database; close it when done."""
     made = _copy_of(os.path.realpath(database), stamps(database))  # its logs lie beside the file that a link leads to
     return _opened(made.path, made.size, "mode=ro&immutable=1")
 
 
 def _opened(path: str, size: int, options: str) -> sqlite3.Connection:
-    """Open a copy of a database of `size` bytes, with bounds on what is read of it."""
+    """Open a copy of `size` bytes, with bounds on what is read of it."""
     connection = sqlite3.connect(database_uri(path, options), uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, COLUMN_BYTES)
-    looks = (QUERY_STEPS + QUERY_STEPS_PER_BYTE * size) // _STEPS
-    left = iter(range(looks))
+    checks = (QUERY_STEPS + QUERY_STEPS_PER_BYTE * size) // _STEPS
+    left = iter(range(checks))
     connection.set_progress_handler(lambda: next(left, None) is None, _STEPS)
     return connection
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """Return the columns of a table; none where there is none of that name, or it is a view."""
+    """Return the columns of a table; none if it is missing or a view."""
     stored = "select 1 from sqlite_master where type = 'table' and rootpage > 0 and name = ?"
     if connection.execute(stored, (table,)).fetchone() is None:
         return frozenset()
@@ -59,7 +58,7 @@ def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Say in a few words why a database cannot be read."""
+    """Return in a few words why a database cannot be read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if reason == "interrupted":
         return "it holds more than its size explains"
@@ -67,7 +66,7 @@ def reason_of(error: Exception) -> str:
 
 
 class _Copy:
-    """A copy of a database in a folder of its own, which the process that made it deletes when it is not needed."""
+    """A copy of a database in a temporary folder, deleted by the process that made it."""
 
     def __init__(self, database: str) -> None:
         from multiprocessing.util import Finalize  # noqa: PLC0415 - few runs open a database
@@ -92,19 +91,19 @@ class _Copy:
         self._finish()
 
     def _finish(self) -> None:
-        """Merge the logs of changes into the copy and index it: from then on it is only read."""
+        """Merge the logs of changes into the copy and index it; after that it is only read."""
         with closing(_opened(self.path, self.size, "mode=rw")) as connection:
-            connection.execute("select count(*) from sqlite_master").fetchone()  # takes back what was not committed
+            connection.execute("select count(*) from sqlite_master").fetchone()  # rolls back what was not committed
             if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):
                 raise ValueError("its log of changes cannot be merged")
             for table, columns in _LOOKED_UP.items():
                 if columns_of(connection, table) >= set(columns):
-                    with suppress(sqlite3.Error):  # damaged, or too large: rows are looked up without it, or not at all
+                    with suppress(sqlite3.Error):  # damaged, or too large for an index
                         _index(connection, table, columns)
 
 
 def _index(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> None:
-    """Index a table of a copy by these columns, unless an index begins with the first of them."""
+    """Index a table of a copy by these columns, unless another index begins with the first of them."""
     indexed = """select 1 from pragma_index_list(?) as list, pragma_index_info(list.name) as info
                  where info.seqno = 0 and info.name = ?"""
     if connection.execute(indexed, (table, columns[0])).fetchone() is None:
@@ -112,7 +111,7 @@ def _index(connection: sqlite3.Connection, table: str, columns: tuple[str, ...])
 
 
 def _state(database: str) -> tuple[int, int, int, bytes]:
-    """Return what stays the same as long as changes are only added to a database's log."""
+    """Return what is equal before and after copying, unless more was written than additions to the log of changes."""
     about, wal = os.stat(database), database + "-wal"
     header = b""
     if os.path.isfile(wal):
@@ -122,7 +121,7 @@ def _state(database: str) -> tuple[int, int, int, bytes]:
 
 
 def stamps(database: str) -> Stamps:
-    """Return what tells that a database is another one than before; ValueError where it is too large to copy."""
+    """Return a key that changes when the database does; raises ValueError if it is too large to copy."""
     database = os.path.realpath(database)
     found = [os.stat(database + ending) for ending in ("", *_LOGS) if os.path.isfile(database + ending)]
     if sum(about.st_size for about in found) > DATABASE_BYTES:
@@ -130,11 +129,11 @@ def stamps(database: str) -> Stamps:
     return tuple((about.st_ino, about.st_size, about.st_mtime_ns) for about in found)
 
 
-_copies: dict[tuple[str, Stamps], _Copy] = {}  # by path and state, the one that was used last at the end
+_copies: dict[tuple[str, Stamps], _Copy] = {}  # by path and stamps; the last one was used last
 
 
 def _copy_of(database: str, state: Stamps) -> _Copy:
-    """Return the copy of a database in this state; make it unless this process, or the one it was forked from, did."""
+    """Return the copy of a database in this state, made by this process or the one that it was forked from."""
     made = _copies.pop((database, state), None)
     if made is None:
         for other in [key for key in _copies if key[0] == database]:

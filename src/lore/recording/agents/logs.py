@@ -1,10 +1,9 @@
-"""Where agents keep their logs: one table, read by every command that is given no path.
+"""Where agents keep their logs, and in which records the names of sessions: one table for all commands.
 
-In: the environment, the home folder, the platform, the current folder. Out: agents, and the places of their logs; of
-the disk nothing but what `existing` and `files_of` look at. Rules: a variable that is set holds alone, else all places
-without one; a place whose beginning is unknown (no home) is none. In a path `~` is the home folder, `{data}` is XDG's
-data folder (which most agents ask for on every system), `{app}` and `{local}` the folders where the system keeps what
-applications save, `{cache}` where they keep what can be made anew, `{folder}` the current one, `*` any one folder.
+A variable that is set replaces all places without one. In a path `~` is the home folder, `{data}` XDG's data folder
+(most agents use it on every system), `{app}` and `{local}` the system's folders for data of applications, `{cache}`
+its folder for caches, `{folder}` the current folder, `*` any one folder; a place without a known root is left out. The
+disk is looked at by `existing` and `files_of` alone.
 
 Sources: the agents' own documents and code, and public readers of their files, 2026-11.
 """
@@ -28,14 +27,14 @@ from lore.recording import corpus
 from lore.recording.agents.projects import md5_name
 from lore.recording.base import load_plugins
 
-ProjectName: TypeAlias = Callable[[str], str]  # how an agent calls the folder of a project's logs
+ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
 _PI = re.compile(r"[/\\:]")
 _VARIABLE = re.compile(r"\$(\w+)")
 
 
 def project_name(folder: str) -> str:
-    """Return the name under which Claude Code keeps the logs of a folder: its path, all else than words a dash."""
+    """Return the name of Claude Code's folder for a project: its path, with dashes for all but letters and digits."""
     return _NO_WORD.sub(lambda found: "-" * (1 + (ord(found[0]) > 0xFFFF)), folder)
 
 
@@ -49,24 +48,31 @@ def _sha256_name(folder: str) -> str:
 
 
 class Logs(NamedTuple):
-    """Where logs lie: `paths` by the rules of the room, the `names` of files there, and in folders below if `deep`.
-
-    `project` names the folder that stands for `*`, else the one below, where each project has one.
-    """
+    """A kind of logs of an agent."""
 
     paths: tuple[str, ...]
-    names: tuple[str, ...]
-    deep: bool = True
-    project: ProjectName | None = None
+    names: tuple[str, ...]  # patterns for the names of files
+    deep: bool = True  # whether folders below hold logs, too
+    project: ProjectName | None = None  # names the folder of a project, at `*` or below; None: projects share one
+
+
+class NameRecord(NamedTuple):
+    """A record of a log in which an agent names the session."""
+
+    word: bytes  # occurs in every such line
+    type_at: tuple[str, ...]  # where the record has `word` as its type; empty: nowhere
+    name_at: tuple[str, ...]
+    rank: int  # a name of a higher rank wins, of equal ones the last
 
 
 class Agent(NamedTuple):
-    """An agent: its name on the command line, what people call it, the formats of its logs, where they lie."""
+    """An agent."""
 
-    name: str
-    title: str
-    formats: tuple[str, ...]
+    name: str  # on the command line
+    title: str  # for people
+    formats: tuple[str, ...]  # of its logs
     logs: tuple[Logs, ...]
+    names: tuple[NameRecord, ...] = ()
 
     @property
     def is_read(self) -> bool:
@@ -80,7 +86,7 @@ _SERVERS = ("~/.vscode-server", "~/.vscode-server-insiders", "~/.cursor-server",
 
 
 def _extension(name: str) -> tuple[str, ...]:
-    """Return where editors of VS Code's kind, and those that run on servers, keep the tasks of an extension."""
+    """Return where VS Code and its forks keep the tasks of an extension, here and on servers."""
     stores = [f"{{app}}/{editor}/User/globalStorage" for editor in _EDITORS]
     return tuple(
         f"{store}/{name}/tasks" for store in (*stores, *(f"{base}/data/User/globalStorage" for base in _SERVERS))
@@ -92,17 +98,21 @@ AGENTS: tuple[Agent, ...] = (
     Agent("claude-code", "Claude Code", ("claude-code",), (
         Logs(("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects", "~/.config/claude/projects"), ("*.jsonl",),
              project=project_name),
+    ), (
+        NameRecord(b"custom-title", ("type",), ("customTitle",), 3),  # chosen by the user
+        NameRecord(b"ai-title", ("type",), ("aiTitle",), 2),
+        NameRecord(b"summary", ("type",), ("summary",), 1),
     )),
     Agent("codex", "Codex CLI", ("codex",), (
         Logs(("$CODEX_HOME/sessions", "~/.codex/sessions"), ("rollout-*.jsonl", "rollout-*.jsonl.zst")),
         Logs(("$CODEX_HOME/archived_sessions", "~/.codex/archived_sessions"),
              ("rollout-*.jsonl", "rollout-*.jsonl.zst")),
-    )),
+    ), (NameRecord(b"thread_name_updated", ("payload", "type"), ("payload", "thread_name"), 2),)),
     Agent("pi", "pi", ("pi",), (
         Logs(("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions"), ("*.jsonl",),
              project=_pi_name),
         Logs(("~/.openclaw/agents/*/sessions",), ("*.jsonl",)),
-    )),
+    ), (NameRecord(b"session_info", ("type",), ("name",), 2),)),
     Agent("oh-my-pi", "oh-my-pi", ("pi",), (Logs(("~/.omp/agent/sessions",), ("*.jsonl",)),)),
     Agent("opencode", "OpenCode", ("opencode",), (
         Logs(("$OPENCODE_DB",), ("*",), deep=False),
@@ -117,14 +127,14 @@ AGENTS: tuple[Agent, ...] = (
     Agent("gemini", "Gemini CLI", ("gemini-cli", "gemini-cli-json"), (
         Logs(("$GEMINI_CLI_HOME/.gemini/tmp/*/chats", "~/.gemini/tmp/*/chats"), ("*.json", "*.jsonl"),
              project=_sha256_name),
-    )),
+    ), (NameRecord(b'"$set"', (), ("$set", "summary"), 2),)),
     Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
     )),
     Agent("copilot", "GitHub Copilot CLI", ("copilot",), (
         Logs(("$COPILOT_HOME/session-state", "~/.copilot/session-state"), ("*.jsonl",)),
-    )),
+    ), (NameRecord(b"session.title_changed", ("type",), ("data", "title"), 2),)),
     Agent("cline", "Cline", ("cline", "cline-task"), (
         Logs(_extension("saoudrizwan.claude-dev"), _TASK),
         Logs(("$CLINE_DIR/data/tasks", "~/.cline/data/tasks"), _TASK),
@@ -176,20 +186,20 @@ AGENTS: tuple[Agent, ...] = (
 
 
 class Surroundings(NamedTuple):
-    """Where lore runs: `platform` as `sys.platform` names it, `home` empty where there is none."""
+    """Where lore runs."""
 
     environment: Mapping[str, str]
-    home: str
-    platform: str
-    folder: str
+    home: str  # empty if there is none
+    platform: str  # as `sys.platform` names it
+    folder: str  # the current one
 
     @property
     def paths(self) -> ModuleType:
-        """How paths are joined there."""
+        """The module that joins paths of this platform."""
         return ntpath if self.platform == "win32" else posixpath
 
     def roots(self) -> dict[str, str]:
-        """Return what the words in braces stand for; empty where nothing says it."""
+        """Return the folders that roots of paths stand for; empty if unknown."""
         join, home, given = self.paths.join, self.home, self.environment.get
         at_home = {name: join(home, *path.split("/")) if home else "" for name, path in _AT_HOME.items()}
         data = given("XDG_DATA_HOME") or at_home["data"]
@@ -210,7 +220,7 @@ _AT_HOME = {
 
 
 class LogPlace(NamedTuple):
-    """A place of an agent's logs; its path may still hold a `*`."""
+    """A place of an agent's logs; its path may have a `*`."""
 
     agent: Agent
     path: str
@@ -218,7 +228,7 @@ class LogPlace(NamedTuple):
 
 
 def places(here: Surroundings, *, project: bool = False) -> Iterator[LogPlace]:
-    """Yield where agents keep logs, in the order of the table; with `project` those of the current folder alone."""
+    """Yield where agents keep logs, in the order of the table; with `project` only places of the current folder."""
     for agent in AGENTS:
         for logs in agent.logs:
             if project and (logs.project is None or not here.folder):
@@ -230,7 +240,7 @@ def places(here: Surroundings, *, project: bool = False) -> Iterator[LogPlace]:
 
 
 def resolved(paths: tuple[str, ...], here: Surroundings) -> list[str]:
-    """Return the paths that a row of the table stands for, each once."""
+    """Return the paths that a row of the table stands for."""
     for path in paths:
         variable = _VARIABLE.match(path)
         value = here.environment.get(variable[1]) if variable is not None else None
@@ -252,7 +262,7 @@ def _joined(root: str, below: str, here: Surroundings) -> str:
 
 
 def agent_named(name: str) -> Agent:
-    """Return the agent of this name; raises LoreError where the table has none."""
+    """Return the agent of this name; raises LoreError if the table has none."""
     known = {agent.name: agent for agent in AGENTS}
     if name not in known:
         raise LoreError(f"no agent is called {name!r}", hint=did_you_mean(name, known, "agents"))
@@ -263,7 +273,7 @@ def agent_named(name: str) -> Agent:
 
 
 def existing(place: LogPlace) -> list[LogPlace]:
-    """Return the folders and files that a place stands for and that are there."""
+    """Return the folders and files that a place stands for and that exist."""
     base, star, below = place.path.partition("*")
     if not star:
         return [place] if os.path.exists(place.path) else []
@@ -276,7 +286,7 @@ def existing(place: LogPlace) -> list[LogPlace]:
 
 
 def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
-    """Yield the logs at a place that is there, in the order of their names."""
+    """Yield the logs at an existing place, in the order of their names."""
     if os.path.isfile(place.path):
         yield place.path
         return

@@ -1,10 +1,9 @@
 """OpenCode's sessions where the client keeps them, each as the document that `opencode export` would write.
 
-In: `opencode.db` (Kilo CLI: `kilo.db`), a session of it as `DATABASE#SESSION`; or the file of a session in the older
-storage folder (`storage/session/PROJECT/SESSION.json`, beside it `message/SESSION/` and `part/MESSAGE/`). Out: bytes of
-a document, message by message. Rules: messages are ordered by time, then by id, parts by id; columns are read by their
-names; a row or file that is no JSON object is a message or a part of a type that no reader knows, and becomes a
-problem; nothing is written, and no database opened but a copy. Errors: a LoreError with the name.
+They are in `opencode.db` (Kilo CLI: `kilo.db`), named `DATABASE#SESSION`, or in the older storage folder
+(`storage/session/PROJECT/SESSION.json`, with `message/SESSION/` and `part/MESSAGE/` in `storage`). The document comes
+message by message, ordered by time, then by id; parts are ordered by id. A row or file that is not a JSON object
+becomes a message or part of a type that no reader knows, and so a problem. Only a copy of a database is opened.
 
 Sources: public readers of the database (`session`, `message`, `part`) and of the storage folder of versions before 1.2,
 October 2026.
@@ -40,8 +39,8 @@ _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "v
             "parentID": "parent_id", "title": "title"}  # fmt: skip
 _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
-_TITLE = 60  # characters of a session's title that are shown
-_SHOWN = 20  # sessions of a database that are named where one has to be chosen
+_TITLE = 60  # characters of a title that are read
+_SHOWN = 20  # sessions of a database that an error lists
 
 
 # the database
@@ -56,7 +55,7 @@ def session_in(name: str) -> tuple[str, str] | None:
 
 
 def is_sqlite(path: str) -> bool:
-    """Tell whether a file begins as a database does."""
+    """Return whether a file begins as a database does."""
     try:
         if not os.path.isfile(path):  # a pipe might never end
             return False
@@ -67,22 +66,19 @@ def is_sqlite(path: str) -> bool:
 
 
 class DatabaseSession(NamedTuple):
-    """A session of a database: who started it, when it was last written (seconds), how long it is (bytes, about).
-
-    `begun` is when it was started, in seconds; 0 where nothing says it.
-    """
+    """A session of a database."""
 
     id: str
-    parent: str | None
-    written: float | None
-    size: int
-    begun: float
+    parent: str | None  # the session that started it
+    written: float | None  # when it was last written, in seconds
+    size: int  # bytes, about
+    begun: float  # when it was started, in seconds; 0 if unknown
     title: str = ""
-    directory: str = ""
+    directory: str = ""  # the folder in which it was started
 
 
 def sessions_of(path: str) -> list[DatabaseSession] | None:
-    """Return a database's sessions, oldest first; None where it is none of OpenCode's, or unreadable."""
+    """Return the sessions of a database, oldest first; None if it is not OpenCode's, or cannot be read."""
     try:
         return _listed(path, databases.stamps(path))
     except databases.ERRORS:
@@ -97,11 +93,6 @@ def parents_in(path: str) -> Mapping[str, tuple[str, str | None]]:
         return {}
 
 
-@lru_cache(maxsize=4)
-def _parents(path: str, stamps: databases.Stamps) -> Mapping[str, tuple[str, str | None]]:
-    return {f"{path}#{session.id}": (session.id, session.parent) for session in _listed(path, stamps) or ()}
-
-
 def directory_of(name: str) -> str | None:
     """Return the folder in which a session of a database (`DATABASE#SESSION`) was started."""
     path, session = session_in(name) or ("", "")
@@ -109,7 +100,7 @@ def directory_of(name: str) -> str | None:
 
 
 def fault_of(path: str) -> str:
-    """Say why no session of a database can be read that is damaged, or OpenCode's; empty for any other."""
+    """Return why no session of OpenCode's database can be read; empty for a database of another program."""
     try:
         found = _listed(path, databases.stamps(path))
         if found is not None:
@@ -128,48 +119,50 @@ def _listed(path: str, _: databases.Stamps) -> list[DatabaseSession] | None:
         return sorted(_sessions(connection), key=lambda session: (session.begun, session.id))
 
 
-def _sessions(connection: sqlite3.Connection) -> list[DatabaseSession]:
+@lru_cache(maxsize=4)
+def _parents(path: str, stamps: databases.Stamps) -> Mapping[str, tuple[str, str | None]]:
+    return {f"{path}#{session.id}": (session.id, session.parent) for session in _listed(path, stamps) or ()}
+
+
+def _sessions(connection: sqlite3.Connection) -> Iterator[DatabaseSession]:
     has = databases.columns_of(connection, "session")
     names = ("parent_id", "time_created", "title", "directory")
     parent, created, title, directory = (name if name in has else "null" for name in names)
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
-    # words of this file alone
-    query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}), {directory} from session where exists (select 1 from message where session_id = session.id)"  # noqa: E501, S608
+    query = f"""select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}), {directory} from session
+                where exists (select 1 from message where session_id = session.id)"""  # noqa: S608 - words of this file
     sizes = _sizes(connection)
-    return [
-        DatabaseSession(
-            str(name),
-            str(above) if above else None,
-            _seconds(at),
-            sizes.get(name, 0),
-            _seconds(begun) or 0,
-            str(title or ""),
-            str(directory or ""),
-        )
-        for name, above, begun, at, title, directory in connection.execute(query)
-    ]
+    for name, above, begun, at, shown, folder in connection.execute(query):
+        yield DatabaseSession(
+            str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(begun) or 0,
+            str(shown or ""), str(folder or ""),
+        )  # fmt: skip
 
 
 def _sizes(connection: sqlite3.Connection) -> dict[object, int]:
-    """Return how long sessions are, as far as they can be measured without reading them one by one."""
+    """Return the sizes of sessions, of tables that say of each row which session it belongs to."""
     sizes: dict[object, int] = {}
     for table in ("message", "part"):
         if "session_id" in databases.columns_of(connection, table):
             lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
-            with suppress(sqlite3.Error):  # a row that is too long ends its own session alone
+            with suppress(sqlite3.Error):  # a row that is too long is reported when its session is read
                 for session, length in connection.execute(lengths):
                     sizes[session] = sizes.get(session, 0) + int(length or 0)
     return sizes
 
 
-def only_session(path: str, sessions: list[DatabaseSession]) -> str:
-    """Return the one session of a database; raises LoreError where it has several, the newest first among its choices.
+def _seconds(at: object) -> float | None:
+    return at / 1000 if isinstance(at, int | float) and 0 < at < LATEST_MS else None
 
-    A session that another started is left out as long as there are others.
+
+def only_session(path: str, sessions: list[DatabaseSession]) -> str:
+    """Return the session of a database that has one; raises LoreError for several, with the newest as choices.
+
+    Subagents' sessions are not among the choices unless there are no others.
     """
-    roots = [session for session in sessions if session.parent is None] or sessions
     if len(sessions) == 1:
         return sessions[0].id
+    roots = [session for session in sessions if session.parent is None] or sessions
     places = sorted(range(len(roots)), key=lambda place: (roots[place].written or 0.0, place), reverse=True)
     newest = [roots[place] for place in places]
     shown = corpus.show(path)
@@ -182,47 +175,40 @@ def only_session(path: str, sessions: list[DatabaseSession]) -> str:
 
 
 def _day(written: float | None) -> str:
-    if written is None:
-        return f"{'-':<16}"
-    return datetime.fromtimestamp(written, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{'-':<16}" if written is None else datetime.fromtimestamp(written, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _cut(title: str) -> str:
     return title if len(title) < _TITLE else cut_masked(title, _TITLE - 1) + "…"
 
 
-def _nearest(session: str, path: str) -> str:
-    """Say which session of a database was most likely meant."""
-    every = [stored.id for stored in sessions_of(path) or ()]
-    begun = [name for name in every if name.startswith(session)]
-    near = begun if len(begun) == 1 else get_close_matches(session[:80], every, 1, 0.5)
-    return (
-        f"did you mean {corpus.show(path)}#{near[0]}?"
-        if near
-        else f"`lore fold {corpus.show(path)}` lists its sessions"
-    )
-
-
-def _seconds(at: object) -> float | None:
-    return at / 1000 if isinstance(at, int | float) and 0 < at < LATEST_MS else None
-
-
 def database_stream(path: str, session: str) -> Iterator[bytes]:
-    """Yield a session of a database; raises LoreError where it cannot be read, or has none of this id."""
+    """Yield a session of a database; raises LoreError if it cannot be read or does not exist."""
     try:
         with closing(databases.connect(path)) as connection:
             if lacks := _missing(connection):
                 raise LoreError(f"{corpus.show(path)} is no database of OpenCode that lore knows: {lacks}")
-            found = _info_of(connection, session)
-            if found is None:
+            cursor = connection.execute("select * from session where id = ?", (session,))
+            row = cursor.fetchone()
+            if row is None:
                 raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=_nearest(session, path))
-            yield from _document(connection, session, found)
+            info = _info(dict(zip([column[0] for column in cursor.description], row, strict=True)))
+            yield from _document(info, _stored_messages(connection, session))
     except databases.ERRORS as error:
         raise LoreError(f"cannot read {corpus.show(path)}: {databases.reason_of(error)}") from None
 
 
+def _nearest(session: str, path: str) -> str:
+    """Return a hint that names the session which was most likely meant."""
+    every = [stored.id for stored in sessions_of(path) or ()]
+    begun = [name for name in every if name.startswith(session)]
+    near = begun if len(begun) == 1 else get_close_matches(session[:80], every, 1, 0.5)
+    shown = corpus.show(path)
+    return f"did you mean {shown}#{near[0]}?" if near else f"`lore fold {shown}` lists its sessions"
+
+
 def _missing(connection: sqlite3.Connection) -> str:
-    """Say what a database lacks of OpenCode's tables; empty where it has all."""
+    """Return what a database lacks of OpenCode's tables; empty if it has all."""
     for table, needed in _TABLES.items():
         missing = needed - databases.columns_of(connection, table)
         if missing:
@@ -230,28 +216,19 @@ def _missing(connection: sqlite3.Connection) -> str:
     return ""
 
 
-def _document(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
+def _stored_messages(connection: sqlite3.Connection, session: str) -> Iterator[Iterator[bytes]]:
     order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
     query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - words of this file
-    of_message = "select id, data from part where message_id = ? order by id"
-
-    def messages() -> Iterator[Iterator[bytes]]:
-        for name, data in connection.execute(query, (session,)):
-            parts = connection.execute(of_message, (name,))
-            yield _message(_named(str(name), data, "role"), (_named(str(p), text, "type") for p, text in parts))
-
-    return _framed(_info(info), messages())
+    for name, data in connection.execute(query, (session,)):
+        parts = connection.execute("select id, data from part where message_id = ? order by id", (name,))
+        yield _message(_with_id(str(name), data, "role"), (_with_id(str(p), text, "type") for p, text in parts))
 
 
-def _info_of(connection: sqlite3.Connection, session: str) -> dict[str, object] | None:
-    """Return a session's row by its columns; None where there is none."""
-    cursor = connection.execute("select * from session where id = ?", (session,))
-    row = cursor.fetchone()
-    return None if row is None else dict(zip([column[0] for column in cursor.description], row, strict=True))
+# the document
 
 
-def _framed(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    """Write a session as an export has it: what it is, then its messages, each in pieces."""
+def _document(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """Yield a session as an export has it: what it is, then its messages, each in pieces."""
     yield b'{"info":' + info + b',"messages":['
     for number, message in enumerate(messages):
         if number:
@@ -261,7 +238,7 @@ def _framed(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]
 
 
 def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Write a message in pieces, so that one of many parts is never held whole."""
+    """Yield a message in pieces, so that one of many parts is never in memory whole."""
     piece = bytearray(b'{"info":' + info + b',"parts":[')
     comma = b""
     for part in parts:
@@ -275,7 +252,7 @@ def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _info(row: dict[str, object]) -> bytes:
-    """Write a session as an export has it, of the columns that there are."""
+    """Return a session's row as an export has it."""
     texts = {name: row.get(column) for name, column in _COLUMNS.items()}
     own: dict[str, object] = {name: text for name, text in texts.items() if isinstance(text, str) and text}
     own |= {name: own.get(name, "") for name in ("slug", "version")}
@@ -286,8 +263,8 @@ def _info(row: dict[str, object]) -> bytes:
     return encode(own)
 
 
-def _named(name: str, data: object, kind: str) -> bytes:
-    """Write a row's object with its id; what is none is of an unreadable kind."""
+def _with_id(name: str, data: object, kind: str) -> bytes:
+    """Return a row's object with its id; anything but an object becomes one of an unreadable kind."""
     text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
     found = jsonslice.raw_members(text)
     if found is None:
@@ -300,7 +277,7 @@ def _named(name: str, data: object, kind: str) -> bytes:
 
 
 def is_session_file(path: str) -> bool:
-    """Tell whether a file is that of a session in a storage folder."""
+    """Return whether a file is that of a session in a storage folder."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(path)))
     if os.path.basename(folder) != "session" or not path.endswith(".json"):
         return False
@@ -308,7 +285,7 @@ def is_session_file(path: str) -> bool:
 
 
 def session_of(path: str) -> OpenCodeSession | None:
-    """Return what a session's file says of it; None where it is damaged."""
+    """Return what a session's file says of it; None if it is damaged."""
     try:
         return msgspec.json.decode(filesystem.small_file(path), type=OpenCodeSession)
     except (ValueError, RecursionError):
@@ -316,6 +293,7 @@ def session_of(path: str) -> OpenCodeSession | None:
 
 
 def _messages(path: str) -> str:
+    """Return the folder with the messages of a session's file."""
     storage = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(path))))
     return os.path.join(storage, "message", os.path.basename(path).removesuffix(".json"))
 
@@ -325,17 +303,15 @@ def storage_stream(path: str) -> Iterator[bytes]:
     folder = _messages(path)
     storage = os.path.dirname(os.path.dirname(folder))
 
+    def read(folder: str, name: str, kind: str) -> bytes:
+        return _with_id(name, filesystem.small_file(os.path.join(folder, f"{name}.json")), kind)
+
     def messages() -> Iterator[Iterator[bytes]]:
         for _, name in sorted((_created(os.path.join(folder, f"{name}.json")), name) for name in _names(folder)):
-            info = _named(name, filesystem.small_file(os.path.join(folder, f"{name}.json")), "role")
             parts = os.path.join(storage, "part", name)
-            files = (
-                _named(part, filesystem.small_file(os.path.join(parts, f"{part}.json")), "type")
-                for part in _names(parts)
-            )
-            yield _message(info, files)
+            yield _message(read(folder, name, "role"), (read(parts, part, "type") for part in _names(parts)))
 
-    return _framed(_head(path), messages())
+    return _document(_head(path), messages())
 
 
 def _head(path: str) -> bytes:
@@ -347,7 +323,7 @@ def _head(path: str) -> bytes:
 
 
 def _created(path: str) -> float:
-    """Return when a message was made, in ms; 0 where its file does not say so."""
+    """Return when a message was made, in ms; 0 if its file does not say so."""
     try:
         return float(json.loads(filesystem.small_file(path))["time"]["created"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -355,7 +331,7 @@ def _created(path: str) -> float:
 
 
 def _names(folder: str) -> list[str]:
-    """Return the names of the objects in a folder, in their order; none where there is no folder."""
+    """Return the names of the objects in a folder, in their order; none without a folder."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
     except (OSError, ValueError):

@@ -1,7 +1,6 @@
-"""Which folder a session was about: what the beginning of its log says, or a file that its agent put beside it.
+"""The folder that a session was started in: from the first lines of its log, or a file that its agent put beside it.
 
-In: the first bytes of a log, its path. Out: a folder's path, None where nothing says it. Rules: only members that an
-agent's records have themselves count, never text inside them; at most the first lines are looked at.
+Only members of an agent's records count, never text inside them.
 
 Sources: the agents' records as their readers describe them; `.project_root`: Gemini CLI's own code, `kimi.json`: Kimi
 CLI's, `session_index.jsonl`: Kimi Code's, all 2026; `history_item.json` of Roo Code and `taskHistory.json` of Cline:
@@ -22,7 +21,7 @@ from lore.model.jsonslice import array, is_json, raw_members
 from lore.recording import filesystem
 
 _LINES = 40
-_BEGINNING = 8_192  # bytes at the beginning of a document whose first object was not read whole
+_BEGINNING = 8_192  # bytes of a document that are searched if its first object is not whole
 _MEMBERS = (
     ("cwd",),  # Claude Code, pi, Qwen Code
     ("payload", "cwd"),  # Codex CLI
@@ -44,7 +43,7 @@ def md5_name(folder: str) -> str:
 
 
 def project_of(head: bytes, path: str) -> str | None:
-    """Return the folder that a session was about."""
+    """Return the folder that a session was started in; None if nothing tells it."""
     return project_in(head) or project_beside(path)
 
 
@@ -68,16 +67,16 @@ def project_beside(path: str) -> str | None:
 
 
 def _by_digest(path: str) -> str | None:
-    """Look in Kimi CLI's list of folders for the one whose digest names the folder of its sessions."""
+    """Return the folder in Kimi CLI's list whose digest is the name of the folder with its sessions."""
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
     listed = raw_members(filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS))) or {}
-    digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
+    digest = name.rpartition("_")[2]  # for a remote folder its kind comes first
     folders = (text_at(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
     return next((folder for folder in folders if folder and md5_name(folder) == digest), None)
 
 
 def _of_task(path: str) -> str | None:
-    """Look beside a task of Roo Code, or in Cline's list of all tasks."""
+    """Return the folder that Roo Code keeps beside a task, or Cline in its list of all tasks."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     found = text_at(raw_members(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
     tasks, name = os.path.split(os.path.abspath(folder))
@@ -89,7 +88,7 @@ def _of_task(path: str) -> str | None:
 
 
 def _by_session(path: str) -> str | None:
-    """Look in Kimi Code's list of sessions, of which each agent's log lies in a folder of its own."""
+    """Return the folder in Kimi Code's list of sessions; each agent of a session has a folder for its log."""
     session, agents = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(path))))
     sessions, name = os.path.split(session)
     if agents != "agents":
@@ -117,7 +116,7 @@ def _decoded(value: bytes) -> str | None:
 
 
 def _beside(path: str) -> str | None:
-    """Read the file in which Gemini CLI keeps the folder of the chats below it."""
+    """Return what Gemini CLI keeps in a file above its chats."""
     folder = os.path.dirname(path)
     for place in (os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
         try:

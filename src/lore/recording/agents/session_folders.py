@@ -1,7 +1,7 @@
-"""Sessions that agents keep as folders of several files: those of Kimi CLI and of OpenHands.
+"""Sessions that are folders of several files: those of Kimi CLI and of OpenHands.
 
-In: a folder. Out: the names of its files in the order in which they are read; the folder that a file is a part of; the
-folders of a session's subagents, which are sessions of their own.
+Kimi CLI: what the screen showed, then what the model saw, first the files that were put aside, then the current one.
+OpenHands: the state, then the events, which are in a folder of their own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,7 @@ _SUBAGENTS = "subagents"
 
 
 def files(folder: str, names: Collection[str]) -> list[str]:
-    """Return the files of a session, if these names of its folder are one's; none where they are not.
-
-    Of Kimi CLI the screen's log, then the model's, first as it was put aside, then as it is; of OpenHands the state,
-    then the events, which lie in a folder of their own.
-    """
+    """Return the files of a session in the order of reading; none if a folder with these names is not a session."""
     if STATE in names:
         return _events(folder)
     if WIRE not in names or CONTEXT not in names:
@@ -43,12 +39,12 @@ def _events(folder: str) -> list[str]:
 
 
 def kind_of(files: list[str]) -> str:
-    """Return the format of a session of these files; empty where they are none."""
+    """Return the format of a session of these files; empty if there are none."""
     return {WIRE: KIMI_SESSION, STATE: OPENHANDS}.get(files[0], "") if files else ""
 
 
 def session_of(path: str) -> str:
-    """Return the folder of the session that a file is a part of; empty for any other file."""
+    """Return the folder of the session that a file is part of; empty for any other file."""
     folder, name = os.path.split(path)
     if name == EVENTS and filesystem.is_folder(path):
         return session_of(os.path.join(folder, STATE))
@@ -66,17 +62,17 @@ def session_of(path: str) -> str:
 
 
 def is_part(folder: str, names: Collection[str]) -> bool:
-    """Tell whether a folder below one of these files holds nothing but parts of the session there."""
+    """Return whether a folder beside these files holds only parts of their session."""
     return folder == EVENTS and STATE in names
 
 
 def is_session(folder: str) -> bool:
-    """Tell whether a folder is a session's."""
+    """Return whether a folder is a session."""
     return any(session_of(os.path.join(folder, name)) for name in (WIRE, STATE))
 
 
 def subagents(folder: str) -> list[str]:
-    """Return the folders of a session's subagents, in the order of their names."""
+    """Return the folders of a session's subagents, sorted."""
     below = os.path.join(folder, _SUBAGENTS)
     try:
         paths = [os.path.join(below, name) for name in sorted(filesystem.names(below)) if not name.startswith(".")]

@@ -1,6 +1,6 @@
-"""Stores beside an agent's logs which say what each request was billed; plug-ins read them (group `lore.usage`).
+"""Stores beside an agent's logs that hold the usage of requests; plug-ins read them (entry points `lore.usage`).
 
-What such a store says becomes lines that are read before the log; the reader of the log knows their form.
+A store's content becomes lines that are read before the log, in a form that the reader of the log knows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 class UsageStore(Protocol):
     """A kind of store."""
 
-    mark: bytes  # in the first bytes of every log to which such a store may belong
+    mark: bytes  # occurs in the first bytes of every log that may have such a store
 
     def file_of(self, path: str) -> str:
         """Return the store of a log by the log's path; empty if there is none."""
@@ -23,23 +23,23 @@ class UsageStore(Protocol):
         ...
 
 
-USAGE_STORES: dict[str, UsageStore] = {}  # by the names under which plug-ins publish them
+USAGE_STORES: dict[str, UsageStore] = {}  # by entry point
 
 
 def lines_before(path: str, first: bytes) -> Iterator[bytes]:
-    """Yield what stores beside a log say of its requests."""
+    """Yield the lines to read before a log that begins with the bytes `first`."""
     for store in _stores():
         if store.mark in first:
             yield from store.lines(path, first)
 
 
 def stores_beside(path: str) -> list[str]:
-    """Return the stores that say what the requests of a log were billed."""
+    """Return the files of stores that belong to a log."""
     return [file for store in _stores() if (file := store.file_of(path))]
 
 
 def _stores() -> list[UsageStore]:
-    from lore.recording.base import load_plugins  # noqa: PLC0415 - which imports what asks this module
+    from lore.recording.base import load_plugins  # noqa: PLC0415 - it imports this module
 
     load_plugins()
     return list(USAGE_STORES.values())
