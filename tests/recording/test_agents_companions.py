@@ -57,7 +57,7 @@ def project(tmp_path, monkeypatch):
 OF_S = ["s/subagents/agent-4.jsonl", "s/subagents/workflows/wf_1/agent-6.jsonl", "agent-1.jsonl"]
 
 
-def test_companions_lie_in_the_session_s_folder_or_beside_it_under_its_id(project):
+def test_companions_are_found_by_folder_and_id(project):
     assert companions("s.jsonl") == OF_S
     assert companions("other.jsonl") == ["other/subagents/agent-8.jsonl", "agent-2.jsonl"]
     assert companions(str(project / "s.jsonl")) == [str(project / one) for one in OF_S]
@@ -66,12 +66,12 @@ def test_companions_lie_in_the_session_s_folder_or_beside_it_under_its_id(projec
 @pytest.mark.parametrize(
     "name", ["agent-1.jsonl", "s/subagents/agent-4.jsonl", "agent-3.txt", "-", "none.jsonl", ".", "a\0"]
 )
-def test_a_subagent_s_file_and_what_is_no_session_have_none(project, name):
+def test_subagent_or_unknown_file_has_no_companions(project, name):
     """Beside each other subagents name one session: they are not each other's."""
     assert companions(name) == []
 
 
-def test_a_log_of_lore_s_own_has_none_beside_it(project):
+def test_lore_log_has_no_companions(project):
     """Converted beside its original a session would have had its subagents twice."""
     Path("made.jsonl").write_bytes(
         log(header(session_id="s"), {"kind": "append", "sessionId": "s", "item": {"type": "x"}})
@@ -79,7 +79,7 @@ def test_a_log_of_lore_s_own_has_none_beside_it(project):
     assert companions("made.jsonl") == []
 
 
-def test_a_line_before_that_names_no_session_does_not_hide_it(project):
+def test_session_is_found_after_unrelated_first_line(project):
     first = joined({"type": "file-history-snapshot", "messageId": "m", "snapshot": {"sessionId": "other"}})
     Path("t.jsonl").write_bytes(first + main())
     assert companions("t.jsonl") == ["agent-1.jsonl"]
@@ -95,7 +95,7 @@ def test_their_chains_and_usage_belong_to_the_session(project):
     assert result.problems == []
 
 
-def test_messages_embedded_in_progress_lines_are_counted_once_in_their_own_file(project):
+def test_messages_in_progress_lines_count_once(project):
     embedded = line("progress", "p", data={"type": "agent_progress", "agentId": "4", "message": {"type": "assistant"}})
     Path("s.jsonl").write_bytes(main() + joined(embedded))
     assert fold("s.jsonl", Options()).result.usage.turns == 4
@@ -113,7 +113,7 @@ def test_chains_of_one_name_are_not_mixed_up(tmp_path, monkeypatch):
     assert {one.turns for one in result.session.chains} == {1}
 
 
-def test_what_is_wrong_in_a_companion_names_its_file(project):
+def test_problem_in_companion_names_its_file(project):
     Path("agent-1.jsonl").write_bytes(b"\n" + agent("1") + b"{torn\n" + joined(line("odd", "o")))
     problems = Problems()
     recording = Options().open("s.jsonl", problems, subagents=True)
@@ -125,7 +125,7 @@ def test_what_is_wrong_in_a_companion_names_its_file(project):
     assert recording.reading == "s.jsonl"
 
 
-def test_a_companion_that_cannot_be_read_is_a_problem_and_not_the_end(project):
+def test_unreadable_companion_is_a_problem(project):
     Path("s/subagents/agent-4.jsonl").write_bytes(b"\x00\x01")
     Path("s/subagents/agent-5.jsonl").symlink_to("nowhere")
     Path("s/subagents/workflows/agent-6.jsonl").mkdir()
@@ -136,14 +136,14 @@ def test_a_companion_that_cannot_be_read_is_a_problem_and_not_the_end(project):
     ]  # fmt: skip
 
 
-def test_a_main_file_without_messages_takes_its_header_from_a_companion(project):
+def test_empty_log_takes_header_from_companion(project):
     Path("s.jsonl").write_bytes(joined({"type": "mode", "mode": "x", "sessionId": "s"}))
     result = fold("s.jsonl", Options()).result
     assert (result.session.id, len(result.session.chains)) == ("s", 3)
     assert result.problems == []
 
 
-def test_names_that_are_no_text_can_be_read_and_converted(tmp_path, monkeypatch):
+def test_undecodable_file_names_are_read_and_converted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s.jsonl").write_bytes(main())
     Path("agent-\udcff.jsonl").write_bytes(main())
@@ -151,7 +151,7 @@ def test_names_that_are_no_text_can_be_read_and_converted(tmp_path, monkeypatch)
     assert_same("s.jsonl")
 
 
-def test_a_beginning_is_read_once_for_all_sessions_beside_it(project, monkeypatch):
+def test_beginning_is_read_once_for_all_sessions(project, monkeypatch):
     for number in range(20):
         Path(f"t{number}.jsonl").write_bytes(main(f"t{number}"))
         Path(f"agent-t{number}.jsonl").write_bytes(agent("x", f"t{number}"))
@@ -167,7 +167,7 @@ def test_a_beginning_is_read_once_for_all_sessions_beside_it(project, monkeypatc
     assert len(opened) == len(set(opened)) > 20
 
 
-def test_a_first_line_that_never_ends_is_not_read_to_its_end(project, monkeypatch):
+def test_endless_first_line_is_not_read_whole(project, monkeypatch):
     monkeypatch.setattr("lore.recording.agents.companions.SESSION_LIMIT", 2000)
     Path("agent-0.jsonl").write_bytes(b'{"type":"user","x":"' + b"x" * 5000 + b'","sessionId":"s"}\n')
     assert companions("s.jsonl") == OF_S

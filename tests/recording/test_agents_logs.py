@@ -80,7 +80,7 @@ def test_a_variable_takes_the_place_of_the_default():
     ]
 
 
-def test_where_the_home_is_unknown_only_what_is_given_is_a_place():
+def test_unknown_home_leaves_given_places():
     here = Surroundings({"CODEX_HOME": "/c"}, "", "linux", "/w")
     found = {place.path for place in places(here)}
     assert found == {"/c/sessions", "/c/archived_sessions", "/w/.crush", "/w"}
@@ -97,11 +97,11 @@ def test_where_the_home_is_unknown_only_what_is_given_is_a_place():
         ("kimi-cli", "/home/me/.kimi/sessions/7d3bc8c3c79adb12ac244d58560d89da"),
     ],
 )  # fmt: skip
-def test_agents_that_keep_projects_apart_have_a_folder_for_this_one(agent, path):
+def test_agent_has_a_folder_for_the_project(agent, path):
     assert path in paths(agent, LINUX, project=True)
 
 
-def test_agents_that_do_not_keep_projects_apart_have_none():
+def test_agent_without_project_folders_has_no_project_place():
     assert paths("codex", LINUX, project=True) == []
 
 
@@ -144,7 +144,7 @@ def test_what_is_there_is_found(tmp_path):
     ]
 
 
-def test_formats_of_the_table_that_lore_reads_are_those_of_the_registry():
+def test_formats_of_agents_are_registered():
     """Agents without a reader have no format at all, so that a misspelled one is seen."""
     unread = {agent.name for agent in AGENTS if not agent.is_read}
     named = {agent.name for agent in AGENTS if not agent.formats}

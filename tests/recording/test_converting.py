@@ -48,13 +48,13 @@ def test_a_converted_lore_log_says_what_it_said(log_):
 
 
 @given(claude_logs())
-def test_a_converted_claude_code_log_says_what_it_said(data):
+def test_converted_claude_code_log_folds_equally(data):
     made = same(data)
     assert json.loads(made.splitlines()[0])["origin"] == "claude-code"
 
 
 @given(any_events())
-def test_events_of_every_kind_in_any_order_are_read_back(events):
+def test_events_in_any_order_are_read_back(events):
     data = b"".join(e.encode(event) + b"\n" for event in events)
     if not data:
         return
@@ -126,7 +126,7 @@ def test_the_header_keeps_all_it_says(tmp_path):
     assert json.loads(converted(put(tmp_path, data)).splitlines()[0]) == own
 
 
-def test_keys_that_this_version_does_not_know_are_kept(tmp_path):
+def test_unknown_keys_are_kept(tmp_path):
     """A record with a key of its own was written without it."""
     odd = [header(vendor="x"), record("append", item=user("u1"), later={"a": 1}), {"kind": "cacheReset", "reason": "r"}]
     assert converted(put(tmp_path, log(*odd))) == log(*odd)
@@ -145,7 +145,7 @@ def test_what_is_opaque_gives_way_to_the_header(tmp_path):
     assert_same(str(tmp_path / "s.jsonl"))
 
 
-def test_other_events_before_the_header_of_a_lore_log_keep_their_place(tmp_path):
+def test_events_before_lore_header_keep_their_place(tmp_path):
     """Moved behind it they would fold to something else: the header sets model and system anew."""
     data = log(
         record("session_changed", model="m-9"), record("turn_started", turn=1), header(), record("turn_started", turn=2)
@@ -179,7 +179,7 @@ class Late:
 
 
 @pytest.mark.parametrize("started", [(), (e.SessionStarted(session_id="x", model="m"),)])
-def test_a_session_of_another_format_always_begins_with_a_header(tmp_path, monkeypatch, started):
+def test_converted_session_begins_with_a_header(tmp_path, monkeypatch, started):
     monkeypatch.setitem(READERS, "late", Late)
     monkeypatch.setattr(Late, "events", (e.TurnStarted(turn=1), *started))
     made = converted(put(tmp_path, b"x\n"), Options(format="late"))
@@ -187,7 +187,7 @@ def test_a_session_of_another_format_always_begins_with_a_header(tmp_path, monke
     assert json.loads(made.splitlines()[0])["origin"] == "late"
 
 
-def test_line_ends_between_values_do_not_break_the_lines(tmp_path, monkeypatch):
+def test_line_ends_between_values_are_removed(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "late", Late)
     broken = e.OpaqueEvent(record=e.Raw(b'{\n "a": 1\r\n}'))
     monkeypatch.setattr(Late, "events", (e.SessionStarted(session_id="x"), broken))
@@ -195,7 +195,7 @@ def test_line_ends_between_values_do_not_break_the_lines(tmp_path, monkeypatch):
     assert [json.loads(one) for one in made.splitlines()][1] == {"kind": "opaque", "record": {"a": 1}}
 
 
-def test_a_bill_is_timed_as_the_format_says_that_it_was_recorded_in(tmp_path):
+def test_usage_time_follows_the_original_format(tmp_path):
     """Claude Code's time of a response is that of its first line; in lore's own log it is the end."""
     data = joined(asked("u", "x"), answered("a", "r", text("y"), "u"))
     one = put(tmp_path, data)
@@ -205,7 +205,7 @@ def test_a_bill_is_timed_as_the_format_says_that_it_was_recorded_in(tmp_path):
     assert times == [times[0]] * 2
 
 
-def test_a_converted_session_gets_no_text_of_lore_s(tmp_path):
+def test_converted_session_gets_no_added_text(tmp_path):
     data = joined(asked("u", "x"), answered("a", "r", text("y"), "u"))
     made = put(tmp_path, converted(put(tmp_path, data)), "made.jsonl")
     assert b"[session]" not in seen(made).bodies[0]
@@ -216,7 +216,7 @@ def test_credentials_are_not_masked(tmp_path):
     assert secret.encode() in converted(put(tmp_path, joined(asked("u", secret))))
 
 
-def test_a_record_nested_too_deeply_for_a_wrapping_is_a_problem(tmp_path):
+def test_too_deep_record_is_a_problem(tmp_path):
     problems = Problems()
     for depth in range(980, 1000):
         deep = b"[" * depth + b"]" * depth
@@ -241,7 +241,7 @@ def test_what_holds_no_session_is_refused(tmp_path, data, said):
         converted(put(tmp_path, data))
 
 
-def test_a_long_session_is_converted_as_it_is_read(tmp_path):
+def test_long_session_is_converted_while_reading(tmp_path):
     """Memory is that of a piece, not of the session: the first line is there before the last is read."""
     data = joined(asked("u", "x"), *[line("progress", f"p{n}", data={"n": n}) for n in range(3)])
     parts = data + joined(

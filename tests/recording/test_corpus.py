@@ -28,11 +28,11 @@ from lore.recording.events import holds_any
         ("a\0#1", Name("a\0", None, 1)),
     ],
 )
-def test_a_name_is_a_path_and_perhaps_a_turn(text, name):
+def test_name_is_parsed_into_path_and_turn(text, name):
     assert parse_name(text) == name
 
 
-def test_a_file_that_exists_under_the_whole_name_wins(tmp_path):
+def test_existing_file_wins_over_turn_selector(tmp_path):
     path = tmp_path / "a.jsonl#3"
     path.write_bytes(b"x")
     assert parse_name(str(path)) == Name(str(path))
@@ -56,7 +56,7 @@ def test_a_device_is_no_file():
 @pytest.mark.parametrize(
     "data", [b"", b"{}\n" * 5, b"{" + b"x" * 600_000, b"{" + b"x" * 600_000 + b"\n{}\n", b"\x00" * 600_000]
 )
-def test_a_head_is_the_beginning_and_everything_is_still_there(tmp_path, data):
+def test_open_head_keeps_all_bytes(tmp_path, data):
     path = tmp_path / "f"
     path.write_bytes(data)
     opened = open_head(str(path))
@@ -64,7 +64,7 @@ def test_a_head_is_the_beginning_and_everything_is_still_there(tmp_path, data):
     assert b"".join(opened.data) == data
 
 
-def test_files_of_a_folder_come_in_the_order_of_their_names_without_hidden_ones(tmp_path):
+def test_files_below_are_sorted_without_hidden_ones(tmp_path):
     for name in ("b/2", "b/1", "a", ".hidden", ".git/x", "c"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -106,7 +106,7 @@ def test_a_word_is_found_wherever_pieces_end(tmp_path, before):
     assert not holds_any(corpus.pieces(str(path)), (b"cache_resets",))
 
 
-def test_a_turn_where_a_whole_session_is_read_says_what_to_leave_out(tmp_path):
+def test_turn_of_a_missing_name_gives_a_hint(tmp_path):
     """`lore fold log.jsonl#2` and `lore compact log.jsonl#2 --dry-run` said "no such file" of a file that is there."""
     log = tmp_path / "log.jsonl"
     log.write_text('{"kind":"session_started"}\n')
@@ -119,7 +119,7 @@ def test_a_turn_where_a_whole_session_is_read_says_what_to_leave_out(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ftp://x", "FTP://host/log.jsonl#2", "file:///etc/hosts", "gopher://x"])
-def test_an_address_of_another_scheme_says_which_there_are(name):
+def test_unknown_scheme_names_known_ones(name):
     """`lore check ftp://x` said "no such file or directory"."""
     with pytest.raises(LoreError, match="lore reads nothing from (?i:ftp|file|gopher)://") as failed:
         next(pieces(name))

@@ -47,22 +47,22 @@ def paths(*names):
         ("logs/**/**/c*", ["logs/deep/er/c.jsonl"]),
     ],
 )
-def test_a_pattern_stands_for_what_it_matches_in_sorted_order(tree, pattern, found):
+def test_pattern_lists_matches_sorted(tree, pattern, found):
     assert paths(pattern) == found
 
 
-def test_a_file_of_that_very_name_wins_over_a_pattern(tree):
+def test_file_with_exact_name_wins_over_pattern(tree):
     put("logs/[ab].jsonl", b"x")
     assert [(one.path, one.named) for one in inputs(["logs/[ab].jsonl"])] == [("logs/[ab].jsonl", True)]
 
 
-def test_a_pattern_that_matches_nothing_is_an_error_with_a_hint(tree):
+def test_pattern_without_matches_is_an_error(tree):
     with pytest.raises(LoreError, match=r"nothing matches logs/\*\.json$") as caught:
         inputs(["logs", "logs/*.json"])
     assert "hidden" in caught.value.hint
 
 
-def test_what_a_pattern_or_a_folder_holds_was_not_named(tree):
+def test_files_of_pattern_or_folder_are_not_named(tree):
     assert {one.named for one in inputs(["logs/*", "logs"])} == {False}
 
 
@@ -75,7 +75,7 @@ def test_what_a_pattern_or_a_folder_holds_was_not_named(tree):
         ("-", "-", "logs", "logs"),
     ],
 )
-def test_a_file_that_is_reached_twice_is_judged_once(tree, names):
+def test_file_reached_twice_is_judged_once(tree, names):
     found = [os.path.realpath(one) for one in paths(*names)]
     assert len(found) == len(set(found)) == 4 + ("-" in names)
 
@@ -85,7 +85,7 @@ def test_a_link_to_a_file_is_that_file(tree):
     assert paths("logs") == ["logs/a.jsonl", "logs/b.txt", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]
 
 
-def test_a_file_that_was_also_named_is_named_in_its_first_place(tree):
+def test_file_keeps_first_place_and_is_named(tree):
     found = inputs(["logs/deep", "logs", "logs/deep/er/c.jsonl"])
     assert [(one.path, one.named) for one in found][:2] == [
         ("logs/deep/d.jsonl", False),
@@ -94,7 +94,7 @@ def test_a_file_that_was_also_named_is_named_in_its_first_place(tree):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names there")
-def test_a_pipe_is_read_only_where_it_was_named(tree):
+def test_pipe_is_read_only_if_named(tree):
     os.mkfifo("logs/pipe")
     assert "logs/pipe" not in paths("logs", "logs/*")
     assert [(one.path, one.stream) for one in inputs(["logs/pipe"])] == [("logs/pipe", True)]

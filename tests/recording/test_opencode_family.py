@@ -57,7 +57,7 @@ def names(request, tmp_path):
     return request.param(tmp_path)
 
 
-def test_a_session_is_read_with_all_that_it_started(names):
+def test_session_is_read_with_its_subagents(names):
     one, two, three, four, nine = names
     assert companions(one) == [two, three, four]
     assert (companions(two), companions(three), companions(nine)) == ([three], [], [])
@@ -66,14 +66,14 @@ def test_a_session_is_read_with_all_that_it_started(names):
     assert (found.session.id, found.usage.turns, found.problems) == ("ses_1", 8, [])
 
 
-def test_whoever_checks_a_session_checks_what_it_started_and_of_all_each_once(names):
+def test_check_judges_each_subagent_once(names):
     one, two, three, four, _ = names
     assert [file.path for file in inputs([one])] == [one, two, three, four]
     assert check([one], Budgets(), Options()).result.summary.turns == 8
     assert check(names, Budgets(), Options()).result.summary.turns == 9
 
 
-def test_where_the_client_keeps_them_a_session_s_own_comes_first(tmp_path):
+def test_recorded_prompt_wins_over_completion(tmp_path):
     for names in (in_database(tmp_path / "."), in_storage(tmp_path / "older")):
         assert [session_of(name) for name in names] == [None, names[0], names[0], names[0], None]
 
@@ -90,7 +90,7 @@ def test_circles_and_parents_that_lead_elsewhere_end(tmp_path):
         assert fold(names[0], Options()).result.usage.turns == 2
 
 
-def test_the_newest_session_of_a_database_is_that_which_was_written_last(tmp_path):
+def test_newest_database_session_was_written_last(tmp_path):
     names = in_database(tmp_path)
     path = names[0].partition("#")[0]
     assert recent.newest([path], None) == names[-1]
@@ -104,7 +104,7 @@ def test_the_newest_session_of_a_database_is_that_which_was_written_last(tmp_pat
     assert all(file.size > 100 for file in inputs([path]))
 
 
-def test_subagents_of_oh_my_pi_lie_in_the_folder_named_after_the_session(tmp_path):
+def test_oh_my_pi_subagents_are_in_session_folder(tmp_path):
     stem = "2026-04-20T00-30-27-260Z_019da84b-b5b8-706b-bdd2-4179522668f4"
     head = {"type": "session", "version": 3, "timestamp": "2026-04-20T00:30:27.260Z", "cwd": "/w"}
     usage = {"input": 10, "output": 2, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 12}

@@ -39,7 +39,7 @@ def run(sql, path):
         connection.executescript(sql)
 
 
-def test_whatever_is_asked_of_it_a_folder_stays_as_it_is(tmp_path, two):
+def test_storage_folder_stays_unchanged(tmp_path, two):
     """A client that has died left its log of changes behind, and a folder of an older version lies beside it."""
     home, running = tmp_path / "home", tmp_path / "running.db"
     home.mkdir()
@@ -63,7 +63,7 @@ def test_whatever_is_asked_of_it_a_folder_stays_as_it_is(tmp_path, two):
     assert listing(home) == before
 
 
-def test_a_transaction_that_was_not_finished_is_not_read(tmp_path, two):
+def test_unfinished_transaction_is_not_read(tmp_path, two):
     path = written(tmp_path / "opencode.db", two[0])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("pragma cache_size = 1")  # so that its pages are written before it ends
@@ -77,7 +77,7 @@ def test_a_transaction_that_was_not_finished_is_not_read(tmp_path, two):
         assert listing(tmp_path) == before
 
 
-def test_a_view_in_place_of_a_table_is_not_asked(tmp_path, two):
+def test_view_instead_of_table_is_not_queried(tmp_path, two):
     path = written(tmp_path / "opencode.db", *two)
     run(f"drop table session; {ENDLESS}", path)
     assert [file.path for file in inputs([str(path)])] == [str(path)]
@@ -85,7 +85,7 @@ def test_a_view_in_place_of_a_table_is_not_asked(tmp_path, two):
         fold(f"{path}#ses_1", Options())
 
 
-def test_a_question_takes_no_more_steps_than_the_file_explains(tmp_path, two, monkeypatch):
+def test_query_steps_are_bounded_by_file_size(tmp_path, two, monkeypatch):
     path = written(tmp_path / "opencode.db", *two)
     for name, value in (("_STEPS", 10), ("QUERY_STEPS", 0), ("QUERY_STEPS_PER_BYTE", 0)):
         monkeypatch.setattr(databases, name, value)
@@ -93,7 +93,7 @@ def test_a_question_takes_no_more_steps_than_the_file_explains(tmp_path, two, mo
         fold(f"{path}#ses_1", Options())
 
 
-def test_a_value_that_is_too_long_ends_its_own_session_alone(tmp_path, two, monkeypatch):
+def test_too_long_value_ends_only_its_session(tmp_path, two, monkeypatch):
     path = written(tmp_path / "opencode.db", *two)
     run(
         "update part set data = json_object('type', 'text', 'text', hex(zeroblob(50000))) where session_id = 'ses_2'",
@@ -134,7 +134,7 @@ def test_pipes_are_not_waited_for(tmp_path, two):
     assert fold(str(folder / "session" / "p" / "ses_1.json"), Options()).result.usage.turns == 2
 
 
-def test_a_database_that_never_rests_is_said_to_be_so(tmp_path, two, monkeypatch):
+def test_database_that_changes_while_copied_is_an_error(tmp_path, two, monkeypatch):
     path = written(tmp_path / "opencode.db", *two)
     changes = iter(range(1_000))
     monkeypatch.setattr(databases, "_state", lambda _: next(changes))
@@ -142,7 +142,7 @@ def test_a_database_that_never_rests_is_said_to_be_so(tmp_path, two, monkeypatch
         fold(f"{path}#ses_1", Options())
 
 
-def test_a_message_of_many_parts_is_written_in_pieces(tmp_path, two, monkeypatch):
+def test_message_of_many_parts_comes_in_pieces(tmp_path, two, monkeypatch):
     path = written(tmp_path / "opencode.db", *two)
     whole = b"".join(opencode_store.database_stream(str(path), "ses_1"))
     monkeypatch.setattr(opencode_store, "_PIECE", 10)
@@ -151,7 +151,7 @@ def test_a_message_of_many_parts_is_written_in_pieces(tmp_path, two, monkeypatch
     assert max(map(len, pieces)) < 1_000
 
 
-def test_parts_without_an_index_are_found_by_one_in_the_copy(tmp_path, two):
+def test_copy_of_database_gets_an_index(tmp_path, two):
     path = written(tmp_path / "opencode.db", *two)
     expected = usage(f"{path}#ses_1")
     run("create index own on part (message_id, id)", path)

@@ -103,7 +103,7 @@ def beside(folder: Path, exports: tuple[Export, ...]) -> list[Path]:
     return paths
 
 
-def test_a_session_of_a_database_is_read_as_its_export_is(tmp_path, exports):
+def test_database_session_reads_like_its_export(tmp_path, exports):
     path = written(tmp_path / "opencode.db", *exports)
     for made, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
         session = made.info["id"]
@@ -112,7 +112,7 @@ def test_a_session_of_a_database_is_read_as_its_export_is(tmp_path, exports):
         assert ours[0] == session
 
 
-def test_a_session_of_a_storage_folder_is_read_as_its_export_is(tmp_path, exports):
+def test_storage_session_reads_like_its_export(tmp_path, exports):
     folder = stored(tmp_path, *exports)
     for made, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
         assert usage(folder / "session" / "p" / f"{made.info['id']}.json") == usage(other)
@@ -131,7 +131,7 @@ def test_each_session_is_an_input_of_its_own(tmp_path, exports):
     assert (whole.turns, whole.copied) == (6, 6)
 
 
-def test_a_database_of_one_session_needs_no_name_and_one_of_several_says_so(tmp_path, exports):
+def test_database_of_several_sessions_asks_for_one(tmp_path, exports):
     alone = written(tmp_path / "one.db", exports[1])
     assert usage(alone)[0] == "ses_2"
     with pytest.raises(LoreError, match="2 sessions") as raised:
@@ -139,7 +139,7 @@ def test_a_database_of_one_session_needs_no_name_and_one_of_several_says_so(tmp_
     assert "#ses_1" in raised.value.hint, "its subagent's session is not the one that is meant"
 
 
-def test_not_a_byte_changes_and_what_is_only_in_the_log_of_changes_is_read(tmp_path, exports):
+def test_database_stays_unchanged_and_wal_is_read(tmp_path, exports):
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as connection:  # it stays open: the client runs
         connection.execute("pragma journal_mode = wal")
@@ -159,7 +159,7 @@ def test_a_database_that_changed_is_read_anew(tmp_path, exports):
     assert len(inputs([str(path)])) == 2
 
 
-def test_rows_and_files_that_are_no_objects_are_problems(tmp_path):
+def test_rows_that_are_not_objects_are_problems(tmp_path):
     path = written(tmp_path / "opencode.db", plain())
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("insert into message values ('z', 'ses_1', 9999999999999, '{\"role\":')")

@@ -55,13 +55,13 @@ def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
     assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
 
 
-def test_a_dialect_that_lore_does_not_write_is_a_problem(tmp_path):
+def test_unknown_dialect_is_a_problem(tmp_path):
     made = recording(tmp_path, log(header(dialect="klingon"), record("turn_started", turn=1)))
     assert len(list(made.turns())) == 1
     assert made.problems.total == 1
 
 
-def test_durable_deltas_persisted_context_and_late_layers_stand_in_prompts(tmp_path):
+def test_deltas_and_late_layers_are_in_prompts(tmp_path):
     data = LOG + log(
         record("layer", name="l", when="once_at_start", text="a late layer"),
         record("append", item=user("u9", "the last question")),
@@ -91,7 +91,7 @@ def test_times_are_seconds_since_the_epoch(text, stamp):
     assert parse_timestamp(text) == stamp
 
 
-def test_problems_are_all_counted_and_a_bounded_number_is_kept():
+def test_problems_are_counted_and_kept_up_to_limit():
     problems = Problems()
     for number in range(KEPT * 3):
         problems.add(Problem("LORE201", "x"), "f", number, 0)
@@ -102,7 +102,7 @@ def test_problems_are_all_counted_and_a_bounded_number_is_kept():
     assert problems.take() == []
 
 
-def test_a_main_chain_that_begins_late_is_meant_all_the_same(tmp_path):
+def test_late_main_chain_is_completed(tmp_path):
     data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
     made = recording(tmp_path, data)
     assert pick(made, parse_name("x")).turn.chain == "main"

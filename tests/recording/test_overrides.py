@@ -87,7 +87,7 @@ def test_tools_may_stand_in_a_whole_body():
 # A set of tools, which has no order, was said to hold none; in the order of a file it would change with it.
 @hypothesis.settings(max_examples=50, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
 @hypothesis.given(st.permutations(["b", "a", "é", "tool", "B"]))
-def test_a_set_of_tools_is_ordered_by_name_however_it_was_written(names):
+def test_tools_by_name_are_sorted(names):
     made = read_completion(None, put("t", dumps({name: {"name": name, "n": 1.0} for name in names})), strict=True)
     assert [json.loads(one)["name"] for one in made.tools] == ["B", "a", "b", "tool", "é"]
     assert made.tools[0] == b'{"name":"B","n":1.0}'
@@ -105,7 +105,7 @@ def test_a_set_of_tools_is_ordered_by_name_however_it_was_written(names):
         ("s.json", b"null", "no system prompt", (None, None)),
     ],
 )
-def test_a_file_that_holds_no_system_prompt_is_an_error_with_its_place(name, data, said, place):
+def test_invalid_system_prompt_file_is_an_error(name, data, said, place):
     with pytest.raises(LoreError, match=said) as caught:
         read_completion(put(name, data), None, strict=True)
     assert caught.value.where == (name, *place)
@@ -121,19 +121,19 @@ def test_a_file_that_holds_no_system_prompt_is_an_error_with_its_place(name, dat
         (b'[{},"x"]', "element 1"), (b"[" * 5000, "not JSON|deeply"), (b"[NaN]", "not JSON"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_tools_is_an_error(data, said):
+def test_tools_file_without_tools_is_an_error(data, said):
     with pytest.raises(LoreError, match=said):
         read_completion(None, put("t", data), strict=True)
 
 
-def test_a_missing_file_is_an_error_and_standard_input_can_be_one_only():
+def test_completion_file_missing_or_stdin_twice_fails():
     with pytest.raises(LoreError, match="cannot read none"):
         read_completion("none", None, strict=True)
     with pytest.raises(LoreError, match="one of"):
         read_completion("-", "-", strict=True)
 
 
-def test_the_main_chain_gets_them_and_a_subagent_does_not():
+def test_only_main_chain_is_completed():
     put("s.jsonl", joined(*LINES))
     made = assemble(Name("s.jsonl"), given())
     sent = json.loads(made.body)
@@ -143,7 +143,7 @@ def test_the_main_chain_gets_them_and_a_subagent_does_not():
     assert "tools" not in other
 
 
-def test_a_main_chain_that_begins_after_a_subagent_is_meant_all_the_same():
+def test_main_chain_after_subagent_is_completed():
     put("s.jsonl", joined(*LINES[2:4], *LINES[:2]))
     heads = {turn.chain: len(turn.prompt.head) for turn in given().open("s.jsonl").turns()}
     assert heads == {"7": 0, "main": 2}
@@ -161,7 +161,7 @@ def test_a_prompt_that_lacks_nothing_is_structural():
     assert {one[2] for one in fidelities(Options(), *LINES)} == {"reconstructed"}
 
 
-def test_without_tools_or_with_something_that_no_prompt_holds_it_stays_reconstructed():
+def test_incomplete_prompt_stays_reconstructed():
     put("system", b"x")
     half = Options(completion=read_completion("system", None, strict=True))
     assert {one[2] for one in fidelities(half, *LINES)} == {"reconstructed"}
@@ -191,14 +191,14 @@ def test_a_session_that_records_its_own_refuses(records):
     assert caught.value.where.line == len(records)
 
 
-def test_a_lore_log_that_records_neither_can_be_completed():
+def test_lore_log_without_prompt_can_be_completed():
     put("s.jsonl", log(header(system=None), record("append", item=user("u")), record("turn_started", turn=1)))
     made = assemble(Name("s.jsonl"), given())
     assert [json.loads(one.data) for one in made.prompt.head if one.section == "tools"] == TOOLS
     assert made.prompt.fidelity == "reconstructed"
 
 
-def test_among_many_a_session_that_records_its_own_keeps_it():
+def test_recorded_prompt_is_kept_among_many_sessions():
     put("s.jsonl", log(header(), record("append", item=user("u")), record("turn_started", turn=1)))
     options = given(b"Other.", strict=False)
     (turn,) = options.open("s.jsonl").turns()

@@ -45,7 +45,7 @@ def said(path):
     return problems, len(reads) - len(problems)
 
 
-def test_a_folder_of_pairs_is_one_input_beside_other_files(tmp_path):
+def test_folder_of_pairs_is_one_input(tmp_path):
     shutil.copytree(CAPTURES / "body-pairs" / "stable", tmp_path / "bodies")
     shutil.copy(CAPTURES / "claude-events" / "stable.jsonl", tmp_path / "bodies")
     found = inputs([str(tmp_path)])
@@ -61,13 +61,13 @@ def test_findings_name_the_file_in_the_folder():
     assert all(one.path.endswith(".request.json") and one.line == 1 for one in result.findings)
 
 
-def test_a_folder_of_two_files_that_are_no_completions_is_none(tmp_path):
+def test_folder_without_completions_is_not_a_recording(tmp_path):
     for name in ("turn1.json", "turn2.json"):
         (tmp_path / name).write_text(json.dumps(EVENT["call"]["request"]))
     assert not packed.members(str(tmp_path))
 
 
-def test_files_that_went_while_they_were_read_are_a_problem(tmp_path):
+def test_files_removed_while_reading_are_a_problem(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.request.json").write_text(json.dumps(EVENT["call"]["request"]))
     stream = packed.folder_stream(str(tmp_path), packed.members(str(tmp_path)))
@@ -76,7 +76,7 @@ def test_files_that_went_while_they_were_read_are_a_problem(tmp_path):
     assert b'"fault":"no such file or directory"' in first + b"".join(stream)
 
 
-def test_a_member_that_bursts_is_refused_and_the_others_are_read(tmp_path):
+def test_oversized_archive_member_is_refused_alone(tmp_path):
     bomb = b'{"id":1,"events":[' + b" " * 40_000_000 + b"]}"
     path = archive(
         tmp_path / "a.eval", [("samples/a.json", SAMPLE), ("samples/b.json", bomb), ("samples/c.json", SAMPLE)]
@@ -127,7 +127,7 @@ def test_an_encrypted_member_is_a_problem(tmp_path):
     assert "encrypted" in problems[0]
 
 
-def test_a_torn_archive_is_a_problem_and_never_a_traceback(tmp_path):
+def test_torn_archive_is_a_problem(tmp_path):
     whole = (CAPTURES / "inspect" / "stable.eval").read_bytes()
     for cut in range(4, len(whole), 37):
         (tmp_path / "a.eval").write_bytes(whole[:cut])
@@ -135,7 +135,7 @@ def test_a_torn_archive_is_a_problem_and_never_a_traceback(tmp_path):
         assert (len(problems), found) == (1, 0), cut
 
 
-def test_a_directory_that_would_fill_the_memory_is_not_read(tmp_path):
+def test_archive_directory_beyond_limit_is_not_read(tmp_path):
     path = archive(tmp_path / "a.eval", [("samples/a.json", SAMPLE)])
     data = bytearray((tmp_path / "a.eval").read_bytes())
     at = data.rfind(b"PK\x05\x06")

@@ -51,7 +51,7 @@ def test_links_hold_where_times_say_otherwise(tmp_path):
     assert order(tmp_path) == ["first", "r1", "second"]
 
 
-def test_copied_files_are_ordered_and_paired_by_links_alone(tmp_path):
+def test_copied_files_are_paired_by_links(tmp_path):
     """A checkout gives all files one time, and the names are random: only links tell."""
     for name, n in (("z", 1), ("m", 2), ("a", 3)):
         ask(tmp_path, name, 7, messages=n, previous=f"r{n - 1}" if n > 1 else "")
@@ -60,14 +60,14 @@ def test_copied_files_are_ordered_and_paired_by_links_alone(tmp_path):
     assert order(tmp_path) == ["z", "r1", "m", "r2", "a", "r3"]
 
 
-def test_a_response_of_the_same_name_comes_before_all_else(tmp_path):
+def test_response_with_same_name_is_paired_first(tmp_path):
     ask(tmp_path, "a", 1)
     ask(tmp_path, "b", 2)
     reply(tmp_path, "a", 9)
     assert order(tmp_path) == ["a", "a", "b"]
 
 
-def test_without_links_a_response_answers_the_last_request_before_it(tmp_path):
+def test_unlinked_response_answers_preceding_request(tmp_path):
     ask(tmp_path, "a", 1)
     reply(tmp_path, "r", 2)
     ask(tmp_path, "b", 3)
@@ -92,7 +92,7 @@ def test_links_in_a_ring_end(tmp_path):
     assert len(order(tmp_path)) == 4
 
 
-def test_times_are_taken_for_times_only_where_nobody_could_have_copied_them(tmp_path):
+def test_file_times_count_unless_files_were_copied(tmp_path):
     for n in range(3):
         ask(tmp_path, f"a{n}", 100 + n * 0.01, messages=n + 1)
     assert {one.at for one in ordered(str(tmp_path), sorted(os.listdir(tmp_path)))} == {None}

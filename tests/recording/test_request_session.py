@@ -118,7 +118,7 @@ def test_conversation_of_any_dialect_keeps_texts_and_breakpoints(data):
         assert [*map(canonical, found.made[name].params.values())] == [*map(canonical, prompt.params.values())]
 
 
-def test_what_a_request_adds_are_items_and_what_it_called_is_a_call():
+def test_new_messages_become_items_and_calls():
     said = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
     found = trip(asked(USER), asked(USER, said, {"role": "user", "content": [RESULT, {"type": "text", "text": "so?"}]}))
     user, spoken, call, more = found.items
@@ -163,7 +163,7 @@ def test_a_rewind_takes_items_back_and_announces_nothing():
     assert [turn.changes for turn in found.turns.values()] == [(), ()]
 
 
-def test_a_summary_in_the_place_of_a_history_is_a_compaction():
+def test_summary_instead_of_history_is_a_compaction():
     summary = "This session is being continued from a previous conversation. It went so: the parser was read."
     talk = [USER, {"role": "assistant", "content": "a long answer"}, {"role": "user", "content": "go on"}]
     found = trip(asked(*talk), asked({"role": "user", "content": summary}))
@@ -171,14 +171,14 @@ def test_a_summary_in_the_place_of_a_history_is_a_compaction():
     assert any(isinstance(item, CompactDivider) and item.pruned == 3 for item in found.items)
 
 
-def test_a_result_that_was_rewritten_is_sent_as_it_was():
+def test_rewritten_result_is_sent_unchanged():
     said = {"role": "assistant", "content": [USE]}
     old, new = ({"role": "user", "content": [{**RESULT, "content": text}]} for text in ("a.py", "[cleared]"))
     found = trip(asked(USER, said, old), asked(USER, said, new, {"role": "assistant", "content": "ok"}, USER))
     assert [bytes(item.output) for item in found.items if isinstance(item, ToolCall)] == [b'"[cleared]"']
 
 
-def test_what_else_differs_is_a_change_that_nobody_announced():
+def test_other_differences_are_observed_changes():
     other = {**TOOL, "name": "cat"}
     found = trip(asked(USER), asked(USER, {"role": "assistant", "content": "a"}, USER, tools=[TOOL, other], system="B",
                                     max_tokens=10, stream=True))  # fmt: skip
@@ -202,13 +202,13 @@ def test_bills_times_and_failures_are_turns():
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-def test_a_time_that_no_calendar_holds_in_utc_is_none(time):
+def test_time_outside_calendar_is_none(time):
     """It ended `lore convert` and `lore fold` with exit code 70: the log writes times in UTC."""
     found = trip({"request": asked(USER), "ts": time})
     assert found.rows[0].started_at is None
 
 
-def test_an_answer_that_the_next_request_leaves_out_was_said_and_taken_back():
+def test_dropped_answer_is_appended_then_removed():
     said = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
     found = trip({"request": asked(USER), "response": said}, asked(USER, {"role": "user", "content": "again"}))
     assert len(found.kinds("remove")) == 1
@@ -249,7 +249,7 @@ def test_odd_messages_are_converted_to_turns(messages):
     assert not found.problems.kept
 
 
-def test_the_log_of_a_long_conversation_grows_with_what_is_new():
+def test_log_of_long_conversation_grows_linearly():
     talk = [
         {"role": role, "content": f"{role} says {n} " + "x" * 50} for n in range(80) for role in ("user", "assistant")
     ]
@@ -257,7 +257,7 @@ def test_the_log_of_a_long_conversation_grows_with_what_is_new():
     assert sizes[2] - sizes[1] < 2.2 * (sizes[1] - sizes[0])
 
 
-def test_a_session_that_goes_on_begins_with_what_was_sent():
+def test_continued_session_begins_with_sent_messages():
     """Nothing is inserted before what the provider has seen, and lore's own words come behind it."""
     body = asked(USER)
     found = trip(body)
@@ -299,7 +299,7 @@ def test_items_have_names_of_their_own_across_dialects():
     assert len(names) == len(set(names))
 
 
-def test_a_tool_that_is_named_by_half_a_character_is_converted_and_folded(tmp_path):
+def test_tool_name_with_lone_surrogate_converts(tmp_path):
     """Half a surrogate pair as a tool's name ended both as a bug in lore."""
     use = {**USE, "name": "\ud83d"}
     said = {"role": "assistant", "content": [use]}

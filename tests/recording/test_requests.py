@@ -33,7 +33,7 @@ def places(found):
         ((5.0, None, 1.0, None), [3, 4, 1, 2]),
     ],
 )
-def test_exchanges_come_by_time_and_what_has_none_stays_behind_the_one_before(times, order):
+def test_exchanges_are_sorted_by_time(times, order):
     assert places(in_time(reads(*times))) == order
 
 
@@ -47,7 +47,7 @@ def test_no_more_is_held_back_than_fits(monkeypatch):
     assert places(in_time(reads(9.0, 8.0, 1.0, 2.0))) == [3, 4, 2, 1]
 
 
-def test_an_export_that_lists_the_latest_first_is_one_conversation(tmp_path):
+def test_export_in_reverse_order_is_one_conversation(tmp_path):
     """Its first request seemed to be a second conversation that stopped where the other one began."""
     turns = [
         {**ASKED, "max_tokens": 900, "messages": [{"role": "user", "content": str(n)} for n in range(size)]}

@@ -57,7 +57,7 @@ def shown(prompt):
     return [(one.path, one.section, one.kind, one.data) for one in prompt]
 
 
-def test_a_continuation_is_what_a_request_with_all_of_it_would_be():
+def test_continued_prompt_equals_complete_request():
     talk = Talk()
     talk.ask([system("s"), user("a")], "r1", output=[call(1)])
     talk.ask([result(1)], "r2", after="r1", output=[call(2), call(3)])
@@ -78,7 +78,7 @@ def test_history_is_shared_and_never_made_again():
     assert before.messages.last().path == "input[798].output"
 
 
-def test_what_was_sent_ahead_without_a_message_is_extended():
+def test_request_without_messages_is_extended():
     """Codex sends its tools before the first message, over a socket, and continues that."""
     talk = Talk()
     ahead = talk.ask([], "r1", output=[]).prompt
@@ -87,12 +87,12 @@ def test_what_was_sent_ahead_without_a_message_is_extended():
     assert shown(after) == shown(whole([system("s"), user("a")]))
 
 
-def test_where_the_response_is_not_recorded_the_prompt_is_partial():
+def test_missing_response_makes_prompt_partial():
     made, missing = Talk().ask([result(1)], "r2", after="r1")
     assert (made.partial, missing) == (True, "r1")
 
 
-def test_where_the_answer_is_not_recorded_the_prompt_is_partial():
+def test_missing_answer_makes_prompt_partial():
     talk = Talk()
     first = talk.ask([user("a")], "r1").prompt
     made, missing = talk.ask([result(1)], "r2", after="r1")
@@ -100,7 +100,7 @@ def test_where_the_answer_is_not_recorded_the_prompt_is_partial():
     assert compare_prompts(first, made).is_covered
 
 
-def test_what_continues_a_partial_prompt_is_partial_and_said_once():
+def test_continuing_partial_prompt_reports_once():
     talk = Talk()
     talk.ask([result(1)], "r2", after="r1", output=[call(2)])
     made, missing = talk.ask([result(2)], "r3", after="r2")
@@ -114,7 +114,7 @@ def test_a_conversation_that_the_provider_keeps_is_followed():
     assert (missing, shown(made)) == ("", shown(whole([user("a"), call(1), result(1)])))
 
 
-def test_memory_is_bounded_and_what_was_forgotten_is_partial():
+def test_forgotten_response_makes_prompt_partial():
     talk = Talk(remembered=20_000)
     for n in range(50):
         talk.ask([user("x" * 500)], f"r{n}", output=[])

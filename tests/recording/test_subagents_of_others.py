@@ -13,7 +13,7 @@ def chains(path):
     return {turn.chain for turn in recording.turns()}, recording.problems.kept
 
 
-def test_chats_in_a_folder_named_like_the_session_are_its_subagents(tmp_path):
+def test_gemini_chats_in_session_folder_are_subagents(tmp_path):
     folder = tmp_path / "chats"
     (folder / "s-1").mkdir(parents=True)
     main = folder / "session-2026-04-14T08-00-s-1.jsonl"
@@ -25,7 +25,7 @@ def test_chats_in_a_folder_named_like_the_session_are_its_subagents(tmp_path):
     assert companions(str(folder / "s-1" / "s-9.jsonl")) == []
 
 
-def test_a_session_whose_name_leads_elsewhere_has_no_subagents(tmp_path):
+def test_session_id_with_path_has_no_subagents(tmp_path):
     (tmp_path / "chats").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x.jsonl").write_bytes(gemini.plain().data())
@@ -34,7 +34,7 @@ def test_a_session_whose_name_leads_elsewhere_has_no_subagents(tmp_path):
     assert companions(str(main)) == []
 
 
-def test_files_under_subagents_beside_the_chats_are_those_of_the_session(tmp_path):
+def test_qwen_subagents_belong_to_their_session(tmp_path):
     (tmp_path / "chats").mkdir()
     (tmp_path / "subagents" / "s-1").mkdir(parents=True)
     main = tmp_path / "chats" / "s-1.jsonl"

@@ -64,20 +64,20 @@ def test_what_came_just_before_a_rotation_is_read(tmp_path):
     assert tail(log, both) == [b"before", b" it", "was replaced by another file", b"new"]
 
 
-def test_a_file_that_was_moved_away_and_back_is_the_same(tmp_path):
+def test_file_moved_away_and_back_continues(tmp_path):
     log, away = tmp_path / "log", tmp_path / "away"
     log.write_bytes(b"before")
     found = tail(log, lambda: log.rename(away), add(away, b" it"), lambda: away.rename(log))
     assert found == [b"before", "is gone; waiting for it", b" it", "is back"]
 
 
-def test_a_file_that_is_missing_at_the_start_is_an_error(tmp_path):
+def test_following_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         FileTail(str(tmp_path / "none"), Script())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
-def test_a_pipe_in_the_place_of_the_file_is_an_error(tmp_path):
+def test_pipe_instead_of_a_file_is_an_error(tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"before")
 

@@ -40,7 +40,7 @@ def test_title_is_name_in_the_log(tmp_path: Path, records: list[object]) -> None
     assert title_of(log(tmp_path / "log.jsonl", *records)) == "Login"
 
 
-def test_name_at_the_end_of_a_long_log_is_found(tmp_path: Path) -> None:
+def test_name_at_end_of_long_log_is_found(tmp_path: Path) -> None:
     filler = [{**PROMPT, "uuid": f"u{number}", "isMeta": True} for number in range(2, 4_000)]
     name = {"type": "ai-title", "aiTitle": "Login", "sessionId": "s"}
     assert title_of(log(tmp_path / "log.jsonl", PROMPT, *filler, name)) == "Login"

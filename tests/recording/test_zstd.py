@@ -29,7 +29,7 @@ def test_frames_one_after_another_are_one_file(tmp_path, cut):
     assert read(tmp_path / "a.jsonl.zst") == data
 
 
-def test_the_plain_file_beside_a_compressed_one_is_read_alone(tmp_path):
+def test_plain_file_supersedes_compressed_one(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     (tmp_path / "a.jsonl.zst").write_bytes(packed(plain().data()))
     (tmp_path / "b.jsonl.zst").write_bytes(packed(plain().meta("t-2").data()))
@@ -42,7 +42,7 @@ def test_the_plain_file_beside_a_compressed_one_is_read_alone(tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-5], lambda data: data + b"junk", lambda data: data[:9] + b"\0" * 40]
 )
-def test_a_damaged_file_is_a_problem_with_its_name(tmp_path, damage):
+def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage):
     file = tmp_path / "a.jsonl.zst"
     file.write_bytes(damage(packed(plain().data() * 50)))
     before = file.read_bytes()
