@@ -207,15 +207,6 @@ def test_one_hour_entry_survives_within_lookback(uses, read):
     assert (found.read, found.reason) == (read, "expiry")
 
 
-def test_thinking_that_prompts_drop_is_not_expected():
-    talk, stood = opened(), 12_300
-    for number in range(3):
-        talk.ask()
-        found = talk.turn(bill(stood + 60, 100, output=5_000))  # the answer alone is 60 tokens
-        assert number < 2 or stood < found.read < stood + 500
-        stood += 160
-
-
 def test_too_many_new_positions_leave_the_head():
     for begin, read in ((ONE_BY_ONE, 10_000), (None, 12_300)):
         talk = opened(begin)

@@ -50,14 +50,13 @@ class Growth(Struct, frozen=True):
     images: int = 0
     positions: int = 0  # as a breakpoint's lookback counts them
     prompted: bool = False  # a message of the user is among them
-    thinking_bytes: int = 0  # the part of `answer_bytes` that is thinking
     has_thinking: bool = False  # thinking is among them, though its text may not be recorded
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     """Measure the entries that follow the first `start` ones; `at` is the time of the request."""
     runs = lookback(at).runs
-    answer = thinking = given = images = positions = 0
+    answer = given = images = positions = 0
     prompted, thinks, group = False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
@@ -75,13 +74,10 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
         match item:
             case AssistantMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
-                size = _bytes(blocks)
-                answer += size
-                positions += len(blocks)
-                thoughts = [block for block in blocks if type(block) is not TextBlock and _is_thinking(block)]
-                if thoughts:
-                    thinks, positions = True, positions - len(thoughts)
-                    thinking += _bytes(thoughts) if len(thoughts) < len(blocks) else size
+                answer += _bytes(blocks)
+                thoughts = sum([type(block) is not TextBlock and _is_thinking(block) for block in blocks])
+                positions += len(blocks) - thoughts
+                thinks = thinks or thoughts > 0
             case UserMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
                 given += _bytes(blocks)
@@ -93,7 +89,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 positions += 1
             case OpaqueItem():
                 given += max(0, len(item.record) - _ENVELOPE)
-    return Growth(answer, given, images, positions, prompted, thinking, thinks)
+    return Growth(answer, given, images, positions, prompted, thinks)
 
 
 def _is_thinking(block: Block) -> bool:
@@ -121,11 +117,10 @@ def _bytes(blocks: Iterable[Block]) -> int:
 class TokenRate:
     """Bytes per token of one model's part of a conversation."""
 
-    __slots__ = ("_answer_rate", "_bytes", "_tokens")
+    __slots__ = ("_bytes", "_tokens")
 
     def __init__(self) -> None:
         self._bytes, self._tokens = BYTES_PER_TOKEN * _WEIGHT, _WEIGHT
-        self._answer_rate = 0.0  # the most bytes per token of an answer that was billed on its own
 
     @property
     def bytes_per_token(self) -> float:
@@ -139,16 +134,7 @@ class TokenRate:
         """
         if output is not None and output * _MOST >= grown.answer_bytes:
             return output
-        return self.tokens_of_answer(grown.answer_bytes)
-
-    def tokens_of_answer(self, size: int) -> int:
-        """Estimate the tokens of that many bytes of an answer; rather too few, so that no more is predicted."""
-        return round(size / (self._answer_rate or self.bytes_per_token))
-
-    def learn_answer(self, size: int, tokens: int) -> None:
-        """Update the rate of answers from one whose tokens are known; ignore implausible ratios."""
-        if tokens > 0 and _FEWEST <= size / tokens <= _MOST:
-            self._answer_rate = max(self._answer_rate, size / tokens)
+        return round(grown.answer_bytes / self.bytes_per_token)
 
     def tokens(self, grown: Growth, output: int | None) -> int:
         """Estimate by how many tokens a prompt grew."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.cache.counts import GRACE, ONE_HOUR, position, total
-from lore.cache.growth import Growth, TokenRate, growth
+from lore.cache.growth import TokenRate, growth
 from lore.cache.lookback import POSITIONS
 from lore.model.events import Usage
 from lore.model.state import Entry
@@ -41,7 +41,6 @@ class ModelHistory:
         self.recorded_head: tuple[object, ...] = ()  # what the log says of tools and system prompt
         self.used: float | None = None  # when the latest answer began
         self.total: int | None = None  # tokens of the latest prompt
-        self.keeps_answers = True  # the billed output was in the next prompt as a whole
         self.shared_head: int | None = None
         self.known_head: int | None = None
         self.first: int | None = None  # tokens that were cached after the first turn
@@ -120,12 +119,6 @@ class ModelHistory:
     def last_tokens(self) -> int:
         """The tokens at the last known position, 0 without one."""
         return self.positions[-1].tokens if self.positions else 0
-
-    def answer_tokens(self, grown: Growth, output: int | None) -> int:
-        """Return the tokens of the previous answer as they are in the prompt."""
-        if self.keeps_answers:
-            return self.rate.answer_tokens(grown, output)
-        return self.rate.tokens_of_answer(grown.answer_bytes - grown.thinking_bytes)
 
 
 class WaitingText(Struct, frozen=True):

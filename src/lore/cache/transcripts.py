@@ -95,11 +95,6 @@ class TurnState(NamedTuple):
         """Whether the previous answer is seconds old, so that an older entry may be served."""
         return self.pause is not None and self.pause <= SOON
 
-    @property
-    def continues(self) -> bool:
-        """Whether the history was only extended, for the same model and with the same head."""
-        return self.unchanged == self.entries and not self.head_changed and not self.model_changed
-
 
 class Predicted(NamedTuple):
     """The prediction of a turn."""
@@ -192,7 +187,7 @@ class TranscriptCache:
         if falls and min(falls)[0] < unchanged:
             return min(falls)
         if not state.model_changed and _has_hidden_request(chain, state):
-            return unchanged + history.answer_tokens(state.grown, state.output), "hidden-request"
+            return unchanged + history.rate.answer_tokens(state.grown, state.output), "hidden-request"
         return unchanged, "goes-on"
 
     def _falls(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> Iterator[tuple[int, str]]:
@@ -367,7 +362,7 @@ def _level(history: ModelHistory, state: TurnState, *, reads_output: bool) -> Re
         return ReadLevel(left, "compaction" if compacted else "shrunk")
     if last is None:
         return ReadLevel(None, "unknown")
-    answer = history.answer_tokens(state.grown, state.output) if reads_output else 0
+    answer = history.rate.answer_tokens(state.grown, state.output) if reads_output else 0
     return ReadLevel(last.tokens + answer, "goes-on", not history.estimated)
 
 
@@ -433,18 +428,12 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
     if why == "goes-on" and not state.signals:
         chain.plain_turns += 1
         chain.plain_falls += fell
-    risen = read - state.cached
     if state.grown.prompted and not fell and why == "goes-on":
-        chain.had_hidden_request = chain.had_hidden_request or risen > 0
+        chain.had_hidden_request = chain.had_hidden_request or read > state.cached
     if state.unchanged < state.entries or state.head_changed:
         return
-    if state.grown.prompted and risen > 0:  # a hidden request read the answer
-        thinking = 0 if history.keeps_answers else state.grown.thinking_bytes
-        history.rate.learn_answer(state.grown.answer_bytes - thinking, risen)
     if whole is not None and history.total is not None:
         history.rate.learn(state.grown, state.output, whole - history.total)
-        if state.grown.prompted and state.output is not None:
-            history.keeps_answers = whole - history.total >= state.output
 
 
 def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
