@@ -107,7 +107,7 @@ def test_requests_without_row_are_one_problem(home):
     path = home([("s-1", None, SONNET, 15_000, 99, 0, 0, "user")])
     problems = check([str(path)], Budgets(), Options()).result.problems
     assert [problem.message for problem in problems] == [
-        "2 requests of the log have no bill in session-store.db, 1 bills no request"
+        "2 requests of the log have no usage in session-store.db; 1 of its rows belong to no request"
     ]
     assert bills(path) == [(None, None, None, 10), (None, None, None, 7)]
 

@@ -1,15 +1,13 @@
-"""GitHub Copilot CLI's session logs (`~/.copilot/session-state/SESSION/events.jsonl`), versions 0.0.354 to 1.0.9x.
+"""The reader of logs of GitHub Copilot CLI (`~/.copilot/session-state/SESSION/events.jsonl`), 0.0.354 to 1.0.9x.
 
-A request is one `assistant.message`, or several of one `apiCallId`. Lines with an `agentId` (older: a
-`parentToolCallId`) are a subagent's, a chain of its own. A log says what a request's answer was long, and not what its
-prompt was billed: that stands elsewhere (`bills.py`).
+A request is one `assistant.message`, or several with one `apiCallId`. Lines with an `agentId` (in older versions a
+`parentToolCallId`) belong to a subagent, a chain of its own. A log states how long answers were, and elsewhere what
+their prompts cost (`bills.py`). With `--output-format json` the command line writes such a log with more lines; those
+of an unknown type are passed over if they are `ephemeral`.
 
-What the command line writes with `--output-format json` is such a log with more lines: one of a type that nobody knows
-is passed over where it says that it is ephemeral.
-
-A compaction runs beside the session: it sums up what stood there when it began, and what came since stays. It is a
-request of its own, billed on a chain of its own. The system prompt is written before the first request, and again from
-time to time whether it changed or not; a subagent's is not. The schemas of tools are not in the file.
+A compaction runs beside the session: it summarises what was there when it began, and what came since remains. It is a
+request on a chain of its own. The system prompt is written before the first request, and from time to time again even
+if it did not change; a subagent's is not written, and no schemas of tools are.
 
 Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public readers of newer ones (October 2026).
 """
@@ -18,20 +16,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.formats.base import Read
+from lore.formats.builder import LogReader
 from lore.formats.copilot import records
-from lore.formats.copilot.bills import CopilotAnswered, CopilotBills, chain_of
+from lore.formats.copilot.bills import Answer, Chain, CopilotBills
 from lore.formats.copilot.usage import OPENING
 from lore.formats.lines import Line, each
 from lore.formats.values import Kinds, opens, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
-from lore.model.codes import Code
 from lore.model.items import (
     NULL,
     AssistantMessage,
@@ -47,316 +45,318 @@ from lore.model.items import (
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
-_QUOTE = b'"'
-_PEOPLE = ("", "user")
-_TICKS = ("schedule",)
+_LINE_MEMBERS = frozenset(("id", "timestamp", "parentId"))
 
 
-class Copilot(CopilotBills):
+class Copilot(LogReader):
     """Reader of Copilot CLI's session logs."""
 
     name: ClassVar[str] = "copilot"
     own_tools: ClassVar[bool] = False  # their schemas are not in the file
-    _usage_bytes: int = 0  # of the line before the log that holds what session-store.db says
     unseen: ClassVar[str] = (
         "the schemas of tools, the system prompts of subagents, without session-store.db what prompts were billed"
     )
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.bills = CopilotBills(self.session)
+        self.header: records.Start | None = None  # until the first message, which shows the model
+        self.model: str | None = None
+        self.effort: str | None = None
+        self._usage_bytes = 0  # of the line before the log that holds the database's usage
+
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in each(head):
-            if line.startswith(OPENING):  # which lore alone writes
+            if line.startswith(OPENING):  # lore alone writes this
                 return True
-            own = raw_members(line) or {}
-            kind = own.get("type", b"")
-            known = text_of(kind) in cls._ROWS.keys() | records.SILENT if kind[:1] == _QUOTE else False
-            return known and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
+            members = raw_members(line) or {}
+            is_known = text_in(members.get("type", b"")) in _HANDLERS.keys() | records.SILENT
+            return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
     def read_line(self, line: Line) -> Sequence[Read]:
         if line.number == 1 and line.data.startswith(OPENING):
             self._usage_bytes = len(line.data) + 1
-            return self._store(line.data)
-        if self._usage_bytes:  # places are those of the log itself
+            self.session.start_record(Line(1, 0, b""))
+            self.bills.read_database(line.data)
+            return self.session.take()
+        if self._usage_bytes:  # lines and bytes are counted in the log itself
             line = Line(line.number - 1, line.byte - self._usage_bytes, line.data, line.is_torn)
         return super().read_line(line)
 
-    def _take(self, data: bytes) -> None:
-        record = _LINES.decode(data)
-        row = self._ROWS.get(record.type)
-        if row is not None and not isinstance(record, records.CopilotPassed):
-            self._at, self._agent = record.timestamp, record.agent_id
-            self._chain = chain_of(record.agent_id)
-            row[1](self, record)
-        elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):  # as what is streamed is
-            self._unknown("unknown record type", record.type)
+    def handle(self, data: bytes) -> None:
+        record = _RECORDS.decode(data)
+        handler = _HANDLERS.get(record.type)
+        if handler is not None and not isinstance(record, records.CopilotPassed):
+            self.session.at, self.session.agent = record.timestamp, record.agent_id
+            self.session.chain = _chain_of(record.agent_id)
+            handler[1](self, record)
+        elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):
+            self.session.keep_unknown("unknown record type", record.type)
 
-    def _last(self) -> None:
-        self._begin_session()
-        stored = self._memory.stored
-        left = sum(len(rows) for rows in stored.rows.values()) + stored.passed
-        if stored.missing:
-            detail = f"{stored.missing} requests of the log have no bill in session-store.db, {left} bills no request"
-            self._problem(Code.UNKNOWN_ID, detail)
+    def finish(self) -> None:
+        self._start_session()
+        self.bills.report_missing()
 
-    def _see(self, *signs: Sign) -> None:
-        self._observe(*signs, version=self._memory.version)
+    @property
+    def chain(self) -> Chain:
+        """The record's chain."""
+        return self.bills.chains.setdefault(self.session.chain, Chain())
+
+    def _uuid(self, record: records.CopilotLine[Any]) -> str:
+        return record.id or self.session.line_id
 
     # the session
 
-    def _start(self, record: records.CopilotLine[records.Start]) -> None:
-        memory, start = self._memory, record.data
-        if record.type == "session.start" and memory.header is None and not memory.begun:
-            memory.header, memory.version = start, start.copilot_version
-            memory.model, memory.effort = model_named(start.selected_model), start.reasoning_effort
+    def read_start(self, record: records.CopilotLine[records.Start]) -> None:
+        start, session = record.data, self.session
+        model = _model_named(start.selected_model)
+        if record.type == "session.start" and self.header is None and not session.is_started:
+            self.header, session.version = start, start.copilot_version
+            self.model, self.effort = model, start.reasoning_effort
             return
-        self._begin_session()
-        memory.model = model_named(start.selected_model) or memory.model
-        memory.spent = {}
-        signs = [Sign("resume")]
-        if start.copilot_version and start.copilot_version != memory.version:
-            signs.append(Sign("client-version", before=memory.version, after=start.copilot_version))
-            memory.version = start.copilot_version
-        self._see(*signs)
+        self._start_session()
+        self.model = model or self.model
+        self.bills.spent = {}
+        before, signs = session.version, [Sign("resume")]
+        if start.copilot_version and start.copilot_version != before:
+            signs.append(Sign("client-version", before=before, after=start.copilot_version))
+            session.version = start.copilot_version
+        session.signal(*signs)
 
-    def _begin_session(self, at: str | None = None) -> None:
-        """Emit the header, once."""
-        memory = self._memory
-        if memory.begun or (memory.header is None and at is None):
-            return
-        start, memory.begun = memory.header or records.Start(), True
-        memory.header = None
-        self._emit(
-            e.SessionStarted(
-                session_id=start.session_id, at=start.start_time or at, model=memory.model,
-                dialect=dialect_of(memory.model),
-            )
-        )  # fmt: skip
+    def _start_session(self) -> None:
+        """Emit the header, if there is one or a message needs it."""
+        if not self.session.is_started and (self.header is not None or self.session.at is not None):
+            start = self.header or records.Start()
+            at, model = start.start_time or self.session.at, self.model
+            self.session.start_session(start.session_id, at=at, model=model, dialect=_dialect_of(model))
 
-    def _change_model(self, record: records.CopilotLine[records.CopilotModel]) -> None:
-        memory, model = self._memory, record.data
-        memory.model = model_named(model.new_model) or memory.model
-        before = memory.effort if memory.effort is not None else model.previous_reasoning_effort
-        if model.reasoning_effort is not None:
-            memory.effort = model.reasoning_effort
-            if before is not None and before != model.reasoning_effort:
-                self._see(Sign("effort", before=before, after=model.reasoning_effort))
+    def read_model_change(self, record: records.CopilotLine[records.CopilotModel]) -> None:
+        change = record.data
+        self.model = _model_named(change.new_model) or self.model
+        before = self.effort if self.effort is not None else change.previous_reasoning_effort
+        if change.reasoning_effort is not None:
+            self.effort = change.reasoning_effort
+            if before is not None and before != self.effort:
+                self.session.signal(Sign("effort", before=before, after=self.effort))
 
-    def _change_mode(self, record: records.CopilotLine[records.Mode]) -> None:
+    def read_title(self, record: records.CopilotLine[records.Title]) -> None:
+        title = text_in(record.data.title)
+        if title:
+            self._start_session()
+            self.session.emit(e.SessionChanged(title=title, at=self.session.at))
+
+    def read_mode(self, record: records.CopilotLine[records.Mode]) -> None:
         mode = record.data
         before = mode.previous_mode or mode.previous_allow_all_permission_mode
         after = mode.new_mode or mode.allow_all_permission_mode
         if before != after:
-            self._see(Sign("permission-mode", before=before, after=after))
+            self.session.signal(Sign("permission-mode", before=before, after=after))
 
-    def _change_title(self, record: records.CopilotLine[records.Title]) -> None:
-        title = text_in(record.data.title)
-        if title:
-            self._begin_session(self._at)
-            self._emit(e.SessionChanged(title=title, at=self._at))
+    def read_stop(self, record: records.CopilotOther) -> None:
+        self.session.signal(Sign("interrupt" if record.type == "abort" else "api-error"))
 
-    def _stop(self, record: records.CopilotOther) -> None:
-        self._see(Sign("interrupt" if record.type == "abort" else "api-error"))
-
-    def _skill(self, record: records.CopilotOther) -> None:
+    def read_skill(self, record: records.CopilotOther) -> None:
         name = (raw_members(bytes(record.data)) or {}).get("name", b"")
-        self._see(Sign("skill", (text_of(name),) if name[:1] == _QUOTE else ()))
+        self.session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
+
+    def read_checkpoint(self, record: records.CopilotLine[records.CopilotCheckpoint]) -> None:
+        self.bills.read_checkpoint(record.data)
+
+    def read_shutdown(self, record: records.CopilotLine[records.Shutdown]) -> None:
+        self.bills.read_shutdown(record.data)
 
     # messages
 
-    def _ask(self, _: records.CopilotOther) -> None:
-        self._known().turns.asked_at = self._at
+    def read_turn_start(self, _: records.CopilotOther) -> None:
+        self.session.counter.asked_at = self.session.at
 
-    def _system(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
-        """Take a system prompt: one that changed is a change of the session."""
-        content, chain = record.data.content, self._known()
-        if bytes(memoryview(content)[:1]) != _QUOTE:
-            raise ValueError("a system prompt that is no text")
-        self._begin_session(self._at)
+    def read_system_prompt(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
+        content, chain = record.data.content, self.chain
+        if opens(content) != '"':
+            raise ValueError("a system prompt that is not text")
+        self._start_session()
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         if digest != chain.system:
             chain.system = digest
-            self._emit(e.SessionChanged(system=content, chain=self._chain, at=self._at))
+            self.session.emit(e.SessionChanged(system=content, chain=self.session.chain, at=self.session.at))
 
-    def _user(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
-        """Append a message that the model did not make, as the model sees it."""
-        message, chain = record.data, self._known()
+    def read_message(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
+        """Append a message that no model made, as the model gets it."""
+        message, session = record.data, self.session
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
-        if bytes(memoryview(text)[:1]) != _QUOTE:
+        if opens(text) != '"':
             raise ValueError("a message without text")
-        self._begin_session(self._at)
+        self._start_session()
         source = "system" if record.type == "system.notification" else message.source or ""
-        uuid = self._id(record)
-        chain.live.append(uuid)
-        chain.turns.asked_at = self._at
-        self._append(UserMessage(uuid, blocks=(TextBlock(text),), source=source_of(source)))
+        session.counter.asked_at = session.at
+        self._append(UserMessage(self._uuid(record), blocks=(TextBlock(text),), source=_source_of(source)))
         if b'"mimeType":"image/' in bytes(message.attachments):
-            self._see(Sign("image"))
+            session.signal(Sign("image"))
 
-    def _answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
-        """Take what a request was answered with."""
-        answer, memory = record.data, self._memory
-        self._chain = name = chain_of(record.agent_id or answer.parent_tool_call_id)
-        chain = self._known()
-        self._begin_session(self._at)
-        response = answer.api_call_id or answer.message_id or self._id(record)
-        went_on = chain.last is not None and answer.api_call_id is not None and chain.last.name == answer.api_call_id
-        usage = chain.last.usage if went_on and chain.last is not None else self._bill(name, record)
-        model = answer.model or (memory.model if name == e.MAIN else chain.model) or chain.turns.model
-        spent = memory.spent.get(model or "")
-        if went_on and answer.output_tokens not in (None, usage.output_tokens):
-            if spent is not None:
-                spent.add(usage, -1)
-            usage = replace(usage, output_tokens=answer.output_tokens)
-            self._spend(name, model, usage)
-        if not went_on:
-            if (dialect := dialect_of(model)) != chain.dialect and dialect is not None:
+    def _append(self, item: UserMessage | AssistantMessage | ToolCall) -> None:
+        self.chain.items.append(item.uuid)
+        self.session.append(item)
+
+    def read_answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
+        """Read a response, or the continuation of one."""
+        answer, session, bills = record.data, self.session, self.bills
+        session.chain = name = _chain_of(record.agent_id or answer.parent_tool_call_id)
+        chain, counter, uuid = self.chain, session.counter, self._uuid(record)
+        self._start_session()
+        response = answer.api_call_id or answer.message_id or uuid
+        model = answer.model or (self.model if name == e.MAIN else chain.model) or counter.model
+        last = chain.last
+        if last is not None and answer.api_call_id is not None and last.id == answer.api_call_id:
+            usage = last.usage
+            if answer.output_tokens not in (None, usage.output_tokens):
+                if (spent := bills.spent.get(model or "")) is not None:
+                    spent.add(usage, -1)
+                usage = replace(usage, output_tokens=answer.output_tokens)
+                bills.spend(name, model, usage)
+        else:
+            usage, dialect = bills.usage_of_answer(record), _dialect_of(model)
+            if dialect is not None and dialect != chain.dialect:
                 chain.dialect = dialect
-                self._emit(e.SessionChanged(dialect=dialect, chain=name))
-            self._start_turn(chain.turns, model)
-            self._spend(name, model, usage)
-        chain.turns.asked_at = None
-        uuid = self._id(record)
-        items: list[AssistantMessage | ToolCall] = []
-        blocks = spoken(answer)
-        if blocks:
-            items.append(AssistantMessage(uuid, blocks=blocks, response_id=response))
+                session.emit(e.SessionChanged(dialect=dialect, chain=name))
+            session.start_turn(model)
+            bills.spend(name, model, usage)
+        counter.asked_at = None
+        if blocks := _blocks_of(answer):
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=response))
         for number, call in enumerate(answer.tool_requests or ()):
-            given = Raw(b"{}") if is_absent(call.arguments) else call.arguments
-            items.append(ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, given, response_id=response))
-        for item in items:
-            chain.live.append(item.uuid)
-            self._append(item)
-        requests = tuple(filter(None, (answer.request_id, answer.service_request_id)))
-        turn, model = chain.turns.turn, chain.turns.model
-        chain.last = CopilotAnswered(turn, self._at, response, model, usage, requests=requests)
-        self._complete(name, chain.last)
+            arguments = Raw(b"{}") if is_absent(call.arguments) else call.arguments
+            self._append(ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, arguments, response_id=response))
+        ids = tuple(filter(None, (answer.request_id, answer.service_request_id)))
+        chain.last = Answer(counter.number, session.at, response, counter.model, usage, ids)
+        bills.end_turn(name, chain.last)
 
-    def _result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
-        result = record.data
-        self._chain = chain_of(record.agent_id or result.parent_tool_call_id)
-        self._known().turns.asked_at = self._at
+    def read_result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
+        result, session = record.data, self.session
+        session.chain = _chain_of(record.agent_id or result.parent_tool_call_id)
+        session.counter.asked_at = session.at
         output, error = (result.result or {}).get("content", NULL), (result.error or {}).get("message", NULL)
-        failed = result.success is False
-        told = [text for text in (error, output) if opens(text) == '"']
-        text = Raw(b'""') if not told else told[0] if failed else told[-1]
-        self._patch(result.tool_call_id, text, failed=failed, error=error if failed and error in told else NULL)
+        has_failed = result.success is False
+        texts = [text for text in (error, output) if opens(text) == '"']
+        text = Raw(b'""') if not texts else texts[0] if has_failed else texts[-1]
+        session.add_result(
+            result.tool_call_id, text, failed=has_failed, error=error if has_failed and error in texts else NULL
+        )
 
-    def _subagent(self, record: records.CopilotLine[records.Subagent]) -> None:
-        """Note the model of an agent that a call began."""
-        self._known(chain_of(record.agent_id or record.data.tool_call_id)).model = model_named(record.data.model)
+    def read_subagent(self, record: records.CopilotLine[records.Subagent]) -> None:
+        self.session.chain = _chain_of(record.agent_id or record.data.tool_call_id)
+        self.chain.model = _model_named(record.data.model)
 
     # what shortens a history
 
-    def _compact(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
-        """Take a compaction: when it begins, what stands there is what it sums up."""
-        name, chain, compaction = self._chain, self._known(), record.data
-        if record.type == "session.compaction_start":
-            chain.since, chain.compacting_at = len(chain.live), self._at
-            self._emit(e.CompactStarted(trigger="auto", chain=name, at=self._at))
-            return
-        self._begin_session(self._at)
-        used, asked_at = compaction.compaction_tokens_used, chain.compacting_at
-        since, chain.since, chain.compacting_at = chain.since, None, None
+    def read_compaction_start(self, _: records.CopilotOther) -> None:
+        chain, session = self.chain, self.session
+        chain.compacting, chain.compacting_at = len(chain.items), session.at
+        session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
+
+    def read_compaction(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
+        chain, compaction, uuid = self.chain, record.data, self._uuid(record)
+        self._start_session()
+        used, asked_at, first_kept = compaction.compaction_tokens_used, chain.compacting_at, chain.compacting
+        chain.compacting, chain.compacting_at = None, None
         if used is not None:
-            self._bill_compaction(record, used, asked_at)
+            self.bills.add_compaction(compaction, used, asked_at, model=used.model or self.model, uuid=uuid)
         if compaction.success is False:
             return
-        self._memory.spent = {}  # the client sums up anew
-        chain.live = [] if since is None else chain.live[since:]
+        self.bills.spent = {}  # the client counts from 0 again
+        chain.items = [] if first_kept is None else chain.items[first_kept:]
         summary = compaction.summary_content
-        self._emit(
-            e.CompactApplied(
-                uuid=self._id(record), trigger="auto", chain=name, at=self._at,
-                pre_tokens=compaction.pre_compaction_tokens, post_tokens=compaction.post_compaction_tokens,
-                duration_ms=None if used is None else used.duration, preserved_uuids=tuple(chain.live),
-                summary=summary if bytes(memoryview(summary)[:1]) == _QUOTE else NULL,
-            )
+        self.session.prune(
+            uuid, chain.items, pre_tokens=compaction.pre_compaction_tokens,
+            post_tokens=compaction.post_compaction_tokens, duration_ms=None if used is None else used.duration,
+            summary=summary if opens(summary) == '"' else NULL,
         )  # fmt: skip
 
-    def _clear(self, _: records.CopilotOther) -> None:
-        """Take all of a history away: the user began anew."""
-        chain = self._known()
-        if chain.live:
-            self._remove(chain.live)
-            chain.live, chain.since = [], None
+    def read_clearing(self, _: records.CopilotOther) -> None:
+        chain = self.chain
+        if chain.items:
+            self.session.remove(chain.items)
+            chain.items, chain.compacting = [], None
 
-    def _truncate(self, _: records.CopilotOther) -> None:
-        """Note that messages were dropped: the log says how many, and not which."""
-        self._see(Sign("micro-compaction"))
+    def read_truncation(self, _: records.CopilotOther) -> None:
+        self.session.signal(Sign("micro-compaction"))  # the log says how many messages were dropped, and not which
 
-    def _rewind(self, record: records.CopilotLine[records.Rewind]) -> None:
-        """Take back what an event and those behind it made, where the log still holds it."""
-        chain, target = self._known(), record.data.up_to_event_id
-        at = next((place for place, uuid in enumerate(chain.live) if uuid.partition(":")[0] == target), None)
+    def read_rewind(self, record: records.CopilotLine[records.Rewind]) -> None:
+        """Remove what an event and those after it made, if the log has it."""
+        chain, target = self.chain, record.data.up_to_event_id
+        at = next((at for at, uuid in enumerate(chain.items) if uuid.partition(":")[0] == target), None)
         if target and at is not None:
-            gone, chain.live = chain.live[at:], chain.live[:at]
-            self._remove(gone)
-
-    # What a line of a type is, and who takes it.
-    _ROWS: ClassVar[dict[str, tuple[Any, Callable[[Self, Any], None]]]] = {
-        "session.start": (records.CopilotLine[records.Start], _start),
-        "session.resume": (records.CopilotLine[records.Start], _start),
-        "session.model_change": (records.CopilotLine[records.CopilotModel], _change_model),
-        "session.title_changed": (records.CopilotLine[records.Title], _change_title),
-        "session.mode_changed": (records.CopilotLine[records.Mode], _change_mode),
-        "session.permissions_changed": (records.CopilotLine[records.Mode], _change_mode),
-        "session.compaction_start": (records.CopilotLine[records.CopilotCompaction], _compact),
-        "session.compaction_complete": (records.CopilotLine[records.CopilotCompaction], _compact),
-        "session.context_cleared": (records.CopilotOther, _clear),
-        "session.truncation": (records.CopilotOther, _truncate),
-        "session.snapshot_rewind": (records.CopilotLine[records.Rewind], _rewind),
-        "session.usage_checkpoint": (records.CopilotLine[records.CopilotCheckpoint], CopilotBills._checkpoint),
-        "session.shutdown": (records.CopilotLine[records.Shutdown], CopilotBills._shut_down),
-        "session.error": (records.CopilotOther, _stop),
-        "model.call_failure": (records.CopilotOther, _stop),
-        "abort": (records.CopilotOther, _stop),
-        "skill.invoked": (records.CopilotOther, _skill),
-        "system.message": (records.CopilotLine[records.CopilotMessage], _system),
-        "system.notification": (records.CopilotLine[records.CopilotMessage], _user),
-        "user.message": (records.CopilotLine[records.CopilotMessage], _user),
-        "assistant.turn_start": (records.CopilotOther, _ask),
-        "assistant.message": (records.CopilotLine[records.CopilotAnswer], _answer),
-        "tool.execution_complete": (records.CopilotLine[records.CopilotResult], _result),
-        "subagent.started": (records.CopilotLine[records.Subagent], _subagent),
-    }
+            removed, chain.items = chain.items[at:], chain.items[:at]
+            self.session.remove(removed)
 
 
-_SHAPES = {kind: shape for kind, (shape, _) in Copilot._ROWS.items()}  # pyright: ignore[reportPrivateUsage]
-_LINES = Kinds(
-    {**_SHAPES, **dict.fromkeys(records.SILENT, records.CopilotOther)}, records.CopilotOther, records.SILENT,
-    records.CopilotPassed,
+# The record of each type of line, and its handler.
+_HANDLERS: dict[str, tuple[Any, Callable[[Copilot, Any], None]]] = {
+    "session.start": (records.CopilotLine[records.Start], Copilot.read_start),
+    "session.resume": (records.CopilotLine[records.Start], Copilot.read_start),
+    "session.model_change": (records.CopilotLine[records.CopilotModel], Copilot.read_model_change),
+    "session.title_changed": (records.CopilotLine[records.Title], Copilot.read_title),
+    "session.mode_changed": (records.CopilotLine[records.Mode], Copilot.read_mode),
+    "session.permissions_changed": (records.CopilotLine[records.Mode], Copilot.read_mode),
+    "session.compaction_start": (records.CopilotOther, Copilot.read_compaction_start),
+    "session.compaction_complete": (records.CopilotLine[records.CopilotCompaction], Copilot.read_compaction),
+    "session.context_cleared": (records.CopilotOther, Copilot.read_clearing),
+    "session.truncation": (records.CopilotOther, Copilot.read_truncation),
+    "session.snapshot_rewind": (records.CopilotLine[records.Rewind], Copilot.read_rewind),
+    "session.usage_checkpoint": (records.CopilotLine[records.CopilotCheckpoint], Copilot.read_checkpoint),
+    "session.shutdown": (records.CopilotLine[records.Shutdown], Copilot.read_shutdown),
+    "session.error": (records.CopilotOther, Copilot.read_stop),
+    "model.call_failure": (records.CopilotOther, Copilot.read_stop),
+    "abort": (records.CopilotOther, Copilot.read_stop),
+    "skill.invoked": (records.CopilotOther, Copilot.read_skill),
+    "system.message": (records.CopilotLine[records.CopilotMessage], Copilot.read_system_prompt),
+    "system.notification": (records.CopilotLine[records.CopilotMessage], Copilot.read_message),
+    "user.message": (records.CopilotLine[records.CopilotMessage], Copilot.read_message),
+    "assistant.turn_start": (records.CopilotOther, Copilot.read_turn_start),
+    "assistant.message": (records.CopilotLine[records.CopilotAnswer], Copilot.read_answer),
+    "tool.execution_complete": (records.CopilotLine[records.CopilotResult], Copilot.read_result),
+    "subagent.started": (records.CopilotLine[records.Subagent], Copilot.read_subagent),
+}
+_RECORDS = Kinds[Any](
+    {**{kind: row[0] for kind, row in _HANDLERS.items()}, **dict.fromkeys(records.SILENT, records.CopilotOther)},
+    records.CopilotOther, records.SILENT, records.CopilotPassed,
 )  # fmt: skip
 
 
-def model_named(name: str | None) -> str | None:
-    """Return a model's name; None where the client chooses one for each request."""
+def _chain_of(agent: str | None) -> str:
+    """Return the chain of an agent, whose id may be the name of the main chain."""
+    return e.MAIN if not agent else f"agent-{agent}" if agent == e.MAIN else agent
+
+
+def _model_named(name: str | None) -> str | None:
+    """Return a model's name; None if the client chooses one for each request."""
     return name if name and name != "auto" else None
 
 
-def dialect_of(model: str | None) -> str | None:
-    """Return the dialect of a model's requests, by its name; None where that is not known."""
+def _dialect_of(model: str | None) -> str | None:
+    """Return the dialect of a model's requests; None if it is unknown."""
     if model is None:
         return None
     return "anthropic" if model.startswith("claude") else "openai-responses" if model.startswith("gpt-5") else None
 
 
-def source_of(source: str) -> str:
-    """Return whose a message of the user's role is: another agent's is the prompt of its chain."""
-    if source in _PEOPLE or source.startswith("agent-"):
+def _source_of(source: str) -> str:
+    """Return the source of a message of the user's role. Another agent's is the prompt of its chain."""
+    if source in ("", "user") or source.startswith("agent-"):
         return "user"
-    return "tick" if source.startswith(_TICKS) else "context_injection"
+    return "tick" if source.startswith("schedule") else "context_injection"
 
 
-def spoken(answer: records.CopilotAnswer) -> tuple[Block, ...]:
-    """Return what an answer says besides its calls: reasoning, then text."""
+def _blocks_of(answer: records.CopilotAnswer) -> tuple[Block, ...]:
+    """Return reasoning and text of an answer."""
     blocks: list[Block] = []
-    opaque, text = answer.reasoning_opaque, answer.reasoning_text
-    if bytes(memoryview(text)[:1]) == _QUOTE:
-        blocks.append(ThinkingBlock(text, text_of(bytes(opaque)) if bytes(opaque)[:1] == _QUOTE else None))
+    if opens(answer.reasoning_text) == '"':
+        opaque = bytes(answer.reasoning_opaque)
+        blocks.append(ThinkingBlock(answer.reasoning_text, text_of(opaque) if opens(opaque) == '"' else None))
     elif not is_absent(answer.encrypted_content):
         encrypted = bytes(answer.encrypted_content)
         blocks.append(RawBlock(Raw(b'{"type":"reasoning","summary":[],"encrypted_content":' + encrypted + b"}")))
-    if bytes(memoryview(answer.content)[:1]) == _QUOTE and not is_blank(answer.content):
+    if opens(answer.content) == '"' and not is_blank(answer.content):
         blocks.append(TextBlock(answer.content))
     return tuple(blocks)

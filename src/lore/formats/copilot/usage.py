@@ -1,10 +1,9 @@
-"""What Copilot CLI's database bills of a session, joined with the requests of its log.
+"""Usage of requests from Copilot CLI's database (`session-store.db`), matched with the requests of a log.
 
-In: one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`, which the plug-in writes that reads the
-database; a row is an array of the fields of `StoredRow`, in their order. Out: the row of each request. A row names no
-request: those of one agent are in the order of its requests, and a row is a request's where both say the same model and
-output tokens, as far as they say any. A row in between that is nobody's was of a request that the log does not hold
-(one that was given up, a title). Rows of compactions are told by who began them.
+A plug-in reads the database and writes one line before the log: `{"lore_usage": {"rows": […], "problem": "…"}}`; a row
+is an array of the fields of `UsageRow`. A row names no request. The rows of one agent are in the order of its requests,
+and a row belongs to a request if model and output tokens are the same, as far as both are known. Rows in between belong
+to requests that the log does not hold (given up, or for a title). Rows of compactions name what started them.
 
 Source: public readers of `assistant_usage_events`, schema version 8 (October 2026): input includes what was read and
 written, NULL is unknown.
@@ -16,15 +15,14 @@ import msgspec
 from msgspec import Struct
 
 OPENING = b'{"lore_usage":'
-LOOKED_AT = 16  # rows searched for the one of a request
-MAIN = ""
 COMPACTION = "compaction"
+_ROWS_TRIED = 16  # for one request
 
 
-class StoredRow(Struct, frozen=True, gc=False, array_like=True):
-    """The bill of a request; `agent` names the subagent that asked, empty: the session itself."""
+class UsageRow(Struct, frozen=True, gc=False, array_like=True):
+    """The usage of one request."""
 
-    agent: str = MAIN
+    agent: str = ""  # the subagent that sent it; empty: the session itself
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -33,48 +31,58 @@ class StoredRow(Struct, frozen=True, gc=False, array_like=True):
     initiator: str = ""
 
     def fits(self, model: str | None, output: int | None) -> bool:
-        """Tell whether a row may be of a request that was answered by this model with so many tokens."""
-        same = self.model is None or model is None or self.model == model
-        return same and (self.output_tokens is None or output is None or self.output_tokens == output)
+        """Return whether this may be the row of a request with this answer."""
+        is_same_model = self.model is None or model is None or self.model == model
+        return is_same_model and (self.output_tokens is None or output is None or self.output_tokens == output)
+
+
+class _Usage(Struct, frozen=True):
+    rows: tuple[UsageRow, ...] = ()
+    problem: str = ""  # why the database could not be read
 
 
 class _UsageLine(Struct, frozen=True):
-    rows: tuple[StoredRow, ...] = ()
-    problem: str = ""
+    lore_usage: _Usage
 
 
-class _Whole(Struct, frozen=True):
-    lore_usage: _UsageLine
+class DatabaseUsage:
+    """The rows that belong to no request yet."""
 
+    def __init__(self) -> None:
+        self.problem = ""  # what is wrong with the database
+        self.skipped = 0  # rows that belong to no request of the log
+        self.missing = 0  # requests of the log without a row; 0 if there is no database
+        self._rows: dict[str, list[UsageRow]] = {}  # by agent, the next one last
 
-class StoredUsage(Struct):
-    """The rows that no request has yet, by agent, the next one last; how many were passed over, and requests without.
+    def read(self, line: bytes) -> None:
+        """Read the line before a log."""
+        try:
+            usage = msgspec.json.decode(line, type=_UsageLine).lore_usage
+        except ValueError:
+            self.problem = "the usage in its database cannot be read"
+            return
+        self.problem = usage.problem
+        for row in reversed(usage.rows):
+            self._rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
 
-    Nothing is missing where a database says nothing of a session.
-    """
+    @property
+    def left(self) -> int:
+        """The number of rows without a request."""
+        return sum(map(len, self._rows.values())) + self.skipped
 
-    rows: dict[str, list[StoredRow]] = {}
-    passed: int = 0
-    missing: int = 0
+    def has(self, agent: str) -> bool:
+        """Return whether the database has rows of an agent."""
+        return agent in self._rows
 
-    @classmethod
-    def read(cls, line: bytes) -> tuple[StoredUsage, str]:
-        """Read the line before a log; with it what is wrong with the database."""
-        found = msgspec.json.decode(line, type=_Whole).lore_usage
-        rows: dict[str, list[StoredRow]] = {}
-        for row in reversed(found.rows):
-            rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
-        return cls(rows), found.problem
-
-    def take(self, agents: tuple[str, ...], model: str | None, output: int | None) -> StoredRow | None:
-        """Return the row of an agent's next request, by the first of its names that has rows; None: it has none."""
-        if not self.rows:
+    def take(self, agents: tuple[str, ...], model: str | None, output: int | None) -> UsageRow | None:
+        """Return the row of an agent's next request, by the first of its names that has rows; None if it has none."""
+        if not self._rows:
             return None
-        rows = next((self.rows[agent] for agent in agents if self.rows.get(agent)), list[StoredRow]())
-        for back in range(1, min(LOOKED_AT, len(rows)) + 1):
+        rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
+        for back in range(1, min(_ROWS_TRIED, len(rows)) + 1):
             if rows[-back].fits(model, output):
                 row = rows[-back]
-                self.passed += back - 1
+                self.skipped += back - 1
                 del rows[-back:]
                 return row
         self.missing += 1
