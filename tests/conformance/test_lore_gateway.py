@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -256,11 +257,11 @@ def test_rows_are_read_from_list_lines_and_database(desk):
         connection.execute("CREATE TABLE session_prompt_deltas (session_id, seq, project_id, selector, content)")
         connection.execute("INSERT INTO session_prompt_deltas VALUES (?, ?, ?, ?, ?)", tuple(row.values()))
     connection.close()
-    before = Path("gateway.db").read_bytes()
+    before = Path("gateway.db").read_bytes(), sorted(os.listdir())
     names = ("list.json", "lines.jsonl", "gateway.db", "gateway.db#s")
     (written,) = {lore("convert", "capture.jsonl", "--deltas", name).out for name in names}
     assert "caf\u00e9" in written
-    assert Path("gateway.db").read_bytes() == before
+    assert (Path("gateway.db").read_bytes(), sorted(os.listdir())) == before
 
 
 def _row(session, text):

@@ -13,6 +13,7 @@ from formats.opencode import START, Export, compacted
 from lore.judge.policy import Budgets
 from lore.recording import recent
 from lore.recording.agents.companions import companions, session_of
+from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
@@ -93,12 +94,12 @@ def test_circles_and_parents_that_lead_elsewhere_end(tmp_path):
 def test_newest_database_session_was_written_last(tmp_path):
     names = in_database(tmp_path)
     path = names[0].partition("#")[0]
-    assert recent.newest([path], None) == names[-1]
+    assert newest([path], None) == names[-1]
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("alter table session add column time_updated integer")
         connection.execute("update session set time_updated = 2000000000000 where id = 'ses_3'")
         connection.commit()
-    assert recent.newest([path], None) == names[0]
+    assert newest([path], None) == names[0]
     new = [file.path for file in inputs([path]) if recent.is_as_new(file, 1_999_999_999)]
     assert new == [names[2]]
     assert all(file.size > 100 for file in inputs([path]))

@@ -12,8 +12,9 @@ import pytest
 from formats.opencode import Export, plain
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
-from lore.recording import corpus, recent
+from lore.recording import corpus
 from lore.recording.agents import databases, opencode_store
+from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
@@ -58,7 +59,7 @@ def test_storage_folder_stays_unchanged(tmp_path, two):
         result = check([str(folder)], Budgets(), Options()).result
         assert result.summary.turns == 2 + (not str(folder).endswith(("#ses_1", "ses_1.json")))
         assert listing(home) == before, folder
-    assert recent.newest([str(home)], None)
+    assert newest([str(home)], None)
     assert fold(f"{home}/opencode-link.db#ses_2", Options()).result.usage.turns == 1
     assert listing(home) == before
 

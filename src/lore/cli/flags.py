@@ -119,7 +119,7 @@ def chosen_inputs(
 ) -> Chosen:
     """Say which files to judge; where none is named, look for them and say where."""
     from lore.recording import recent
-    from lore.recording.agents.sessions import newest_of_project, no_session_of_project
+    from lore.recording.agents.sessions import newest, newest_of_project, no_session_of_project
 
     after = None if since is None else recent.since(since, time.time())
     wanted = None if after is None else partial(recent.is_as_new, since=after)
@@ -135,6 +135,6 @@ def chosen_inputs(
         paths, looked = [*found.paths] or [os.curdir], found.looked
         tell(f"no path is given: judging {recent.shown_places(paths)}")
     if last:
-        paths = [recent.newest(paths, format)]
+        paths = [newest(paths, format)]
         tell(f"the newest session is {recent.shown_places(paths)}")
     return Chosen(paths, wanted, looked)

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import msgspec
 
 from lore.errors import LoreError, Where
-from lore.files import database_uri
 from lore.formats.base import HOLDS, Read
 from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.bounds import is_crowded
@@ -209,17 +208,18 @@ def _records(path: str) -> Iterator[bytes]:
 
 def _selected(path: str) -> Iterator[bytes]:
     """Yield the rows of a database, which is opened read-only."""
-    import sqlite3  # noqa: PLC0415 - rows are seldom given so
+    from lore.recording.agents import databases  # noqa: PLC0415 - rows are seldom given so
 
     try:
-        with closing(sqlite3.connect(database_uri(os.path.realpath(path), "mode=ro"), uri=True)) as connection:
+        with closing(databases.connect(path)) as connection:
             connection.text_factory = bytes
             cursor = connection.execute(f"SELECT * FROM {_TABLE} ORDER BY session_id, seq")  # noqa: S608 - a constant
             names = [str(column[0]) for column in cursor.description]
             for values in cursor:
                 yield object_of(dict(zip(names, map(_value, values), strict=True)))
-    except sqlite3.Error as error:
-        raise LoreError(f"{corpus.show(path)}: {error}", hint=_HINT, where=Where(corpus.show(path))) from None
+    except databases.ERRORS as error:
+        shown = corpus.show(path)
+        raise LoreError(f"{shown}: {databases.reason_of(error)}", hint=_HINT, where=Where(shown)) from None
 
 
 def _value(value: object) -> bytes:

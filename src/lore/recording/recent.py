@@ -1,4 +1,4 @@
-"""Which recordings a command without a path takes, when recordings were written, and which is the newest.
+"""Which recordings a command without a path takes, and which are as new as `--since` asks.
 
 The logs that agents keep of the current folder come first, then all logs of agents, then the current folder. A date
 without a time zone is in this machine's.
@@ -13,13 +13,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.formats.registry import GENERIC, measures_cache
-from lore.recording import corpus, filesystem
-from lore.recording.agents.companions import session_of
+from lore.recording import corpus
 from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places
-from lore.recording.base import UnrecognisedError
-from lore.recording.inputs import Input, inputs, written_at
-from lore.recording.opening import Options, kind_of
+from lore.recording.inputs import Input, written_at
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
@@ -85,37 +81,6 @@ def since(text: str, now: float) -> float:
 def is_as_new(file: Input, since: float) -> bool:
     """Return whether a file was written since then, or may have been: a stream, a file of unknown time."""
     return file.stream or file.error is not None or (moment := written_at(file)) is None or moment >= since
-
-
-def newest(paths: list[str], format: str | None) -> str:
-    """Return the recording at these paths that was written last, itself or one of its subagents' files.
-
-    Raises LoreError if there is none, and for one that cannot be read: it may be the newest.
-    """
-    files = [file for file in inputs(paths) if not file.stream and file.error is None]
-    known = {file.path for file in files}
-    subagents = {path: session_of(path) for path in known}
-    times: dict[str, float] = {}
-    for file in files:
-        session = subagents[file.path]
-        session = session if session in known else file.path
-        times[session] = max(times.get(session, 0.0), written_at(file) or 0.0)
-    for path in sorted(times, key=lambda time: (-times[time], time)):
-        if (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format):
-            return path
-    where = ", ".join(corpus.show(path) for path in paths)
-    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
-
-
-def is_recording(path: str, format: str | None) -> bool:
-    """Return whether a file is a recording; a generic format is read up to its first turn."""
-    kind = kind_of(corpus.open_head(path).head, format)
-    if kind is None or format is not None or (kind.name not in GENERIC and not measures_cache(kind.name)):
-        return kind is not None
-    try:
-        return next(Options().open(path).turns(), None) is not None
-    except UnrecognisedError:
-        return False
 
 
 def nothing(looked: Sequence[str]) -> LoreError:

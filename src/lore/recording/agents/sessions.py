@@ -1,4 +1,4 @@
-"""The sessions that agents keep on this machine, the newest first, and those of one project among them.
+"""The sessions that agents keep on this machine, the newest first: of all, of one project, or at given paths.
 
 A session is a log with the logs of its subagents. Its project is the folder that it was started in: the place of its
 log tells it for agents that keep a folder for each project, else the beginning of the log or a file beside it does.
@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.recording import corpus
+from lore.formats.registry import GENERIC, measures_cache
+from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.agents.projects import project_beside, project_of
+from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, drop_moved, inputs, written_at
-from lore.recording.recent import is_recording, nothing
+from lore.recording.opening import Options, kind_of
+from lore.recording.recent import nothing
 
 
 class AgentLog(NamedTuple):
@@ -74,6 +77,31 @@ def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
         found.sort(key=lambda log: log.file.path != name)
         found[0] = found[0]._replace(written=max((log.written or 0.0 for log in found), default=0.0) or None)
     return list(groups.values())
+
+
+def newest(paths: list[str], format: str | None) -> str:
+    """Return the recording at these paths that was written last, itself or one of its subagents' files.
+
+    Raises LoreError if there is none, and for one that cannot be read: it may be the newest.
+    """
+    files = [file for file in inputs(paths) if not file.stream and file.error is None]
+    for logs in _grouped([AgentLog(None, file, written_at(file)) for file in files]):
+        path = logs[0].file.path
+        if (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format):
+            return path
+    where = ", ".join(map(corpus.show, paths))
+    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
+
+
+def is_recording(path: str, format: str | None) -> bool:
+    """Return whether a file is a recording; a generic format is read up to its first turn."""
+    kind = kind_of(corpus.open_head(path).head, format)
+    if kind is None or format is not None or (kind.name not in GENERIC and not measures_cache(kind.name)):
+        return kind is not None
+    try:
+        return next(Options().open(path).turns(), None) is not None
+    except UnrecognisedError:
+        return False
 
 
 def newest_of_project(here: Surroundings, format: str | None = None) -> str | None:
