@@ -18,6 +18,6 @@ def test_a_text_that_is_taken_in_pieces_is_the_whole_text(text, size):
     before, contents._PIECE = contents._PIECE, size
     try:
         raw = json.dumps(text + "\u00e9", ensure_ascii=False).encode()
-        assert contents.unescaped(raw) == (text + "\u00e9").encode()
+        assert contents.unescape(raw) == (text + "\u00e9").encode()
     finally:
         contents._PIECE = before

@@ -8,12 +8,13 @@ if TYPE_CHECKING:
     # isort: off
     from lore.formats.base import Read as Read, Reader as Reader, Yields as Yields
     from lore.formats.beginning import BOM as BOM, SPACE as SPACE, array_at as array_at
-    from lore.formats.bills import apart as apart, billed_of as billed_of, split as split
+    from lore.formats.bills import billed_of as billed_of, usage_with_cached_input as usage_with_cached_input
+    from lore.formats.bills import usage_without_cached_input as usage_without_cached_input
     from lore.formats.bounds import too_much as too_much
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
     from lore.formats.builder import SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
-    from lore.formats.contents import ContentError as ContentError, object_of as object_of, unpacked as unpacked
+    from lore.formats.contents import ContentError as ContentError, decompress as decompress, object_of as object_of
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
     from lore.formats.http import FIELDS as FIELDS, account_of as account_of, call_of as call_of, is_body as is_body
     from lore.formats.kimi import content as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
@@ -33,11 +34,11 @@ __getattr__ = public_names(
     {
         "base": "Read Reader Yields",
         "beginning": "BOM SPACE array_at",
-        "bills": "apart billed_of split",
+        "bills": "billed_of usage_with_cached_input usage_without_cached_input",
         "bounds": "too_much",
         "builder": "DocumentReader LogReader SessionBuilder",
         "captures.lore_capture": "LoreCapture",
-        "contents": "ContentError object_of unpacked",
+        "contents": "ContentError decompress object_of",
         "folders": "PackMember PackReader in_file",
         "http": "FIELDS account_of call_of is_body",
         "lines": "Line LineCutter RecordReader TextReader each fault first_records placed problem",

@@ -59,18 +59,18 @@ def answer_of(raw: bytes) -> ParsedAnswer:
     return answer_in(sliced_members(raw)) if raw else NOTHING
 
 
-def answered(exchange: Exchange, response: bytes, *, at: float | None = None) -> Exchange:
+def with_response(exchange: Exchange, response: bytes, *, at: float | None = None) -> Exchange:
     """Return the exchange with what its response says; an event may hold the response as its `message`."""
     own = sliced_members(response)
     inner = sliced_members(own["message"]) if "usage" not in own and own.get("message", b"")[:1] == b"{" else {}
     answer = answer_in(inner or own)
     return replace(
         exchange, usage=answer.usage, verdict=answer.verdict, answered=at, response_id=answer.response_id,
-        output=answer.output, call=call_answered(exchange.call, answer),
+        output=answer.output, call=complete_call(exchange.call, answer),
     )  # fmt: skip
 
 
-def call_answered(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:
+def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:
     """Return a call with the provider that answered and the edits of the prompt, both from its response.
 
     If the gateway names no provider, the ids of the response show it: each provider's begin differently.

@@ -124,7 +124,7 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     return replace(found, contradiction=odd) if odd else found
 
 
-def split(
+def usage_with_cached_input(
     whole: int | None, read: int | None, write: int | None, output: int | None, *, client: str = "",
     besides: tuple[Usage, ...] = (),
 ) -> Usage:  # fmt: skip
@@ -137,7 +137,7 @@ def split(
     return Usage(uncached, read, write, output, iterations=besides, client=client)
 
 
-def apart(
+def usage_without_cached_input(
     uncached: int | None, read: int | None, write: int | None, output: int | None, *, client: str,
     dialect: str | None, total: int | None = None, hour: int | None = None,
 ) -> Usage:  # fmt: skip

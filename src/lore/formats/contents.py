@@ -83,7 +83,7 @@ def content_of(raw: bytes) -> Content:
     return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
 
 
-def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
+def open_content(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
     """Return the bytes of a content, whose headers name an `encoding`. Raises ContentError.
 
     Bytes that are not text are refused, unless `binary` accepts them.
@@ -93,11 +93,11 @@ def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bo
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
     if content.form == "base64":
-        data = unpacked(_decoded(content.raw), encoding)
+        data = decompress(_decoded(content.raw), encoding)
         return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
         text = body_text(content.raw)
-        found = unpacked(text, encoding)
+        found = decompress(text, encoding)
         return text if found is text else _checked(found)
     return content.raw
 
@@ -113,10 +113,10 @@ def _checked(data: bytes) -> bytes:
 
 def body_text(raw: bytes) -> bytes:
     """Return the body in a JSON string, without white space around it."""
-    return unescaped(raw).strip()
+    return unescape(raw).strip()
 
 
-def unescaped(raw: bytes) -> bytes:
+def unescape(raw: bytes) -> bytes:
     """Return the text of a JSON string as bytes; lone surrogates remain escapes.
 
     Long text that is not ASCII is unescaped in pieces, cut between characters and escapes, to save memory: with one
@@ -140,7 +140,7 @@ def _unescaped(raw: bytes) -> bytes:
         return text_of(raw).encode("utf-8", "backslashreplace")
 
 
-def unpacked(data: bytes, encoding: str = "") -> bytes:
+def decompress(data: bytes, encoding: str = "") -> bytes:
     """Return a body decompressed, if it is compressed: recorders often decompress it and keep the header.
 
     Raises ContentError if that fails or the result is too large.
@@ -221,7 +221,7 @@ def _bounded(found: bytes, limit: int) -> bytes:
 
 def _decoded(raw: bytes) -> bytes:
     try:
-        return base64.b64decode(unescaped(raw).translate(None, b" \r\n"), validate=True)
+        return base64.b64decode(unescape(raw).translate(None, b" \r\n"), validate=True)
     except (binascii.Error, ValueError):
         raise ContentError("its base64 is damaged") from None
 
@@ -246,12 +246,12 @@ def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
     events, text = list[bytes](), list[bytes]()
     for event in array(raw):
         if event[:1] == b'"':
-            text.append(unescaped(event))
+            text.append(unescape(event))
         elif event[:1] == b"{":
             if b'"data"' in event or b'"value"' in event or b"\\u" in event:
                 inner = sliced_members(event)
                 event = inner.get("data", inner.get("value", event))  # noqa: PLW2901 - what is wrapped is the event
-            events.append(unescaped(event) if event[:1] == b'"' else event)
+            events.append(unescape(event) if event[:1] == b'"' else event)
     return events, b"\n\n".join(text)
 
 
@@ -281,7 +281,7 @@ def _event(payload: bytes) -> bytes:
     if inner[:1] != b'"':
         return payload
     try:
-        return base64.b64decode(unescaped(inner), validate=True)
+        return base64.b64decode(unescape(inner), validate=True)
     except (binascii.Error, ValueError):
         return payload
 
@@ -333,9 +333,9 @@ class RecordedBody(NamedTuple):
     fidelity: Fidelity
 
 
-def kept(raw: bytes) -> RecordedBody | None:
+def recorded_body(raw: bytes) -> RecordedBody | None:
     """Return the body in a member of a record; None if it is not a request body."""
-    text = unescaped(raw).strip() if raw[:1] == b'"' else raw
+    text = unescape(raw).strip() if raw[:1] == b'"' else raw
     own = raw_members(text) if text[:1] == b"{" else None
     if own is None or not any(key in own for key in ("messages", "input", "contents")):
         return None

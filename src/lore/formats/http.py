@@ -27,11 +27,11 @@ from lore.formats.answers import (
     answer_of,
     answer_of_events,
     answer_of_stream,
-    call_answered,
+    complete_call,
     is_stream,
 )
 from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many
-from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, opened
+from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -90,7 +90,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     if not sent and _OTHER.search(endpoint):
         return []
     try:
-        body = opened(http.request, http.headers.get("content-encoding", ""))
+        body = open_content(http.request, http.headers.get("content-encoding", ""))
     except ContentError as error:
         return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
     if is_crowded(body):
@@ -108,7 +108,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
-    call = call_answered(call, answer, http.response_headers)
+    call = complete_call(call, answer, http.response_headers)
     noted = {"answered_by": http.served_by, "purpose": http.purpose}
     told = {name: cut_masked(text, LONGEST_NAME) for name, text in noted.items() if text}
     call = replace(call, account=http.account or call.account, **told)
@@ -132,7 +132,7 @@ def refusal(endpoint: str, status: int | None, response: Content, purpose: str =
     if status not in _REFUSED or status in _REPEATED or purpose == "count_tokens":
         return None
     try:
-        body = opened(response)
+        body = open_content(response)
     except ContentError:
         body = b""
     said = " ".join(mask(_error_in(body)).split())
@@ -167,7 +167,7 @@ def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
         found, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
     else:
         plain = content.form == "json" and len(content.raw) <= BODY_BYTES  # nothing to decode
-        body = content.raw if plain else opened(content, encoding, binary=is_framed)
+        body = content.raw if plain else open_content(content, encoding, binary=is_framed)
         if not plain and is_framed(body):
             found = answer_of_events(framed_events(body))
         elif not plain and is_stream(body):
@@ -221,7 +221,7 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     session = _first(headers, _SESSIONS) or session_in(body)
     thread = _first(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
     purpose = _first(headers, ("x-claude-code-request-class",))
-    if not purpose and real(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
+    if not purpose and visible_value(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
         purpose = "compaction"
     if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
         purpose = "count_tokens"
@@ -254,23 +254,23 @@ def endpoint_of(url: str, headers: Headers) -> str:
     return ("" if _LOCAL.match(host) else host.lower()) + path
 
 
-def real(value: str) -> str:
+def visible_value(value: str) -> str:
     """Return a value; empty if it is a placeholder of a recorder that hides secrets."""
     return value.strip() if value and not _HIDDEN.search(value) else ""
 
 
 def _first(headers: Headers, names: tuple[str, ...]) -> str:
-    return next((found for name in names if (found := real(headers.get(name, "")))), "") if headers else ""
+    return next((found for name in names if (found := visible_value(headers.get(name, "")))), "") if headers else ""
 
 
 def account_of(headers: Headers) -> str:
     """Return a digest of the key that a request was sent with; empty if none is recorded."""
     for name in _KEYS if headers else ():
-        value = real(headers.get(name, ""))
+        value = visible_value(headers.get(name, ""))
         if name == "authorization":
             signed = _SIGNED.search(value)
             value = signed[1] if signed else value.rpartition(" ")[2]
-        if len(value) >= 8 and not _SHORT_LIVED.match(value) and real(value):
+        if len(value) >= 8 and not _SHORT_LIVED.match(value) and visible_value(value):
             return hashlib.sha256(value.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     return ""
 
@@ -287,7 +287,7 @@ def session_in(body: dict[str, bytes]) -> str:
     return next(filter(None, found), "")
 
 
-def links(body: dict[str, bytes]) -> dict[str, str]:
+def prompt_links(body: dict[str, bytes]) -> dict[str, str]:
     """Return `cc_prompt_id` and `cc_prev_req`, which Claude Code writes into the first system block."""
     system = body.get("system", b"")
     first = first_element(system) if system[:1] == b"[" else system
@@ -296,7 +296,7 @@ def links(body: dict[str, bytes]) -> dict[str, str]:
 
 
 def _text(members: dict[str, bytes], key: str) -> str:
-    return real(text_in(members.get(key, b"")))
+    return visible_value(text_in(members.get(key, b"")))
 
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")

@@ -27,8 +27,8 @@ from lore.formats.contents import (
     framed_events,
     is_framed,
     object_of,
-    opened,
-    unescaped,
+    open_content,
+    unescape,
 )
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import BODY_BYTES
@@ -76,7 +76,7 @@ def _events(content: Content, encoding: str) -> Iterable[bytes]:
     if content.form == "events":
         events, text = events_in(content.raw)
         return events or _event_lines(text)
-    body = opened(content, encoding, binary=is_framed)
+    body = open_content(content, encoding, binary=is_framed)
     if is_framed(body):
         return framed_events(body)
     return array(body) if body[:1] == b"[" else _event_lines(body)
@@ -368,7 +368,7 @@ def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
     raw = block.pop(key, b'""')
     if raw == b'""':
         return block
-    text = unescaped(raw).strip()
+    text = unescape(raw).strip()
     if not text:
         return block | {"input": block.get("input", b"{}")}
     return block | {"input": text if text[:1] == b"{" and is_json(text) else raw}

@@ -136,10 +136,10 @@ def _is_prompt(line: bytes) -> bool:
 
 def _unpacked(data: bytes, encoding: str) -> bytes:
     """Return a body as it was before it was packed; one that cannot be unpacked, or is damaged, as it is."""
-    from lore.formats.contents import ContentError, unpacked  # noqa: PLC0415 - only what is read needs it
+    from lore.formats.contents import ContentError, decompress  # noqa: PLC0415 - only what is read needs it
 
     try:
-        return unpacked(data, encoding)
+        return decompress(data, encoding)
     except ContentError:
         return data
 

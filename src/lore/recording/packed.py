@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from lore.errors import reason_of
 from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, OPENHANDS, TASK_FILES, UI, PackHeader
-from lore.formats.http import links, session_in
+from lore.formats.http import prompt_links, session_in
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
@@ -222,7 +222,7 @@ def _modified(path: str) -> float:
 
 def _request(folder: str, name: str, at: float) -> PairedRequest:
     body = _table(os.path.join(folder, name))
-    linked = links(body)
+    linked = prompt_links(body)
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
     first = hashlib.blake2b(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
     return PairedRequest(name, at, linked.get("cc_prev_req", ""), session_in(body), first, len(messages))

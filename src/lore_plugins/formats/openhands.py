@@ -31,12 +31,12 @@ from lore.formats import (
     Read,
     SessionBuilder,
     Yields,
-    apart,
     called,
     fault,
     opens,
-    split,
     stamp_at,
+    usage_with_cached_input,
+    usage_without_cached_input,
 )
 from lore.model import (
     NULL,
@@ -318,13 +318,13 @@ class OpenHands(PackReader):
         whole, read, write, output = (
             usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.completion_tokens
         )  # fmt: skip
-        separate = apart(whole, read, write, output, client=CLIENT, dialect=self._dialect)
+        separate = usage_without_cached_input(whole, read, write, output, client=CLIENT, dialect=self._dialect)
         if not self._counts_cached:
             return separate
         if min(whole, read, write, output) < 0:
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
             return e.Usage(None, read, separate.write_tokens, output, client=CLIENT, contradiction=odd)
-        return split(whole, read, separate.write_tokens, output, client=CLIENT)
+        return usage_with_cached_input(whole, read, separate.write_tokens, output, client=CLIENT)
 
 
 def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:

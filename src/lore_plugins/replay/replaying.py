@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lore.cache import BYTES_PER_TOKEN, MILLION, DatedRules, Predictor, configured
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
-from lore.formats import ContentError, lacks_of, unpacked
+from lore.formats import ContentError, decompress, lacks_of
 from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_members
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
@@ -297,7 +297,7 @@ def _readable(answer: HttpAnswer, server: Server) -> HttpAnswer:
     """Return an answer with an unpacked body; raise ServerRefusedError if it is not a JSON object."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("content-encoding", "retry-after")}
     try:
-        body = unpacked(answer.body, answer.headers.get("content-encoding", ""))
+        body = decompress(answer.body, answer.headers.get("content-encoding", ""))
     except ContentError as error:
         raise ServerRefusedError(f"{server.shown}: its answer cannot be read: {error}") from None
     if raw_members(body.strip()) is None:

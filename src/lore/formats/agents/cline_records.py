@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.bills import split
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.values import count_in, said_in, text_in
 from lore.model.canonical import encode
 from lore.model.events import Usage
@@ -170,10 +170,10 @@ def usage_of(request: ApiRequest, provider: str | None, model: str | None, at: f
     cached = (read or 0) + (write or 0)
     if whole is None or not is_whole or (cached > whole and protocol != "openai"):
         return Usage(whole, read, write, output)
-    return split(whole, read, write, output)
+    return usage_with_cached_input(whole, read, write, output)
 
 
 def usage_in(metrics: Mapping[str, Raw]) -> Usage:
     """Return the counts of a message of the command line, whose input is the whole prompt."""
     names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-    return split(*(count_in(metrics.get(name, NULL)) for name in names))
+    return usage_with_cached_input(*(count_in(metrics.get(name, NULL)) for name in names))

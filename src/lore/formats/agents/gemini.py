@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from lore.formats.agents import google
 from lore.formats.agents.google import GoogleContent
 from lore.formats.beginning import array_at
-from lore.formats.bills import split
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
 from lore.formats.lines import each
 from lore.model import events as e
@@ -340,7 +340,9 @@ def usage_of(tokens: GeminiTokens | None) -> e.Usage | None:
         passes.append(e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS))
     if tokens.tool:
         passes.append(e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
-    return split(tokens.input, tokens.cached, None, tokens.output, besides=tuple(passes), client=CLIENT)
+    return usage_with_cached_input(
+        tokens.input, tokens.cached, None, tokens.output, besides=tuple(passes), client=CLIENT
+    )
 
 
 def calls_of(record: GeminiRecord, content: GoogleContent, prefix: str, response: str) -> list[ToolCall]:

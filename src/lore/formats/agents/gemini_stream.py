@@ -18,7 +18,7 @@ from typing import ClassVar
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.bills import split
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.lines import each
 from lore.model import events as e
@@ -176,5 +176,5 @@ def _sums(stats: StreamStats) -> Iterator[e.Usage]:
     for model, tokens in stats.models.items():
         thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
         output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
-        usage = split(tokens.input_tokens, tokens.cached, None, output, client=CLIENT)
+        usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=CLIENT)
         yield replace(usage, kind=RUN, model=model)

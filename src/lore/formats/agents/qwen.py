@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from lore.formats.agents import google
 from lore.formats.agents.google import GoogleContent
-from lore.formats.bills import split
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.lines import each
 from lore.model import events as e
@@ -385,7 +385,7 @@ def usage_of(usage: QwenUsage, version: str) -> e.Usage | None:
         if not read and (whole, output) == (_tenths(total, 7), _tenths(total, 3)):
             return None
         output += (usage.thoughts_token_count or 0) if total > whole + output else 0  # otherwise it includes thoughts
-    return split(whole, read, None, output, client=f"qwen-code {version}".rstrip())
+    return usage_with_cached_input(whole, read, None, output, client=f"qwen-code {version}".rstrip())
 
 
 def _tenths(total: int, tenths: int) -> int:

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.answers import NOTHING, ParsedAnswer, answered
+from lore.formats.answers import NOTHING, ParsedAnswer, with_response
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of, reconcile
 from lore.formats.bounds import is_crowded, too_many
-from lore.formats.contents import Content, body_text, kept
+from lore.formats.contents import Content, body_text, recorded_body
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, refusal, status_of
 from lore.formats.lines import Line, RecordReader, each, fault, problem
@@ -98,7 +98,7 @@ class BodyPairs(PackReader):
             return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
         if self._request is not None:
             return self._answered(self._request, header, data)
-        body = kept(data)
+        body = recorded_body(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
         call = call_of({}, raw_members(body.body) or {})
@@ -113,7 +113,7 @@ class BodyPairs(PackReader):
         if raw_members(data) is None:
             return [request, Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object")]
         assert isinstance(request.value, Exchange)
-        return [Read(answered(request.value, data, at=None), request.line, request.byte, request.file)]
+        return [Read(with_response(request.value, data, at=None), request.line, request.byte, request.file)]
 
     def _rest(self) -> list[Read]:
         request, self._request = self._request, None

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lore.formats.answers import answer_in, call_answered
+from lore.formats.answers import answer_in, complete_call
 from lore.formats.bills import billed_of, reconcile
-from lore.formats.contents import Content, RecordedBody, body_of, kept, object_of, unescaped
+from lore.formats.contents import Content, RecordedBody, body_of, object_of, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import refusal, status_of
 from lore.formats.lines import Line, RecordReader, first_records
@@ -94,7 +94,7 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
         response_id=answer.response_id, output=answer.output,
-        call=call_answered(_call(record), answer), ended=decode_time(record.get("endTime", b"null")),
+        call=complete_call(_call(record), answer), ended=decode_time(record.get("endTime", b"null")),
     )  # fmt: skip
 
 
@@ -105,8 +105,8 @@ def _sent(record: dict[str, bytes]) -> RecordedBody | None:
     nested = [raw_members(record.get(key, b"null")) or {} for key in ("additional_args", "hidden_params", "metadata")]
     raws = [members[key] for members in (record, *nested) for key in _BODIES if key in members]
     request = raw_members(record.get("proxy_server_request", b"null")) or {}
-    own = next((found for raw in raws if (found := kept(raw)) is not None), None)
-    proxied = kept(request.get("body", b"null"))
+    own = next((found for raw in raws if (found := recorded_body(raw)) is not None), None)
+    proxied = recorded_body(request.get("body", b"null"))
     return own or (proxied and proxied._replace(fidelity="parsed")) or _normalised(record)
 
 
@@ -114,7 +114,7 @@ def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
     """Return a body made of the messages and parameters that LiteLLM was called with."""
     messages = record.get("messages", b"")
     if messages[:1] == b'"':  # a text instead of messages says that content is not logged
-        messages = unescaped(messages).strip()
+        messages = unescape(messages).strip()
         messages = messages if is_json(messages) else b""
     listed = array(messages) if messages[:1] == b"[" else []
     if not listed or not any(message[:1] == b"{" for message in listed):

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from lore.formats.base import Read
 from lore.formats.bounds import is_crowded, too_many
-from lore.formats.contents import NO_CONTENT, Content, unescaped
+from lore.formats.contents import NO_CONTENT, Content, unescape
 from lore.formats.http import ENDPOINT, Http, Judged, endpoint_of, exchanges_of, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, placed, problem
 from lore.formats.values import text_in
@@ -162,10 +162,10 @@ def _read(call: _OpenCall) -> list[Judged]:
             url=text_in(request.get("url", b"")),
             method=text_in(request.get("method", b"")),
             headers=headers_of(request.get("headers", b"")),
-            request=joined(call.request.bodies),
+            request=join_pieces(call.request.bodies),
             status=status_of(response.get("status", b"")),
             response_headers=headers_of(response.get("headers", b"")),
-            response=joined(call.response.bodies),
+            response=join_pieces(call.response.bodies),
             at=decode_time(request.get("at", b"null")),
             answered=decode_time(response.get("at", b"null")) if "status" in response else None,
             ended=_ended(call),
@@ -185,7 +185,7 @@ def _ended(call: _OpenCall) -> float | None:
         return None
 
 
-def joined(pieces: list[tuple[bool, bytes]]) -> Content:
+def join_pieces(pieces: list[tuple[bool, bytes]]) -> Content:
     """Return the pieces of a body as one content; the recorder cuts between characters. A damaged piece is returned."""
     if not pieces:
         return NO_CONTENT
@@ -196,7 +196,7 @@ def joined(pieces: list[tuple[bool, bytes]]) -> Content:
     found: list[bytes] = []
     for binary, raw in pieces:
         try:
-            found.append(base64.b64decode(unescaped(raw), validate=True) if binary else unescaped(raw))
+            found.append(base64.b64decode(unescape(raw), validate=True) if binary else unescape(raw))
         except (binascii.Error, ValueError):
             return Content(raw, "base64")
     return Content(b'"' + base64.b64encode(b"".join(found)) + b'"', "base64")

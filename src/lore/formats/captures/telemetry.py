@@ -23,10 +23,10 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats import http
-from lore.formats.answers import answered
+from lore.formats.answers import with_response
 from lore.formats.base import Read
 from lore.formats.bills import billed_from
-from lore.formats.contents import array_of, body_of, call_of, message_of, object_of, result_of, text_block, unescaped
+from lore.formats.contents import array_of, body_of, call_of, message_of, object_of, result_of, text_block, unescape
 from lore.formats.lines import Line, RecordReader, first_records
 from lore.formats.values import count_in
 from lore.model.canonical import encode, text_of
@@ -179,7 +179,7 @@ def _exchange(span: SpanRecord) -> Exchange | Problem:
 
 def _list(raw: bytes) -> bytes:
     """Return the array in an attribute, which may be text; another text is the only element of an array."""
-    text = unescaped(raw).strip() if raw[:1] == b'"' else raw
+    text = unescape(raw).strip() if raw[:1] == b'"' else raw
     if text[:1] == b"[" and (text is raw or is_json(text)):
         return text
     return b"[" + raw + b"]" if raw not in (b"", b'""', b"null") else b""
@@ -290,7 +290,7 @@ def _numbered_tools(own: Mapping[str, bytes]) -> bytes:
     for function in _numbered(own, _FUNCTION):
         parameters = function.get("parameters", b"")
         if parameters[:1] == b'"':
-            text = unescaped(parameters).strip()
+            text = unescape(parameters).strip()
             function["parameters"] = text if is_json(text) else parameters
         members = {name: function[name] for name in ("name", "description", "parameters") if name in function}
         functions.append(b'{"type":"function","function":' + object_of(members) + b"}")
@@ -403,7 +403,7 @@ class ClaudeEvents(RecordReader):
             return problems or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
         request = self._pending.pop(place)
         if request.exchange is not None:
-            whole = answered(request.exchange, body or b"{}", at=span.at)
+            whole = with_response(request.exchange, body or b"{}", at=span.at)
             request = msgspec.structs.replace(request, exchange=whole)
         return [*problems, *request.reads()]
 

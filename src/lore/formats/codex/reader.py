@@ -23,7 +23,7 @@ from typing import ClassVar, TypeAlias
 from msgspec import Raw
 
 from lore.formats.base import Clock
-from lore.formats.bills import split
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.codex import items
 from lore.formats.codex.context import ContextField, signals_of_context
@@ -302,7 +302,7 @@ class Codex(LogReader):
             usage.cache_write_input_tokens,
             f"codex {self._session.version}",
         )
-        return split(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
+        return usage_with_cached_input(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
 
 
 def _sums_of(usage: items.CodexUsage) -> CodexSums:

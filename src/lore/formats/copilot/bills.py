@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.bills import split
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
 from lore.formats.copilot import records
 from lore.formats.copilot.usage import COMPACTION, DatabaseUsage
@@ -195,7 +195,7 @@ class CopilotBills:
         """Split counts whose input includes what was read and written; writes live as long as the client states."""
         read, write = counts.cache_read_tokens, counts.cache_write_tokens
         client = f"copilot {self.session.version}".rstrip()
-        usage = split(counts.input_tokens, read, write, counts.output_tokens, client=client)
+        usage = usage_with_cached_input(counts.input_tokens, read, write, counts.output_tokens, client=client)
         lifetime = self._lifetimes.get(model or "") if write and not usage.contradiction else None
         short, long = write if lifetime == 300 else None, write if lifetime == 3_600 else None
         return usage if short is long else replace(usage, write_5m_tokens=short, write_1h_tokens=long)

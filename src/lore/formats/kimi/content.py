@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from lore.formats.bills import apart
+from lore.formats.bills import usage_without_cached_input
 from lore.formats.values import CalledFunction, blocks_in, called, image_at, opens, result_of, text_in
 from lore.model import events as e
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
@@ -83,4 +83,4 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
 def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Usage:
     """Return a bill."""
     counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
-    return apart(*counts, client=client, dialect=dialect)
+    return usage_without_cached_input(*counts, client=client, dialect=dialect)

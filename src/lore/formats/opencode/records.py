@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.bills import apart, recorded_dollars
-from lore.formats.http import real
+from lore.formats.bills import recorded_dollars, usage_without_cached_input
+from lore.formats.http import visible_value
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
@@ -183,13 +183,17 @@ _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "ge
 def with_own_ids(record: OpenCodeRecord, line_id: str) -> OpenCodeRecord:
     """Return a message in which ids that a redactor replaced by one placeholder are empty, or those of calls unique."""
     ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
-    if all(real(name) for name in filter(None, ids)):
+    if all(visible_value(name) for name in filter(None, ids)):
         return record
     parts = [
-        replace(part, id=real(part.id), call_id=real(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
+        replace(
+            part,
+            id=visible_value(part.id),
+            call_id=visible_value(part.call_id) or (part.call_id and f"{line_id}:{number}:call"),
+        )
         for number, part in enumerate(record.parts)
     ]
-    return OpenCodeRecord(replace(record.info, id=real(record.info.id)), parts)
+    return OpenCodeRecord(replace(record.info, id=visible_value(record.info.id)), parts)
 
 
 def decode_session(data: bytes) -> OpenCodeSession:
@@ -283,7 +287,7 @@ def usage_of(tokens: OpenCodeTokens | None, cost: Raw, client: str = "", dialect
         return None
     if total and output is not None and reasoning and total == tokens.prompt + output + reasoning:
         output += reasoning
-    found = apart(*counts, output, client=client, dialect=dialect, total=total)
+    found = usage_without_cached_input(*counts, output, client=client, dialect=dialect, total=total)
     return replace(found, recorded=recorded_dollars(bytes(cost)))
 
 

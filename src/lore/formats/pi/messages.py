@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from lore.formats.bills import apart, recorded_dollars
-from lore.formats.contents import unescaped
+from lore.formats.bills import recorded_dollars, usage_without_cached_input
+from lore.formats.contents import unescape
 from lore.formats.values import Other, Parts, result_of, spoken, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
@@ -250,7 +250,7 @@ def block_of(part: PiPart | Other) -> Block:
 
 def _thinking(part: PiThinking) -> Block:
     signature = bytes(part.thinking_signature)
-    if signature[:2] == b'"{' and is_json(item := unescaped(signature)):  # a provider's own reasoning item
+    if signature[:2] == b'"{' and is_json(item := unescape(signature)):  # a provider's own reasoning item
         if _REASONING.search(item, 0, _NEAR) is None:
             others = [b"," + item[member.start : member.end] for member in member_ranges(item) if member.key != "type"]
             item = b'{"type":"reasoning"' + b"".join(others) + b"}"
@@ -301,7 +301,9 @@ def usage_of(usage: PiUsage | None, dialect: str | None) -> Usage | None:
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):
         return None
-    found = apart(*counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h)
+    found = usage_without_cached_input(
+        *counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h
+    )
     return replace(found, recorded=recorded_dollars((raw_members(bytes(usage.cost)) or {}).get("total", b"")))
 
 
