@@ -30,6 +30,7 @@ from lore.store.registry import SessionAddress, address_of, is_store, mask_url, 
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
+_BLOCK = 64 * 1024  # of files that are compared: blocks of 128 KiB and more are mapped anew each time, a third as fast
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
 _STORAGE = frozenset(("session", "message", "part"))
@@ -384,7 +385,9 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
     with first.open() as opened, second.open() as other:
         sizes = os.fstat(opened.fileno()).st_size, os.fstat(other.fileno()).st_size
         try:
-            return *sizes, _common(iter(lambda: opened.read(HEAD), b""), iter(lambda: other.read(HEAD), b""), [0, 0])
+            return *sizes, _common(
+                iter(lambda: opened.read(_BLOCK), b""), iter(lambda: other.read(_BLOCK), b""), [0, 0]
+            )
         except OSError as error:
             raise unreadable(left, error) from None
 
