@@ -128,7 +128,8 @@ class SessionBuilder:
 
     def append(self, item: Item) -> None:
         """Emit an item of the timeline."""
-        self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))
+        event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
+        self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
     def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
         """Append a message; its items may also come later, with `add_item`."""
@@ -178,7 +179,10 @@ class SessionBuilder:
     @property
     def counter(self) -> TurnCounter:
         """The turns of the record's chain."""
-        return self.turns.setdefault(self.chain, TurnCounter())
+        counter = self.turns.get(self.chain)
+        if counter is None:
+            counter = self.turns[self.chain] = TurnCounter()
+        return counter
 
     def start_turn(self, model: str | None, call: e.Call | None = None) -> int:
         """Open the chain's next turn and return its number; a model that changed is a change of the session."""

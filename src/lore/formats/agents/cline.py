@@ -144,10 +144,11 @@ class Cline(DocumentReader):
         self._waiting = []
 
     def _start(self) -> None:
-        session = self.session
-        session.start_session(
-            self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=self._parent
-        )
+        session, parent = self.session, self._parent
+        if not session.is_started:
+            session.start_session(
+                self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=parent
+            )
 
     # the screen
 

@@ -118,6 +118,9 @@ class GeminiResponse:
     tokens: GeminiTokens | None
 
 
+_NO_TEXT = google.digest_of(b"gemini", ())
+
+
 class _GeminiChats:
     """What both envelopes share: one message after another."""
 
@@ -139,11 +142,11 @@ class _GeminiChats:
         self._end_response()
 
     def _start_chat(self, header: GeminiRecord) -> None:
-        session_id = header.session_id or ""
-        if header.kind == "subagent" and not self.session.is_started:
-            self._chain = f"agent-{session_id}"
-        self.session.chain = self._chain
-        self.session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain)
+        session, session_id = self.session, header.session_id or ""
+        if not session.is_started:
+            self._chain = f"agent-{session_id}" if header.kind == "subagent" else e.MAIN
+            session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain)
+        session.chain = self._chain
 
     def _read_message(self, record: GeminiRecord) -> None:
         self.session.at = record.timestamp
@@ -251,7 +254,9 @@ class _GeminiChats:
     def _add_answer(self, record: GeminiRecord, name: str) -> None:
         """Add to a message of the model: its text if that is new or changed, calls that are new, results."""
         content = google.content_of(record.content)
-        message = self._messages.setdefault(name, GeminiMessage(google.digest_of(b"gemini", ())))
+        message = self._messages.get(name)
+        if message is None:
+            message = self._messages[name] = GeminiMessage(_NO_TEXT)
         text = google.digest_of(b"gemini", content.blocks)
         if content.blocks and text != message.text:
             uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
@@ -262,14 +267,14 @@ class _GeminiChats:
     def _add_calls(self, record: GeminiRecord, content: GoogleContent, name: str) -> None:
         message, response = self._messages[name], self._response
         for call in calls_of(record, content, f"{self._uuid(name)}/", name):
-            status = call.status
-            result = e.PatchToolCall(call_id=call.call_id, status=status, output=call.output, error=call.error)
-            if call.call_id not in message.results:
+            call_id, status = call.call_id, call.status
+            if call_id not in message.results:
                 message.items.append(call.uuid)
-                message.results[call.call_id] = 0 if status == "running" else _digest_result(result)
-                self._callers[call.call_id] = name
+                message.results[call_id] = 0 if status == "running" else _digest_result(call)
+                self._callers[call_id] = name
                 self.session.append(call)
             elif status != "running":
+                result = e.PatchToolCall(call_id=call_id, status=status, output=call.output, error=call.error)
                 self._add_result(message, result)
         if response is not None and response.id == name:
             times = [call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in STATUS]
@@ -366,7 +371,7 @@ def calls_of(record: GeminiRecord, content: GoogleContent, prefix: str, response
     return list(calls.values())
 
 
-def _digest_result(result: e.PatchToolCall) -> int:
+def _digest_result(result: ToolCall | e.PatchToolCall) -> int:
     return google.digest(result.output) if is_absent(result.error) else google.digest(result.output, result.error)
 
 

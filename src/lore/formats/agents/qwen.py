@@ -176,11 +176,14 @@ class QwenCode(LogReader):
             side = record.agent_id or "sidechain"
             session.chain = f"agent-{side}" if side == e.MAIN else side
         session.at, session.agent, session.version = record.timestamp, record.agent_id, record.version or ""
-        parent = None if record.forked_from is None else record.forked_from.session_id
-        session.start_session(
-            record.session_id or "", at=session.at, dialect=_CHAT, parent_session_id=parent, chain=session.chain
-        )
-        chain = self._chains.setdefault(session.chain, QwenChain())
+        if not session.is_started:
+            parent = None if record.forked_from is None else record.forked_from.session_id
+            session.start_session(
+                record.session_id or "", at=session.at, dialect=_CHAT, parent_session_id=parent, chain=session.chain
+            )
+        chain = self._chains.get(session.chain)
+        if chain is None:
+            chain = self._chains[session.chain] = QwenChain()
         if record.uuid in chain.depths:
             reason = f"uuid {mask(record.uuid)[:60]!r} came before; passed over"
             session.problem(Code.DUPLICATE_UUID, reason)

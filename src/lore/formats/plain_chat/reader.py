@@ -72,9 +72,11 @@ class _Chats:
         self._conversation = Conversation()
 
     def handle(self, data: bytes) -> None:
-        if not self._has_conversations and (message := messages.decode(data)).kind:
-            self._read_message(message, message.kind, data)
-            return
+        if not self._has_conversations:
+            message = messages.decode(data)
+            if kind := message.kind:
+                self._read_message(message, kind, data)
+                return
         conversation = messages.decode_conversation(data)
         if conversation.listed is None:
             self._read_message(message := messages.decode(data), message.kind, data)
@@ -112,7 +114,7 @@ class _Chats:
 
     def _read_message(self, message: ChatMessage, kind: Role, data: bytes | Raw) -> None:
         session, conversation, stamp = self.session, self._conversation, messages.time_of(message)
-        session.chain, session.at = conversation.chain, None if stamp == conversation.stamp else stamp
+        session.chain, session.at = conversation.chain, (None if stamp == conversation.stamp else stamp)
         conversation.stamp, self._messages = stamp, self._messages + 1
         uuid = f"m{self._messages}"
         if not conversation.has_turn:
@@ -168,13 +170,17 @@ class _Chats:
 
     def _read_prompt(self, message: ChatMessage, uuid: str, source: str) -> None:
         """Read a message that the model did not make: its results, then its other parts."""
-        parts = messages.parts_of(message.body)
-        if any(isinstance(part, ToolCall) for part in parts):
-            raise ValueError("a call in a message that is not the model's")
-        results = [part for part in parts if isinstance(part, ChatResult)]
+        blocks: list[Block] = []
+        results: list[ChatResult] = []
+        for part in messages.parts_of(message.body):
+            if isinstance(part, ToolCall):
+                raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of the record
+            if isinstance(part, ChatResult):
+                results.append(part)
+            else:
+                blocks.append(part)
         for number, result in enumerate(results, 1):
             self._add_result(result, f"{uuid}:{number}")
-        blocks: list[Block] = [part for part in parts if not isinstance(part, (ChatResult, ToolCall))]
         if blocks:
             self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
 
