@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from lore.formats.beginning import SPACE, array_at
 from lore.formats.bills import billed_of
 from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
-from lore.formats.lines import each
+from lore.formats.lines import Line, each
 from lore.formats.values import blocks_in, result_of, said_in, text_in
 from lore.model import events as e
 from lore.model import lenient
@@ -95,8 +95,13 @@ class _ManagedEvents:
     def handle(self, data: bytes) -> None:
         event = decode(data)
         if event.data is not None and not event.type:
-            for piece in event.data:
-                self._read_event(decode(bytes(piece)))
+            page = self.session.line
+            for piece in map(bytes, event.data):
+                self.session.line = Line(page.number, page.byte, piece)
+                try:
+                    self._read_event(decode(piece))
+                except ValueError as error:
+                    self.session.keep_malformed(error)
         else:
             self._read_event(event)
 
@@ -108,7 +113,7 @@ class _ManagedEvents:
             self._read_agent(event.agent)
         if event.session_thread_id is not None or kind == "session" or event.id in self._processed:
             return
-        if event.processed_at is not None:
+        if event.processed_at is not None and event.id:  # interrupts may have no id
             self._processed.add(event.id)
         if kind in MESSAGES:
             self._add_message(event)
