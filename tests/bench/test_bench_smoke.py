@@ -156,13 +156,6 @@ def test_the_provider_s_verdict_is_cut_out_of_a_line():
         assert json.loads(cut)["message"]["usage"] == json.loads(line)["message"]["usage"]
 
 
-def test_a_base_rate_is_that_of_the_other_files(three):
-    turns = verdicts.transitions()
-    rates = {turn.file: rate for turn, rate in verdicts.based(turns)}
-    assert rates == {"0.jsonl": 2 / 6, "1.jsonl": 2 / 6, "2.jsonl": 2 / 6}
-    assert len(list(verdicts.based(turns))) == 9
-
-
 def test_rows_without_corpus_say_so(monkeypatch, tmp_path):
     for module in (recordings, verdicts):
         monkeypatch.setattr(module, "CORPUS", tmp_path)

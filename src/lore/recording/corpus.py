@@ -202,7 +202,7 @@ class Folder(LocalFile):
         return packed.folder_stream(self.name, names) if names else super().recording()
 
 
-class DatabaseSession(Source):
+class DatabaseSource(Source):
     """A session of an agent's database."""
 
     def __init__(self, name: str, database: str, session: str) -> None:
@@ -216,7 +216,7 @@ class DatabaseSession(Source):
         return self.pieces()
 
 
-class StoredSession(Source):
+class StoreSource(Source):
     """A session in a store of lore's; without an address the store itself, which only lists sessions."""
 
     def __init__(self, name: str, address: SessionAddress | None) -> None:
@@ -279,9 +279,9 @@ def resolve(name: str) -> Source:
 def _resolve_session(name: str) -> Source:
     address = address_of(name)
     if address is not None or is_store(name):
-        return StoredSession(name, address)
+        return StoreSource(name, address)
     found = opencode().session_in(name) if "#" in name else None
-    return LocalFile(name) if found is None else DatabaseSession(name, *found)
+    return LocalFile(name) if found is None else DatabaseSource(name, *found)
 
 
 def _decompressed(first: bytes, rest: Iterator[bytes], name: str) -> Iterator[bytes]:
@@ -308,13 +308,13 @@ def is_stored(path: str) -> bool:
 
 def is_in_database(path: str) -> bool:
     """Return whether a name is that of a session in an agent's database."""
-    return "#" in path and isinstance(resolve(path), DatabaseSession)
+    return "#" in path and isinstance(resolve(path), DatabaseSource)
 
 
 def is_database(path: str) -> bool:
     """Return whether a name is that of an SQLite database, or of a session in one."""
     source = resolve(path)
-    return isinstance(source, DatabaseSession) or (type(source) is LocalFile and opencode().is_sqlite(path))
+    return isinstance(source, DatabaseSource) or (type(source) is LocalFile and opencode().is_sqlite(path))
 
 
 def is_stream(path: str) -> bool:

@@ -128,7 +128,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
     match source := corpus.resolve(path):
         case corpus.Stdin():
             yield Input(path, named)
-        case corpus.StoredSession(address=None):
+        case corpus.StoreSource(address=None):
             yield from _stored(path)
         case corpus.Folder() | corpus.Remote() if filesystem.is_folder(path):
             yield from _in_folder(path)
