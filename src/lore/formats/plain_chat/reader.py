@@ -39,7 +39,7 @@ from lore.model.state import CHATS
 
 
 @dataclass
-class ChatConversation:
+class OpenConversation:
     """The conversation that is read."""
 
     number: int = 1
@@ -69,7 +69,7 @@ class _Chats:
         super().__init__()
         self._has_conversations = False  # the records are conversations, not messages
         self._messages = 0
-        self._conversation = ChatConversation()
+        self._conversation = OpenConversation()
 
     def handle(self, data: bytes) -> None:
         if not self._has_conversations:
@@ -86,7 +86,7 @@ class _Chats:
     def _read_conversation(self, record: ChatConversation, listed: list[Raw]) -> None:
         session, line = self.session, self.session.line
         number = self._conversation.number + (self._has_conversations or session.is_started)
-        self._conversation = ChatConversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
+        self._conversation = OpenConversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
         self._has_conversations = True
         self._describe(record)
         for raw in listed:
