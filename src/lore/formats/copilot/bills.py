@@ -122,7 +122,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Chain:
+class CopilotChain:
     """A conversation: the session's own, or a subagent's."""
 
     last: Answer | None = None
@@ -166,7 +166,7 @@ class CopilotBills:
 
     def __init__(self, session: SessionBuilder) -> None:
         self.session = session
-        self.chains: dict[str, Chain] = {}
+        self.chains: dict[str, CopilotChain] = {}
         self.database = DatabaseUsage()
         self.spent: dict[str, Spent] = {}  # by model
         self.compactions = 0

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from lore.formats.base import Read
 from lore.formats.builder import LogReader
 from lore.formats.copilot import records
-from lore.formats.copilot.bills import Answer, Chain, CopilotBills
+from lore.formats.copilot.bills import Answer, CopilotBills, CopilotChain
 from lore.formats.copilot.usage import OPENING
 from lore.formats.lines import Line, each
 from lore.formats.values import Kinds, opens, text_in
@@ -100,9 +100,9 @@ class Copilot(LogReader):
         self.bills.report_missing()
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> CopilotChain:
         """The record's chain."""
-        return self.bills.chains.setdefault(self.session.chain, Chain())
+        return self.bills.chains.setdefault(self.session.chain, CopilotChain())
 
     def _uuid(self, record: records.CopilotLine[Any]) -> str:
         return record.id or self.session.line_id
