@@ -1,4 +1,4 @@
-"""`lore assemble --all`, written and read back: the same prompts, whatever stands between two turns."""
+"""`lore assemble --all`, written and read back: the same prompts, with damage between turns, too."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_history_alone_has_requests_without_usage():
         (BEGIN, "anthropic", (100, 900, 50), (100, 900, 50)),
         (BEGIN, "anthropic", (1000, 900, 50), (1000, 900, 50)),
         (BEGIN + 10**10, "anthropic", (1000, 900, 50), (50, 900, 50)),  # Roo since November 2025
-        (BEGIN + 10**10, "anthropic", (10, 900, 50), (10, 900, 50)),  # less than what was cached: it leaves that out
+        (BEGIN + 10**10, "anthropic", (10, 900, 50), (10, 900, 50)),  # less than the cached tokens: it leaves them out
         (BEGIN, None, (100, 900, 50), (100, 900, 50)),
         (BEGIN, "openai", (10, 900, 0), (None, 900, None)),  # a contradiction
     ],
@@ -153,7 +153,7 @@ def test_reasoning_on_screen_is_thinking_empty_text_nothing():
 
 
 def condensed() -> Task:
-    """A task that is condensed before its third request: what is hidden stays in the file."""
+    """A task that is condensed before its third request: hidden messages stay in the file."""
     task = Task().show("text", "t")
     for number in (1, 2):
         task.request(f"q{number}", tokens_in=1000 * number, tokens_out=5, cache_reads=0, cache_writes=0)
@@ -196,7 +196,7 @@ def test_message_with_missing_summary_stays():
 
 
 def test_messages_that_roo_deleted_come_from_the_screen():
-    """The history holds the first message, the summary and what was kept; what was dropped is on the screen."""
+    """The history has the first message, the summary and the kept messages; the screen has the others."""
     task = Task().show("text", "t").request("q1", tokens_in=1, tokens_out=1)
     task.user("<task>q1</task>").show("text", "a1")
     task.request("q2", tokens_in=2, tokens_out=1).show("text", "a2").request("q3", tokens_in=3, tokens_out=1)
@@ -311,6 +311,5 @@ def test_truncated_file_is_a_problem():
 
 
 def test_items_have_the_place_in_their_file():
-    """Events said which file of a task they stand in, the items that messages made did not."""
     reads = everything(ClineTask(), simple().pack())
     assert {read.file for read in reads if isinstance(read.value, e.Append)} == {API}

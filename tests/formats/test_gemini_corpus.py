@@ -19,7 +19,7 @@ pytestmark = pytest.mark.corpus
 
 
 def counted(path: Path) -> dict[str, Any]:
-    """What a person would count: messages of the model; calls alone, behind one that has not called, are part of it."""
+    """Count messages of the model; calls alone after a message without calls are part of it."""
     messages = json.loads(path.read_text("utf-8"))["messages"]
     requests, usage, open_calls = 0, [0, 0, 0], False
     calls: Counter[str] = Counter()

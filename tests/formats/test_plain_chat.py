@@ -1,4 +1,4 @@
-"""Plain chats: messages a line or in one array, in the words of four SDKs; what they are not taken for."""
+"""Plain chats: messages a line or in one array, in the words of four SDKs, and files that look alike."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_parts_of_an_answer_keep_their_order():
     assert (type(more), text_of(bytes(more.blocks[0].text))) == (UserMessage, "And now?")
 
 
-def test_result_without_id_goes_to_its_name_or_first():
+def test_result_without_id_goes_by_name():
     calls = [item for item in items(*OLLAMA) if isinstance(item, ToolCall)]
     assert [(call.name, text_of(bytes(call.output))) for call in calls] == [("weather", "3"), ("time", "noon")]
     assert bytes(calls[0].input) == b'{"city":"Bonn"}'
@@ -181,7 +181,7 @@ def test_json_result_of_ai_sdk_is_its_text():
     assert text_of(bytes(call.output)) == '{"t":3}'
 
 
-def test_function_call_is_a_call_and_refusal_a_block():
+def test_function_call_and_refusal_are_read():
     asks = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}}
     result = {"role": "function", "name": "ls", "content": "a"}
     refusal = {"role": "assistant", "content": None, "refusal": "No.", "tool_calls": None, "annotations": []}

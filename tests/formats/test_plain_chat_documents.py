@@ -219,7 +219,7 @@ def test_long_document_is_recognised_by_its_beginning():
     assert recognise(indented({"messages": long})[cut]) is ChatDocument  # no API has these roles
     assert recognise(indented({"title": "x", "messages": PLAIN + long[5:]})[cut]) is ChatDocument
     assert recognise(indented({"conversations": PLAIN + long[5:]})[cut]) is ChatDocument
-    assert recognise(indented({"messages": PLAIN + long[5:]})[cut]) is Bodies  # its model may stand at the end
+    assert recognise(indented({"messages": PLAIN + long[5:]})[cut]) is Bodies  # its model may be at the end
     assert recognise(indented({"model": "m", "messages": long})[cut]) is Bodies
 
 

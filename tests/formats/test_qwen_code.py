@@ -47,7 +47,7 @@ def busy() -> Chat:
 
 
 def agent() -> Chat:
-    """A subagent's own file: answers in several records, of which the first alone is billed."""
+    """A subagent's own file: answers in several records, only the first with usage."""
     made = Chat(agentId="explore-7f3c", isSidechain=True)
     tools = [{"name": "read_file", "parametersJsonSchema": {"type": "object"}}]
     history = [content("user", {"text": "context"}), content("model", {"text": "ok"})]

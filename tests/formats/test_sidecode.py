@@ -104,7 +104,7 @@ def test_other_json_lines_are_not_recognised(records):
     assert recognise(log(*records)) is not Sidecode
 
 
-def test_call_gets_call_id_as_uuid_and_empty_input():
+def test_call_gets_uuid_and_empty_input():
     for tag in ("kind", "type"):
         (event,) = events(call(tag=tag))
         assert isinstance(event.item, ToolCall)
@@ -133,13 +133,13 @@ def test_turns_are_numbered_in_order():
     assert numbers == [1, 1, 2, 2]
 
 
-def test_usage_of_turn_with_one_answer_is_its_requests():
+def test_usage_of_one_answer_is_its_requests():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     *_, event = events(user(), START, said("a1"), usage)
     assert event.usage == e.Usage(1, 3, 4, 2)
 
 
-def test_usage_of_turn_with_several_answers_is_a_sum():
+def test_usage_of_several_answers_is_a_sum():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     records = (user(), START, said("a1"), call(), patched(), said("a2"), usage)
     bill = events(*records)[-1].usage

@@ -87,7 +87,7 @@ def test_registry_recognises_every_form(sample):
     assert recognise(sample) is Flue
 
 
-def test_headless_pi_log_is_pi_with_flue_as_runner_up():
+def test_headless_pi_log_is_pi_before_flue():
     made = Pages().user("look").answer(call("c1")).result("c1").entry("mode_change", mode="plan").answer("done")
     headless = made.data().split(b"\n", 1)[1]
     assert rank_alike(headless, "flue") == rank_alike(headless, "pi") == ["pi", "flue"]
