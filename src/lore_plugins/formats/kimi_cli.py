@@ -19,9 +19,9 @@ from bisect import bisect_left
 from typing import ClassVar
 from zlib import crc32
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from lore.formats import LineCutter, LogReader, PackMember, PackReader, Read, Yields, each, in_file
+from lore.formats import LineCutter, LogReader, PackMember, PackReader, Read, SessionBuilder, Yields, each, in_file
 from lore.formats import kimi_content as kimi
 from lore.model import (
     NULL,
@@ -36,38 +36,259 @@ from lore.model import (
     text_of,
 )
 from lore.model import events as e
-from lore_plugins.formats.kimi_wire import (
-    CLIENT,
-    ContextState,
-    KimiCliRecord,
-    KimiMark,
-    KimiRequest,
-    KimiSent,
-    Wire,
-    decode,
-)
+from lore_plugins.formats.kimi_wire import CLIENT, KimiCliRecord, KimiMark, WireLog, decode
 
 WIRE = "wire.jsonl"  # the screen's log
-_CLIENTS = (b'"<system', b'"<notification')  # beginnings of texts that the client puts into user messages
+_NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
+_CLIENT_TEXTS = (b'"<system', b'"<notification')  # beginnings of texts that the client puts into user messages
 _SUMMARY = b'"<system>Previous context has been compacted'
-_CANDIDATES = 1_000  # messages before a compaction that are searched for kept ones
 _ERROR = b'"<system>ERROR'
+_CANDIDATES = 1_000  # messages before a compaction that are searched for kept ones
+
+
+class ContextLine(Struct, gc=False):
+    """A line of the model's log."""
+
+    digest: int  # of its length and checksum
+    items: tuple[str, ...] = ()
+    is_message: bool = False
+
+
+class ContextRequest(Struct):
+    """The current request in the model's log."""
+
+    turn: int
+    mark: KimiMark | None  # with its usage
+    whole: int | None  # input in tokens
+    is_answered: bool = False
+
+
+class ContextLog:
+    """Reports the records of `context.jsonl` and its earlier versions to a session."""
+
+    def __init__(self, session: SessionBuilder, wire: WireLog) -> None:
+        self.file = ""
+        self._session = session
+        self._wire = wire
+        # `same` while the lines equal those of the file before, `parted` after a different line that is not a message,
+        # `kept` after a summary while kept messages follow, `restored` while already answered messages follow, `new`.
+        self._phase = "same"
+        self._lines: list[ContextLine] = []  # of this file
+        self._before: list[ContextLine] = []  # of the file that it replaced; in the phase `kept` only messages
+        self._same = 0  # lines equal to those of the file before
+        self._kept = 0  # messages that the compaction kept so far
+        self._places: list[int] = []  # indexes in `_before` at which the next kept message may be
+        self._summary: Raw = NULL
+        self._divider = ""
+        self._whole: int | None = None  # input of the next request in tokens
+        self._request: ContextRequest | None = None
+        self._emitted = 0  # marks
+        self._usage_marks: dict[int, list[int]] | None = None  # indexes of marks with usage, by whole input
+
+    def begin_file(self, name: str) -> None:
+        """Start the next file, which replaced the previous one."""
+        self.file = f"{name}:"
+        if self._lines:
+            self._before, self._lines = self._lines, []
+        self._same, self._phase = 0, "same"
+
+    def end_file(self) -> None:
+        """Finish a file. An empty file is treated as if it did not exist."""
+        self._end_request(None)
+        if self._phase == "kept":
+            self._compact()
+        elif self._phase in ("same", "parted") and self._lines:
+            self._cut()
+
+    def read(self, record: KimiCliRecord, data: bytes) -> None:
+        """Read a record."""
+        self._wire.start_session()
+        role = record.role or ""
+        line = ContextLine(len(data) << 32 | crc32(data), (), not role.startswith("_"))
+        if self._phase == "same" and self._same < len(self._before):
+            before = self._before[self._same]
+            if before.digest == line.digest:
+                self._same += 1
+                self._lines.append(before)
+                return
+        if self._phase in ("same", "parted"):
+            self._phase = "parted"
+            if line.is_message and self._is_summary(record, line):
+                return
+        if self._phase == "kept":
+            if self._is_kept(line):
+                return
+            self._compact()
+        if not line.is_message:
+            self._phase = "new" if self._phase == "restored" else self._phase
+        self._lines.append(line)
+        self._read_new(record, role, line)
+
+    def _read_new(self, record: KimiCliRecord, role: str, line: ContextLine) -> None:
+        session = self._session
+        if role == "_usage":
+            self._read_count(record.token_count)
+            return
+        if self._request is not None and (self._request.is_answered or role != "assistant"):
+            self._end_request(None)
+        match role:
+            case "_system_prompt":
+                if not is_absent(record.content):
+                    session.emit(e.SessionChanged(system=record.content))
+            case "assistant":
+                self._read_answer(record, line)
+            case "tool":
+                blocks = kimi.blocks_of(record.content)
+                has_failed = bool(blocks) and _begins(blocks[0], _ERROR)
+                session.add_result(record.tool_call_id or "", kimi.output_of(record.content), failed=has_failed)
+            case "user" | "system":
+                if blocks := kimi.blocks_of(record.content):
+                    is_own = role == "user" and not _begins(blocks[0], *_CLIENT_TEXTS)
+                    source = "user" if is_own else "context_injection"
+                    self._append(line, UserMessage(self._uuid, blocks=blocks, source=source))
+            case _ if role != "_checkpoint":
+                session.keep_unknown("a record of role", role)
+            case _:
+                pass
+
+    @property
+    def _uuid(self) -> str:
+        return self.file + self._session.line_id
+
+    def _append(self, line: ContextLine, item: Item) -> None:
+        line.items = (*line.items, item.uuid)
+        self._session.append(item)
+
+    # requests
+
+    def _read_count(self, count: int | None) -> None:
+        """Read a count: after an answer input and output, else the whole input of the next request."""
+        if self._request is not None and self._request.is_answered:
+            self._end_request(count)
+            return
+        self._end_request(None)
+        self._whole = count
+        place = self._find_usage(count)
+        if place is not None:
+            self._begin_request(self._take_mark(place))
+
+    def _read_answer(self, record: KimiCliRecord, line: ContextLine) -> None:
+        uuid, blocks = self._uuid, kimi.blocks_of(record.content)
+        if self._request is None and self._phase != "restored":
+            marks = self._wire.marks  # of clients that count only after an answer, the next one
+            following = range(self._emitted, len(marks) if self._whole is None else 0)
+            place = next((at for at in following if marks[at].kind == "usage"), None)
+            self._begin_request(None if place is None else self._take_mark(place))
+        if self._request is not None:
+            self._request.is_answered = True
+        if blocks:
+            self._append(line, AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+        for number, call in enumerate(record.tool_calls or (), 1):
+            self._append(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
+
+    def _begin_request(self, mark: KimiMark | None) -> None:
+        session = self._session
+        session.at, session.counter.asked_at = (None, None) if mark is None else (mark.at, mark.asked_at)
+        self._request = ContextRequest(session.start_turn(None), mark, self._whole)
+        session.at = self._whole = None
+
+    def _end_request(self, total: int | None) -> None:
+        """End the current request; without usage its counts give the output."""
+        request, self._request = self._request, None
+        if request is None:
+            return
+        usage, mark = None, request.mark
+        if mark is not None and mark.usage is not None:
+            usage = kimi.billed(mark.usage, CLIENT, self._wire.dialect)
+        elif total is not None and request.whole is not None and total >= request.whole:
+            usage = e.Usage(output_tokens=total - request.whole, client=CLIENT)
+        at, name = (None, None) if mark is None else (mark.at, mark.name or None)
+        self._session.emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
+
+    def _find_usage(self, count: int | None) -> int | None:
+        """Return the index of the next usage mark with a given whole input."""
+        if self._usage_marks is None:
+            self._usage_marks = {}
+            for place, mark in enumerate(self._wire.marks):
+                if (usage := mark.usage) is not None:
+                    whole = (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
+                    self._usage_marks.setdefault(whole, []).append(place)
+        places = [] if count is None else self._usage_marks.get(count, [])
+        found = bisect_left(places, self._emitted)
+        return places[found] if found < len(places) else None
+
+    def _take_mark(self, place: int) -> KimiMark:
+        """Return a mark after emitting those before it."""
+        self.emit_marks(place)
+        self._emitted = place + 1
+        return self._wire.marks[place]
+
+    def emit_marks(self, end: int) -> None:
+        """Emit the marks before an index."""
+        for mark in self._wire.marks[self._emitted : end]:
+            self._wire.emit_mark(mark)
+        self._emitted = max(self._emitted, end)
+
+    # files that replaced others
+
+    def _is_summary(self, record: KimiCliRecord, line: ContextLine) -> bool:
+        """Return whether the first new message is a compaction's summary; if not, remove the earlier file's rest."""
+        blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
+        if not blocks or not _begins(blocks[0], _SUMMARY):
+            self._cut()
+            return False
+        texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
+        self._phase, self._summary, self._divider = "kept", Raw(encode("\n".join(texts))), self._uuid
+        self._before = [before for before in self._before if before.is_message]
+        line.items = (self._divider,)
+        self._lines.append(line)
+        return True
+
+    def _is_kept(self, line: ContextLine) -> bool:
+        """Return whether a message was kept by the compaction: whether it follows the last kept one in the old file."""
+        before = self._before
+        places = range(max(0, len(before) - _CANDIDATES), len(before)) if not self._kept else self._places
+        places = [place + 1 for place in places if place < len(before) and before[place].digest == line.digest]
+        if places:
+            self._kept, self._places = self._kept + 1, places
+        return bool(places)
+
+    def _compact(self) -> None:
+        """Emit a compaction with its summary and kept messages, preferring the last place at which they match."""
+        marks, session = self._wire.marks, self._session
+        ends = next((at for at in range(self._emitted, len(marks)) if marks[at].kind == "compacted"), None)
+        mark = KimiMark("compacted", None, name="auto") if ends is None else self._take_mark(ends)
+        last = max(self._places) if self._kept else 0
+        kept = self._before[last - self._kept : last]
+        self._lines += kept
+        session.at = mark.at
+        session.prune(
+            self._divider, [item for line in kept for item in line.items], trigger=mark.name, summary=self._summary
+        )
+        session.at = None
+        self._phase, self._before, self._kept, self._summary = "restored", [], 0, NULL
+
+    def _cut(self) -> None:
+        """Remove the items of the old file that this one does not begin with."""
+        self._session.remove(item for line in self._before[self._same :] for item in line.items)
+        self._phase, self._before = "new", []
 
 
 def _begins(block: Block, *texts: bytes) -> bool:
     return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
 
 
-_NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
-
-
-class KimiCli(Wire, LogReader):
+class KimiCli(LogReader):
     """Reader of one file of a session."""
 
     name: ClassVar[str] = "kimi-cli"
     own_tools: ClassVar[bool] = False  # their schemas are in neither file
     unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
-    _bills: dict[int, list[int]] | None = None  # indexes of marks with usage, by whole input
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wire = WireLog(self.session)
+        self._context = ContextLog(self.session, self._wire)
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -81,219 +302,25 @@ class KimiCli(Wire, LogReader):
     def handle(self, data: bytes) -> None:
         record = decode(data)
         if record.role is None:
-            self._wire(record)
+            self._wire.read(record)
         else:
-            self._sent(record, data)
+            self._context.read(record, data)
 
     def finish(self) -> None:
-        self._end_context()
-        self._play_up_to(len(self._memory.marks))
+        self._context.end_file()
+        self._context.emit_marks(len(self._wire.marks))
 
     def begin_file(self, name: str) -> list[Read]:
         """Start the next file of a folder; return the remaining reads of the previous one."""
-        found = [*self._give_up_broken()]
-        self._memory.joined = True
-        if self._memory.context.file:
-            self._end_context()
+        reads = self._give_up_broken()
+        self._wire.has_context = True
+        if self._context.file:
+            self._context.end_file()
         if name != WIRE:
-            self._begin_context(name.removesuffix(".jsonl"))
-        found, self.session.file = [*found, *self.session.take()], name
-        return found
-
-    def _begin_context(self, name: str) -> None:
-        """Start the next context file, which replaced the previous one."""
-        context = self._memory.context
-        context.file = f"{name}:"
-        if context.lines:
-            context.before, context.lines = context.lines, []
-        context.same, context.phase = 0, "same"
-
-    def _end_context(self) -> None:
-        """Finish a file. An empty file is treated as if it did not exist."""
-        context = self._memory.context
-        self._close(None)
-        if context.phase == "kept":
-            self._compact(context)
-        elif context.phase in ("same", "parted") and context.lines:
-            self._cut(context)
-
-    def _sent(self, record: KimiCliRecord, data: bytes) -> None:
-        """Read a line of `context.jsonl`."""
-        self._start_session()
-        context, role = self._memory.context, record.role or ""
-        line = KimiSent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
-        if context.phase == "same" and context.same < len(context.before):
-            known = context.before[context.same]
-            if known.digest == line.digest:
-                context.same += 1
-                context.lines.append(known)
-                return
-        if context.phase in ("same", "parted"):
-            context.phase = "parted"
-            if line.is_message and self._is_summary(record, line):
-                return
-        if context.phase == "kept":
-            if self._is_kept(line):
-                return
-            self._compact(context)
-        if not line.is_message:
-            context.phase = "new" if context.phase == "restored" else context.phase
-        context.lines.append(line)
-        self._new(record, role, line)
-
-    def _new(self, record: KimiCliRecord, role: str, line: KimiSent) -> None:
-        if role == "_usage":
-            self._count(record.token_count)
-            return
-        request = self._memory.context.request
-        if request is not None and (request.answered or role != "assistant"):
-            self._close(None)
-        if role == "_system_prompt":
-            if not is_absent(record.content):
-                self.session.emit(e.SessionChanged(system=record.content))
-        elif role == "assistant":
-            self._answered(record, line)
-        elif role == "tool":
-            blocks = kimi.blocks_of(record.content)
-            failed = bool(blocks) and _begins(blocks[0], _ERROR)
-            self.session.add_result(record.tool_call_id or "", kimi.output_of(record.content), failed=failed)
-        elif role in ("user", "system"):
-            blocks = kimi.blocks_of(record.content)
-            clients = role == "system" or (bool(blocks) and _begins(blocks[0], *_CLIENTS))
-            source = "context_injection" if clients else "user"
-            if blocks:
-                self._keep(line, UserMessage(self._own_uuid(), blocks=blocks, source=source))
-        elif role != "_checkpoint":
-            self.session.keep_unknown("a record of role", role)
-
-    def _own_uuid(self) -> str:
-        return self._memory.context.file + self.session.line_id
-
-    def _keep(self, line: KimiSent, item: Item) -> None:
-        line.items = (*line.items, item.uuid)
-        self.session.append(item)
-
-    def _count(self, count: int | None) -> None:
-        """Read a count: after an answer input and output, else the whole input of the next request."""
-        context = self._memory.context
-        if context.request is not None and context.request.answered:
-            self._close(count)
-            return
-        self._close(None)
-        context.asked = count
-        place = self._bill_of(count)
-        if place is not None:
-            self._play_up_to(place)
-            context.played = place + 1
-            self._open(self._memory.marks[place])
-
-    def _answered(self, record: KimiCliRecord, line: KimiSent) -> None:
-        context, uuid = self._memory.context, self._own_uuid()
-        blocks, calls = kimi.blocks_of(record.content), record.tool_calls or ()
-        if context.request is None and context.phase != "restored":
-            self._open(self._next_bill() if context.asked is None else None)
-        if context.request is not None:
-            context.request.answered = True
-        if blocks:
-            self._keep(line, AssistantMessage(uuid, blocks=blocks, response_id=uuid))
-        for number, call in enumerate(calls, 1):
-            self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
-
-    def _open(self, bill: KimiMark | None) -> None:
-        context, session = self._memory.context, self.session
-        session.at, session.counter.asked_at = (None, None) if bill is None else (bill.at, bill.asked_at)
-        turn = session.start_turn(None)
-        session.at = None
-        context.request = KimiRequest(turn, bill, context.asked)
-        context.asked = None
-
-    def _close(self, total: int | None) -> None:
-        """End the current request; without usage its counts give the output."""
-        context = self._memory.context
-        request, context.request = context.request, None
-        if request is None:
-            return
-        usage, asked = None, request.asked
-        if request.bill is not None and request.bill.usage is not None:
-            usage = kimi.billed(request.bill.usage, CLIENT, self._memory.dialect)
-        elif total is not None and asked is not None and total >= asked:
-            usage = e.Usage(output_tokens=total - asked, client=CLIENT)
-        at, name = (None, None) if request.bill is None else (request.bill.at, request.bill.name or None)
-        self.session.emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
-
-    def _bill_of(self, count: int | None) -> int | None:
-        """Return the index of the next usage mark with a given whole input."""
-        if self._bills is None:
-            self._bills = {}
-            for place, mark in enumerate(self._memory.marks):
-                if (usage := mark.usage) is not None:
-                    whole = (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
-                    self._bills.setdefault(whole, []).append(place)
-        places = [] if count is None else self._bills.get(count, [])
-        found = bisect_left(places, self._memory.context.played)
-        return places[found] if found < len(places) else None
-
-    def _next_bill(self) -> KimiMark | None:
-        """Return the next usage mark in order, for clients that count only after an answer."""
-        marks, context = self._memory.marks, self._memory.context
-        place = next((at for at in range(context.played, len(marks)) if marks[at].kind == "bill"), None)
-        if place is None:
-            return None
-        self._play_up_to(place)
-        context.played = place + 1
-        return marks[place]
-
-    def _play_up_to(self, place: int) -> None:
-        """Emit the marks before an index."""
-        context = self._memory.context
-        while context.played < min(place, len(self._memory.marks)):
-            self._play(self._memory.marks[context.played])
-            context.played += 1
-
-    def _is_summary(self, record: KimiCliRecord, line: KimiSent) -> bool:
-        """Return whether the first new message is a compaction's summary; if not, remove the earlier file's rest."""
-        context = self._memory.context
-        blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
-        if not blocks or not _begins(blocks[0], _SUMMARY):
-            self._cut(context)
-            return False
-        texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
-        context.phase, context.summary, context.divider = "kept", Raw(encode("\n".join(texts))), self._own_uuid()
-        context.before = [sent for sent in context.before if sent.is_message]
-        line.items = (context.divider,)
-        context.lines.append(line)
-        return True
-
-    def _is_kept(self, line: KimiSent) -> bool:
-        """Return whether a message was kept by the compaction: whether it follows the last kept one in the old file."""
-        context = self._memory.context
-        before = context.before
-        places = range(max(0, len(before) - _CANDIDATES), len(before)) if not context.kept else context.places
-        found = [place + 1 for place in places if place < len(before) and before[place].digest == line.digest]
-        if found:
-            context.kept, context.places = context.kept + 1, found
-        return bool(found)
-
-    def _compact(self, context: ContextState) -> None:
-        """Emit a compaction with its summary and kept messages, preferring the last place at which they match."""
-        marks = self._memory.marks
-        ends = next((at for at in range(context.played, len(marks)) if marks[at].kind == "compacted"), None)
-        mark = KimiMark("compacted", None, name="auto") if ends is None else marks[ends]
-        if ends is not None:
-            self._play_up_to(ends)
-            context.played = ends + 1
-        last = max(context.places) if context.kept else 0
-        kept = context.before[last - context.kept : last]
-        context.lines += kept
-        stay, self.session.at = [item for sent in kept for item in sent.items], mark.at
-        self.session.prune(context.divider, stay, trigger=mark.name, summary=context.summary)
-        self.session.at = None
-        context.phase, context.before, context.kept, context.summary = "restored", [], 0, NULL
-
-    def _cut(self, context: ContextState) -> None:
-        """Remove the items of the old file that this one does not begin with."""
-        self.session.remove([item for sent in context.before[context.same :] for item in sent.items])
-        context.phase, context.before = "new", []
+            self._context.begin_file(name.removesuffix(".jsonl"))
+        reads += self.session.take()
+        self.session.file = name
+        return reads
 
 
 class KimiCliSession(PackReader):

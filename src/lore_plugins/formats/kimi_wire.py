@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from lore.formats import SessionBuilder, result_of, stamp_of, text_in
 from lore.formats import kimi_content as kimi
@@ -46,7 +46,7 @@ class KimiCliRecord(Struct, frozen=True, gc=False):
     message: KimiCliEnvelope | None = None
 
 
-class Value(Struct, frozen=True, gc=False):
+class KimiCliResult(Struct, frozen=True, gc=False):
     """The result of a tool."""
 
     is_error: bool = False
@@ -62,7 +62,7 @@ class KimiCliPayload(Struct, frozen=True, gc=False):
     message_id: str | None = None
     plan_mode: bool | None = None
     tool_call_id: str = ""
-    return_value: Value | None = None
+    return_value: KimiCliResult | None = None
     agent_id: str | None = None
     parent_tool_call_id: str | None = None
     task_tool_call_id: str | None = None
@@ -82,7 +82,7 @@ def decode_payload(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) 
 class KimiMark(Struct, gc=False, omit_defaults=True):
     """Usage, the begin or end of a compaction, or a signal."""
 
-    kind: str  # bill, compacting, compacted or sign
+    kind: str  # usage, compacting, compacted or signal
     at: str | None
     asked_at: str | None = None  # when its request was sent
     name: str = ""  # of usage the message's id
@@ -102,61 +102,12 @@ class KimiPrompt(Struct, gc=False):
 class WireChain(Struct):
     """The state of a chain of the screen's log."""
 
-    prompts: list[KimiPrompt] = []
+    prompts: list[KimiPrompt] = []  # waiting
     asked_at: str | None = None  # when the current step began
     response: str = ""  # the current step, "" until it has an answer
     messages: list[list[str]] = []  # items of each message in the history
-    command: bool = False  # whether the last prompt requests a compaction
-    planning: bool | None = None
-
-
-class KimiSent(Struct, gc=False):
-    """A line of the model's log."""
-
-    digest: int  # of its length and checksum
-    items: tuple[str, ...] = ()
-    is_message: bool = False
-
-
-class KimiRequest(Struct):
-    """The current request in the model's log."""
-
-    turn: int
-    bill: KimiMark | None = None
-    asked: int | None = None  # whole input in tokens
-    answered: bool = False
-
-
-class ContextState(Struct):
-    """The state of the model's log.
-
-    `phase` is `same` while the lines equal those of the file before, `parted` after a different line that is not a
-    message, `kept` after a summary while kept messages follow, `restored` while already answered messages follow, and
-    then `new`.
-    """
-
-    file: str = ""
-    lines: list[KimiSent] = []  # of this file
-    before: list[KimiSent] = []  # of the file that it replaced; in the phase `kept` only messages
-    phase: str = "same"
-    same: int = 0  # lines equal to those of the file before
-    kept: int = 0  # messages that the compaction kept so far
-    places: list[int] = []  # indexes in `before` at which the next kept message may be
-    summary: Raw = NULL
-    divider: str = ""
-    asked: int | None = None  # whole input of the next request
-    request: KimiRequest | None = None
-    played: int = 0  # marks that were emitted
-
-
-class KimiMemory(Struct):
-    """The state of a reader."""
-
-    joined: bool = False  # whether the messages come from the model's log
-    dialect: str = "openai-chat"
-    chains: dict[str, WireChain] = {}
-    marks: list[KimiMark] = []  # of the screen's log, until the model's log needs them
-    context: ContextState = field(default_factory=ContextState)
+    is_compacting: bool = False  # the last prompt requests a compaction
+    is_planning: bool | None = None
 
 
 CLIENT = "kimi-cli"
@@ -171,190 +122,175 @@ _SILENT = frozenset((
 ))  # fmt: skip
 
 
-class Wire:
-    """Emits the events of the screen's log."""
+class WireLog:
+    """Reports the records of `wire.jsonl` to a session."""
 
-    session: SessionBuilder
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._memory = KimiMemory()
-
-    def _start_session(self) -> None:
-        self.session.start_session(at=self.session.at, dialect=self._memory.dialect)
-
-    def _known(self, name: str = "") -> WireChain:
-        """Return the state of a chain, by default that of the event."""
-        chains, name = self._memory.chains, name or self.session.chain
-        return chains.get(name) or chains.setdefault(name, WireChain())
+    def __init__(self, session: SessionBuilder) -> None:
+        self.dialect = "openai-chat"
+        self.has_context = False  # the messages of the main chain come from `context.jsonl`
+        self.marks: list[KimiMark] = []  # of the main chain, until `context.jsonl` needs them
+        self._session = session
+        self._chains: dict[str, WireChain] = {}
 
     @property
-    def _is_told(self) -> bool:
+    def _chain(self) -> WireChain:
+        return self._chains.setdefault(self._session.chain, WireChain())
+
+    @property
+    def _has_messages(self) -> bool:
         """Whether the messages of the event's chain come from this file."""
-        return not self._memory.joined or self.session.chain != e.MAIN
+        return not self.has_context or self._session.chain != e.MAIN
 
-    def _wire(self, record: KimiCliRecord) -> None:
-        """Read a line of `wire.jsonl`."""
-        message = record.message
+    def start_session(self) -> None:
+        self._session.start_session(at=self._session.at, dialect=self.dialect)
+
+    def read(self, record: KimiCliRecord) -> None:
+        """Read a record."""
+        message, session = record.message, self._session
         if message is not None:
-            if self._memory.joined and self.session.is_started and message.type in _CONTENTS:
+            if self.has_context and session.is_started and message.type in _CONTENTS:
                 return  # the other file has it
-            self.session.at = stamp_of(record.timestamp)
-            self._start_session()
-            self._event(message)
+            session.at = stamp_of(record.timestamp)
+            self.start_session()
+            self._read_event(message)
         elif record.type != "metadata":
-            self.session.keep_opaque(Code.UNKNOWN_RECORD, "a record without its message")
+            session.keep_opaque(Code.UNKNOWN_RECORD, "a record without its message")
 
-    def _event(self, event: KimiCliEnvelope) -> None:
+    def _read_event(self, event: KimiCliEnvelope) -> None:
+        chain, session = self._chain, self._session
         match event.type:
-            case "TurnBegin" | "SteerInput":
-                self._prompt(event)
-            case "StepBegin":
-                self._step()
-            case "StepInterrupted" | "StepRetry":
-                name = "api-error" if event.type == "StepRetry" else "interrupt"
-                self._mark(KimiMark("sign", self.session.at, name=name))
-            case "ContentPart" | "TextPart" | "ThinkPart" if self._is_told:
-                self._part(event)
-            case "ToolCall" if self._is_told:
-                call, own = decode_payload(event, CALL), self._answer()
-                self._say(own, kimi.call_of(call, self.session.line_id, own.response))
-            case "ToolResult" if self._is_told:
+            case "ContentPart" | "TextPart" | "ThinkPart" if self._has_messages:
+                if blocks := kimi.blocks_of(event.payload):
+                    self._begin_answer(chain)
+                    message = AssistantMessage(session.line_id, blocks=blocks, response_id=chain.response)
+                    self._append(chain, message)
+            case "ToolCall" if self._has_messages:
+                call = decode_payload(event, CALL)
+                self._begin_answer(chain)
+                self._append(chain, kimi.call_of(call, session.line_id, chain.response))
+            case "ToolResult" if self._has_messages:
                 payload = decode_payload(event, PAYLOAD)
-                value = payload.return_value or Value()
-                self.session.add_result(payload.tool_call_id, _returned(value), failed=value.is_error)
+                value = payload.return_value or KimiCliResult()
+                session.add_result(payload.tool_call_id, _output_of(value), failed=value.is_error)
+            case "TurnBegin" | "SteerInput":
+                self._read_prompt(chain, event)
+            case "StepBegin":
+                self._begin_step(chain)
+            case "StepInterrupted":
+                self._add_mark(KimiMark("signal", session.at, name="interrupt"))
+            case "StepRetry":
+                self._add_mark(KimiMark("signal", session.at, name="api-error"))
             case "StatusUpdate":
-                self._status(event)
+                self._read_status(chain, decode_payload(event, PAYLOAD))
             case "CompactionBegin" | "CompactionEnd":
-                self._compaction(event)
+                chain.prompts = []  # the command that requested it
+                kind = "compacting" if event.type == "CompactionBegin" else "compacted"
+                self._add_mark(KimiMark(kind, session.at, name="manual" if chain.is_compacting else "auto"))
             case "SubagentEvent":
-                self._subagent(event)
+                payload = decode_payload(event, PAYLOAD)
+                inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
+                if payload.agent_id is None and inner is not None and inner.type != event.type:
+                    session.chain = f"agent-{call or session.chain}"
+                    self._read_event(inner)
             case kind if kind not in _SILENT and kind not in _CONTENTS:
-                self.session.keep_unknown("unknown event type", kind)
+                session.keep_unknown("unknown event type", kind)
             case _:
                 pass
 
-    def _subagent(self, event: KimiCliEnvelope) -> None:
-        payload = decode_payload(event, PAYLOAD)
-        inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
-        if payload.agent_id is None and inner is not None and inner.type != event.type:
-            self.session.chain = f"agent-{call or self.session.chain}"
-            self._event(inner)
-
-    def _prompt(self, event: KimiCliEnvelope) -> None:
-        own, content = self._known(), decode_payload(event, PAYLOAD).user_input
-        own.command = bytes(memoryview(content)[:9]) == b'"/compact'
-        if not self._is_told:
+    def _read_prompt(self, chain: WireChain, event: KimiCliEnvelope) -> None:
+        session, content = self._session, decode_payload(event, PAYLOAD).user_input
+        chain.is_compacting = bytes(memoryview(content)[:9]) == b'"/compact'
+        if not self._has_messages:
             return
         if event.type == "TurnBegin":  # waiting prompts were commands
-            commands, own.prompts = own.prompts, []
-            if own.messages and any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
-                removed, own.messages = tuple(item for message in own.messages for item in message), []
-                self.session.emit(e.Remove(uuids=removed, chain=self.session.chain, at=self.session.at))
-        own.prompts.append(KimiPrompt(self.session.line_id, self.session.at, content))
+            commands, chain.prompts = chain.prompts, []
+            if any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
+                session.remove(item for message in chain.messages for item in message)
+                chain.messages = []
+        chain.prompts.append(KimiPrompt(session.line_id, session.at, content))
 
-    def _step(self) -> None:
+    def _begin_step(self, chain: WireChain) -> None:
         """Begin a step, which sends the waiting prompts."""
-        own = self._known()
-        self._abandon(own)
-        own.asked_at = self.session.at
-        prompts, own.prompts = own.prompts, []
+        session = self._session
+        self._cancel_answer(chain)
+        chain.asked_at = session.at
+        prompts, chain.prompts = chain.prompts, []
         for prompt in prompts:
-            blocks = kimi.blocks_of(prompt.content)
-            if blocks:
-                own.messages.append([])
-                self.session.at = prompt.at
-                self._say(own, UserMessage(prompt.uuid, blocks=blocks))
+            if blocks := kimi.blocks_of(prompt.content):
+                chain.messages.append([])
+                session.at = prompt.at
+                self._append(chain, UserMessage(prompt.uuid, blocks=blocks))
 
-    def _say(self, own: WireChain, item: Item) -> None:
-        if not own.messages:  # cleared in the middle of a step
-            own.messages.append([])
-        own.messages[-1].append(item.uuid)
-        self.session.append(item)
+    def _append(self, chain: WireChain, item: Item) -> None:
+        if not chain.messages:  # cleared in the middle of a step
+            chain.messages.append([])
+        chain.messages[-1].append(item.uuid)
+        self._session.append(item)
 
-    def _answer(self) -> WireChain:
-        """Return the chain, starting the turn of the current step with its first output."""
-        own = self._known()
-        if not own.response:
-            own.response = self.session.line_id
-            own.messages.append([])
-            self.session.counter.asked_at = own.asked_at
-            self.session.start_turn(None)
-        return own
+    def _begin_answer(self, chain: WireChain) -> None:
+        """Start the turn of the current step with its first output."""
+        if not chain.response:
+            chain.response = self._session.line_id
+            chain.messages.append([])
+            self._session.counter.asked_at = chain.asked_at
+            self._session.start_turn(None)
 
-    def _abandon(self, own: WireChain) -> None:
+    def _cancel_answer(self, chain: WireChain) -> None:
         """End a step that answered without usage."""
-        if own.response:
-            own.response = ""
-            self.session.emit(
-                e.TurnCanceled(turn=self.session.counter.number, chain=self.session.chain, at=self.session.at)
-            )
+        session = self._session
+        if chain.response:
+            chain.response = ""
+            session.emit(e.TurnCanceled(turn=session.counter.number, chain=session.chain, at=session.at))
 
-    def _part(self, event: KimiCliEnvelope) -> None:
-        blocks = kimi.blocks_of(event.payload)
-        if blocks:
-            own = self._answer()
-            self._say(own, AssistantMessage(self.session.line_id, blocks=blocks, response_id=own.response))
-
-    def _status(self, event: KimiCliEnvelope) -> None:
-        payload, own, at = decode_payload(event, PAYLOAD), self._known(), self.session.at
-        if payload.plan_mode is not None and payload.plan_mode != own.planning:
-            before, own.planning = own.planning, payload.plan_mode
+    def _read_status(self, chain: WireChain, payload: KimiCliPayload) -> None:
+        session = self._session
+        if payload.plan_mode is not None and payload.plan_mode != chain.is_planning:
+            before, chain.is_planning = chain.is_planning, payload.plan_mode
             if before is not None:
                 modes = ("plan", "default") if before else ("default", "plan")
-                self._mark(KimiMark("sign", at, name="permission-mode", before=modes[0], after=modes[1]))
+                mark = KimiMark("signal", session.at, name="permission-mode", before=modes[0], after=modes[1])
+                self._add_mark(mark)
         if payload.token_usage is None:
             return
         name = payload.message_id or ""
-        dialect = next((own for begin, own in _DIALECTS.items() if name.startswith(begin)), self._memory.dialect)
-        if dialect != self._memory.dialect:
-            self._memory.dialect = dialect
-            self.session.emit(e.SessionChanged(dialect=dialect, chain=self.session.chain))
-        self._mark(KimiMark("bill", at, own.asked_at, name, usage=payload.token_usage))
+        dialect = next((own for begin, own in _DIALECTS.items() if name.startswith(begin)), self.dialect)
+        if dialect != self.dialect:
+            self.dialect = dialect
+            session.emit(e.SessionChanged(dialect=dialect, chain=session.chain))
+        self._add_mark(KimiMark("usage", session.at, chain.asked_at, name, usage=payload.token_usage))
 
-    def _compaction(self, event: KimiCliEnvelope) -> None:
-        own = self._known()
-        begins = event.type == "CompactionBegin"
-        own.prompts = []  # the command that requested it
-        name = "manual" if own.command else "auto"
-        self._mark(KimiMark("compacting" if begins else "compacted", self.session.at, name=name))
-
-    def _mark(self, mark: KimiMark) -> None:
-        if self._is_told:
-            self._play(mark)
+    def _add_mark(self, mark: KimiMark) -> None:
+        if self._has_messages:
+            self.emit_mark(mark)
         else:
-            self._memory.marks.append(mark)
+            self.marks.append(mark)
 
-    def _play(self, mark: KimiMark) -> None:
+    def emit_mark(self, mark: KimiMark) -> None:
         """Emit a mark at its time; usage ends the current step, or one without an answer in the files."""
-        now, self.session.at = self.session.at, mark.at
-        self._emit_mark(mark, self._known())
-        self.session.at = now
-
-    def _emit_mark(self, mark: KimiMark, own: WireChain) -> None:
-        if mark.kind == "bill" and mark.usage is not None:
-            own.asked_at = mark.asked_at
-            self._answer()
-            own.response = ""
-            self.session.end_turn(kimi.billed(mark.usage, CLIENT, self._memory.dialect), mark.name or None)
+        session, chain = self._session, self._chain
+        now, session.at = session.at, mark.at
+        if mark.usage is not None:
+            chain.asked_at = mark.asked_at
+            self._begin_answer(chain)
+            chain.response = ""
+            session.end_turn(kimi.billed(mark.usage, CLIENT, self.dialect), mark.name or None)
         elif mark.kind == "compacting":
-            self.session.emit(e.CompactStarted(trigger=mark.name, chain=self.session.chain, at=mark.at))
-        elif mark.kind == "sign":
+            session.emit(e.CompactStarted(trigger=mark.name, chain=session.chain, at=mark.at))
+        elif mark.kind == "signal":
             if mark.name == "interrupt":
-                self._abandon(own)
-            self.session.signal(Sign(mark.name, before=mark.before, after=mark.after))
-        elif self._is_told:
-            own.messages = own.messages[-_KEPT:]
-            kept = [item for message in own.messages for item in message]
-            self.session.prune(self.session.line_id, kept, trigger=mark.name)
+                self._cancel_answer(chain)
+            session.signal(Sign(mark.name, before=mark.before, after=mark.after))
+        elif self._has_messages:
+            chain.messages = chain.messages[-_KEPT:]
+            kept = [item for message in chain.messages for item in message]
+            session.prune(session.line_id, kept, trigger=mark.name)
+        session.at = now
 
 
-def _returned(value: Value) -> Raw:
+def _output_of(value: KimiCliResult) -> Raw:
     """Return a result as the model gets it: the client's note, then the tool's output."""
     text = text_in(value.message)
     note = f"ERROR: {text}" if value.is_error else text
     blocks = kimi.blocks_of(value.output)
     note = note or ("" if blocks else "Tool output is empty.")
-    before = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
-    blocks = (*before, *blocks)
-    return result_of(blocks)
+    return result_of((*((TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()), *blocks))
