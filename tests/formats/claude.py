@@ -1,4 +1,4 @@
-"""Lines of Claude Code logs, made for the tests."""
+"""Makes lines of Claude Code logs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from model.making import Fold, dumps
 
 
 def line(kind: str, uuid: str | None, parent: str | None = None, **fields: Any) -> dict[str, Any]:
-    """A line with its envelope."""
+    """Return a line with its envelope."""
     base = {"type": kind, "sessionId": "s", "timestamp": "2026-01-01T00:00:00Z", "isSidechain": False}
     return {**base, "uuid": uuid, "parentUuid": parent, **fields}
 
 
 def asked(uuid: str, content: Any, parent: str | None = None, **fields: Any) -> dict[str, Any]:
-    """A user's line."""
+    """Return a user's line."""
     return line("user", uuid, parent, message={"role": "user", "content": content}, **fields)
 
 
 def answered(uuid: str, response: str | None, block: Any, parent: str | None = None, **fields: Any) -> dict[str, Any]:
-    """An assistant's line with one block (or a text); `usage` goes into the message."""
+    """Return an assistant's line with one block or a text; `usage` is a member of its message."""
     usage, model = fields.pop("usage", None), fields.pop("model", "claude-x")
     content = block if isinstance(block, str) else [block]
     message = {"role": "assistant", "model": model, "id": response, "content": content, "usage": usage}
@@ -31,22 +31,22 @@ def answered(uuid: str, response: str | None, block: Any, parent: str | None = N
 
 
 def text(value: str) -> dict[str, Any]:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": value}
 
 
 def use(call_id: str, name: str = "Bash") -> dict[str, Any]:
-    """A tool_use block."""
+    """Return a tool_use block."""
     return {"type": "tool_use", "id": call_id, "name": name, "input": {"command": "ls"}}
 
 
 def result(call_id: str, content: Any = "done", **fields: Any) -> dict[str, Any]:
-    """A tool_result block."""
+    """Return a tool_result block."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
 
 
 def counts(uncached: int, read: int, write: int, output: int) -> dict[str, int]:
-    """A usage object."""
+    """Return a usage object."""
     return {
         "input_tokens": uncached,
         "cache_read_input_tokens": read,
@@ -56,18 +56,18 @@ def counts(uncached: int, read: int, write: int, output: int) -> dict[str, int]:
 
 
 def joined(*lines: dict[str, Any]) -> bytes:
-    """The file."""
+    """Return the file."""
     return b"".join(dumps(one) + b"\n" for one in lines)
 
 
 def read(*lines: dict[str, Any] | bytes) -> list[Any]:
-    """What the reader finds."""
+    """Return what the reader reads."""
     data = b"".join(one if isinstance(one, bytes) else dumps(one) + b"\n" for one in lines)
     return [one.value for one in everything(ClaudeCode(), data)]
 
 
 def folded(*lines: dict[str, Any] | bytes) -> Fold:
-    """The session that the lines fold to, the reader's problems among the fold's."""
+    """Return the session that the lines fold to, with the problems of reader and fold."""
     made = Fold()
     for value in read(*lines):
         if isinstance(value, Problem):

@@ -1,4 +1,4 @@
-"""Lines of Codex rollouts, made for the tests."""
+"""Makes lines of Codex rollouts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BASE = "You are a coding agent."
 
 
 class Rollout(Recorded):
-    """A rollout that grows: lines a second apart, sums of usage kept as the client keeps them."""
+    """A rollout that grows; lines are a second apart."""
 
     reader = Codex
 
@@ -22,7 +22,7 @@ class Rollout(Recorded):
         self.sums = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
 
     def line(self, kind: str, payload: Any, **fields: Any) -> Rollout:
-        """Any line."""
+        """Add a line."""
         self.second += 1
         minute, second = divmod(self.second, 60)
         at = f"2026-04-08T08:{minute:02}:{second:02}.000Z"
@@ -30,61 +30,61 @@ class Rollout(Recorded):
         return self
 
     def meta(self, thread: str = "t-1", **fields: Any) -> Rollout:
-        """The line that begins a thread, or goes on with it."""
+        """Add the header of a thread; a second one resumes it."""
         base = {"id": thread, "timestamp": "2026-04-08T08:00:00.000Z", "cwd": "/w", "originator": "codex-tui"}
         more = {"cli_version": "0.140.0", "source": "cli", "model_provider": "openai"}
         return self.line("session_meta", {**base, **more, "base_instructions": {"text": BASE}, **fields})
 
     def context(self, model: str = "gpt-5.4", **fields: Any) -> Rollout:
-        """What a turn of the user is asked with."""
+        """Add the context of a user's turn."""
         base = {"turn_id": "x", "cwd": "/w", "current_date": "2026-04-08", "timezone": "UTC", "model": model}
         more = {"approval_policy": "never", "sandbox_policy": {"type": "read-only"}, "effort": "high"}
         return self.line("turn_context", {**base, **more, **fields})
 
     def item(self, kind: str, **fields: Any) -> Rollout:
-        """An item of the history."""
+        """Add an item of the history."""
         return self.line("response_item", {"type": kind, **fields})
 
     def event(self, kind: str, **fields: Any) -> Rollout:
-        """What the screen was told."""
+        """Add an event for the screen."""
         return self.line("event_msg", {"type": kind, **fields})
 
     def message(self, role: str, *texts: str) -> Rollout:
-        """A message."""
+        """Add a message."""
         kind = "output_text" if role == "assistant" else "input_text"
         return self.item("message", role=role, content=[{"type": kind, "text": text} for text in texts])
 
     def user(self, text: str) -> Rollout:
-        """A prompt of the user's, and the screen's copy of it."""
+        """Add a prompt of the user, and the event that repeats it."""
         return self.message("user", text).event("user_message", message=text, images=[])
 
     def thought(self) -> Rollout:
-        """Reasoning."""
+        """Add reasoning."""
         return self.item("reasoning", summary=[], content=None, encrypted_content="c2VjcmV0", id="rs_1")
 
     def call(self, call_id: str, command: str = "ls") -> Rollout:
-        """A call of the shell."""
+        """Add a call of the shell."""
         arguments = dumps({"command": command}).decode()
         return self.item("function_call", name="shell", arguments=arguments, call_id=call_id)
 
     def result(self, call_id: str, output: Any = "done") -> Rollout:
-        """What came of a call."""
+        """Add the result of a call."""
         return self.item("function_call_output", call_id=call_id, output=output)
 
     def count(self, whole: int, read: int, output: int = 10, **more: int) -> Rollout:
-        """The bill of a response, as the screen shows it."""
+        """Add usage, and an event with the sums."""
         last = {"input_tokens": whole, "cached_input_tokens": read, "output_tokens": output, **more}
         last["total_tokens"] = whole + output
         self.sums = {name: self.sums.get(name, 0) + count for name, count in last.items()}
         return self.counted(last)
 
     def counted(self, last: dict[str, int]) -> Rollout:
-        """The sums as they are."""
+        """Add an event with the sums as they are."""
         info = {"total_token_usage": dict(self.sums), "last_token_usage": last, "model_context_window": 258_400}
         return self.event("token_count", info=info, rate_limits={"primary": None})
 
     def recorded(self, response: str, whole: int, read: int, output: int = 10, **fields: Any) -> Rollout:
-        """The bill of a response, as newer logs record it."""
+        """Add a usage record, as newer logs have it."""
         usage = {"input_tokens": whole, "cached_input_tokens": read, "output_tokens": output}
         usage |= {"cache_write_input_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": whole + output}
         base = {"session_id": "t-1", "thread_id": "t-1", "turn_id": "x", "response_id": response, "usage": usage}
@@ -92,7 +92,7 @@ class Rollout(Recorded):
 
 
 def plain() -> Rollout:
-    """A session of two requests: a call, and an answer."""
+    """Return a session of two requests: a call, and an answer."""
     made = Rollout().meta().event("task_started", turn_id="x", model_context_window=258_400)
     made.message("developer", "<permissions instructions>\nread only\n</permissions instructions>")
     made.message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()

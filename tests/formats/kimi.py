@@ -1,4 +1,4 @@
-"""Logs of Kimi Code and kimi-cli, made for the tests."""
+"""Makes logs of Kimi Code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START = 1_782_295_300_000
 
 
 class Wire(Recorded):
-    """A log of Kimi Code that grows: records a second apart."""
+    """A log that grows; records are a second apart."""
 
     reader = KimiCode
 
@@ -21,26 +21,26 @@ class Wire(Recorded):
         self.steps = 0
 
     def record(self, record: str, **fields: Any) -> Wire:
-        """Any record."""
+        """Add a record."""
         self.lines.append({"type": record, **fields, "time": START + 1000 * len(self.lines)})
         return self
 
     def event(self, kind: str, **fields: Any) -> Wire:
-        """A piece of a step."""
+        """Add an event of a step."""
         return self.record("context.append_loop_event", event={"type": kind, "turnId": "0", **fields})
 
     def message(self, text: str, kind: str = "user", role: str = "user") -> Wire:
-        """A message that was put into the history."""
+        """Add a message to the history."""
         message = {"role": role, "content": [{"type": "text", "text": text}], "toolCalls": [], "origin": {"kind": kind}}
         return self.record("context.append_message", message=message)
 
     def request(self, tools: str = "h1") -> Wire:
-        """The record of a request."""
+        """Add the record of a request."""
         fields = {"kind": "loop", "provider": "kimi", "model": MODEL, "thinkingEffort": "high", "toolSelect": False}
         return self.record("llm.request", **fields, systemPromptHash="s1", toolsHash=tools, messageCount=1)
 
     def step(self, *parts: dict[str, Any], usage: dict[str, int] | None = None, calls: tuple[str, ...] = ()) -> Wire:
-        """A step with its parts and calls, its bill, and the record that repeats it."""
+        """Add a step with its parts and calls, its usage, and the record that repeats it."""
         self.steps += 1
         step = f"step-{self.steps}"
         self.event("step.begin", uuid=step, step=self.steps).request()
@@ -56,22 +56,22 @@ class Wire(Recorded):
         return self if usage is None else self.record("usage.record", model=MODEL, usage=usage, usageScope="turn")
 
     def result(self, call: str, output: Any = "done", **fields: Any) -> Wire:
-        """What came of a call."""
+        """Add the result of a call."""
         return self.event("tool.result", parentUuid="x", toolCallId=call, result={"output": output, **fields})
 
 
 def usage(other: int, read: int, output: int = 10, write: int = 0) -> dict[str, int]:
-    """Counts, which leave out what the cache read and wrote."""
+    """Return usage; `other` is input without cache reads and writes."""
     return {"inputOther": other, "output": output, "inputCacheRead": read, "inputCacheCreation": write}
 
 
 def text(value: str) -> dict[str, str]:
-    """A part that is text."""
+    """Return a part that is text."""
     return {"type": "text", "text": value}
 
 
 def plain() -> Wire:
-    """A session of two requests: a call, and an answer."""
+    """Return a session of two requests: a call, and an answer."""
     tools = [{"name": "Read", "description": "Reads.", "parameters": {"type": "object"}}]
     made = Wire().record("config.update", systemPrompt="You are Kimi.", modelAlias="kimi", thinkingEffort="high")
     made.record("llm.tools_snapshot", hash="h1", tools=tools).record("turn.prompt", input=[], origin={"kind": "user"})

@@ -1,4 +1,4 @@
-"""Claude Code's logs: responses over several lines, chains, compactions, rewinds, odd lines."""
+"""Claude Code's logs: responses, usage, content, subagents, compactions, forks, titles, damaged records."""
 
 from __future__ import annotations
 
@@ -49,22 +49,19 @@ def turns(values):
 # responses
 
 
-def test_a_response_over_several_lines_that_are_not_neighbours_is_one_turn():
-    assert [(one.turn, one.chain) for one in turns(read(*PLAIN))] == [(1, "main"), (2, "main")]
+def test_response_over_several_records_is_one_request():
+    ends = turns(read(*PLAIN))
+    assert [(end.turn, end.chain) for end in ends] == [(1, "main"), (2, "main")]
+    assert ends[0].usage == e.Usage(3, 100, 50, 77)  # of the last record: the earlier ones have partial output
 
 
-def test_usage_is_taken_once_from_the_last_line_of_a_response():
-    first = turns(read(*PLAIN))[0].usage
-    assert first == e.Usage(3, 100, 50, 77)
-
-
-def test_the_lifetimes_of_writes_are_read():
+def test_lifetimes_of_writes_are_read():
     usage = {**counts(1, 2, 3, 4), "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 3}}
     billed = turns(read(asked("u", "x"), answered("a", "r", text("y"), "u", usage=usage)))[0].usage
     assert (billed.write_5m_tokens, billed.write_1h_tokens) == (0, 3)
 
 
-def test_all_blocks_of_a_response_are_one_group_in_the_timeline():
+def test_records_of_a_response_are_one_group():
     fold = folded(*PLAIN)
     entries = list(fold.state.main().entries)
     assert [entry.item.uuid for entry in entries] == ["u1", "a1", "a2", "a3", "a4"]
@@ -78,7 +75,7 @@ def test_results_reach_their_calls():
     assert (second.status, json.loads(bytes(second.output))) == ("failed", [{"type": "text", "text": "b.py"}])
 
 
-def test_a_turn_is_asked_when_its_user_spoke_and_answered_at_its_first_line():
+def test_turn_has_times_of_prompt_and_first_record():
     values = read(
         asked("u", "x", timestamp="2026-01-01T00:00:00Z"),
         answered("a", "r", text("1"), "u", timestamp="2026-01-01T00:00:05Z"),
@@ -88,42 +85,48 @@ def test_a_turn_is_asked_when_its_user_spoke_and_answered_at_its_first_line():
     assert (opened.at, turns(values)[0].at) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z")
 
 
-def test_a_bill_that_came_late_is_its_turns_last_word_and_summed_once():
+def test_late_usage_replaces_that_of_the_previous_turn():
     lines = (
         asked("u", "x"),
         answered("a", "r1", use("c1"), "u", usage=counts(1, 1, 1, 1)),
         answered("b", "r2", text("2"), "a", usage=counts(2, 2, 2, 2)),
         answered("c", "r1", use("c2"), "a", usage=counts(1, 1, 1, 9)),
     )
-    values, fold = read(*lines), folded(*lines)
-    assert [one.turn for one in values if isinstance(one, e.TurnStarted)] == [1, 2]
-    assert {one.turn: one.usage.output_tokens for one in turns(values)} == {1: 9, 2: 2}
+    fold = folded(*lines)
+    assert {end.turn: end.usage.output_tokens for end in turns(read(*lines))} == {1: 9, 2: 2}
     totals = fold.state.main().totals
     assert (totals.turns, totals.uncached_tokens, totals.output_tokens) == (2, 3, 11)
-    assert fold.problems == []
+    assert (fold.problems, fold.uuids) == ([], ["u", "a", "b", "c"])
 
 
-def test_a_response_without_an_id_is_a_turn_by_its_line():
+def test_response_without_an_id_is_one_turn():
     assert len(turns(read(asked("u", "x"), answered("a", None, "plain text", "u")))) == 1
 
 
-def test_synthetic_lines_are_shown_and_never_a_request():
-    values = read(
-        asked("u", "x"), answered("a", "r", text("API Error"), "u", model="<synthetic>", usage=counts(0, 0, 0, 0))
-    )
+def test_error_shown_to_the_user_is_no_request():
+    error = answered("a", "r", text("API Error"), "u", model="<synthetic>", usage=counts(0, 0, 0, 0))
+    values = read(asked("u", "x"), error)
     assert turns(values) == []
     assert isinstance(values[-1].item, OpaqueItem)
 
 
-def test_another_model_is_a_changed_session():
-    fold = folded(
-        asked("u", "x"),
-        answered("a", "r1", text("1"), "u", model="m-1"),
-        asked("v", "y", "a"),
-        answered("b", "r2", text("2"), "v", model="m-2"),
-    )
-    turn = fold.state.main().turn
-    assert [one.cause for one in turn.since] == ["LORE119"]
+def test_messages_inside_progress_records_are_no_requests():
+    embedded = {"type": "assistant", "message": {"id": "r9", "model": "m", "content": [], "usage": counts(9, 9, 9, 9)}}
+    values = read(
+        asked("u1", "x"),
+        {"type": "progress", "uuid": "p1", "parentUuid": "u1", "sessionId": "s", "isSidechain": True,
+         "data": {"type": "agent_progress", "agentId": "a7", "message": embedded}},
+        {"type": "queue-operation", "operation": "enqueue", "sessionId": "s", "content": "later"},
+        answered("a1", "r1", text("1"), "u1", usage=counts(1, 2, 3, 4)),
+    )  # fmt: skip
+    assert [end.response_id for end in turns(values)] == ["r1"]
+    assert {value.chain for value in values} == {"main"}
+
+
+def test_other_model_changes_the_session():
+    second = asked("v", "y", "a"), answered("b", "r2", text("2"), "v", model="m-2")
+    fold = folded(asked("u", "x"), answered("a", "r1", text("1"), "u", model="m-1"), *second)
+    assert [change.cause for change in fold.state.main().turn.since] == ["LORE119"]
 
 
 @pytest.mark.parametrize(
@@ -132,11 +135,10 @@ def test_another_model_is_a_changed_session():
         ({"type": "system_changed", "cache_missed_input_tokens": 7}, e.Verdict("system_changed", 7, "diagnostics")),
         ("tools_changed", e.Verdict("tools_changed", None, "diagnostics")),
         ({}, None),
-        ("", None),
         (None, None),
     ],
 )
-def test_the_providers_verdict_is_read(reason, verdict):
+def test_verdict_of_the_provider_is_read(reason, verdict):
     diagnosed = {"diagnostics": {"cache_miss_reason": reason}}
     values = read(asked("u", "x"), answered("a", "r", text("y"), "u", message=diagnosed))
     assert turns(values)[0].verdict == verdict
@@ -145,75 +147,93 @@ def test_the_providers_verdict_is_read(reason, verdict):
 # content
 
 
-def test_images_thinking_and_blocks_to_come_are_kept():
+def test_images_thinking_and_unknown_blocks_are_kept():
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     linked = {"type": "image", "source": {"type": "url", "url": "https://example.org/x.png"}}
     cited = {"type": "text", "text": "t", "citations": [1]}
-    fold = folded(asked("u", [image, linked, cited, {"type": "novel", "x": 1.0}]))
-    blocks = fold.item(0).blocks
+    blocks = folded(asked("u", [image, linked, cited, {"type": "novel", "x": 1.0}])).item(0).blocks
     assert (blocks[0].media_type, bytes(blocks[0].data)) == ("image/png", b'"AAAA"')
     assert [type(block) for block in blocks[1:]] == [RawBlock] * 3
     assert json.loads(bytes(blocks[3].json)) == {"type": "novel", "x": 1.0}
+    thought = folded(*PLAIN).item(1).blocks[0]
+    assert thought == ThinkingBlock(thought.text, "sig")
 
 
-def test_thinking_keeps_its_signature_also_where_it_is_empty():
-    block = folded(*PLAIN).item(1).blocks[0]
-    assert block == ThinkingBlock(block.text, "sig")
-
-
-def test_a_tool_reference_in_a_result_is_kept_verbatim():
-    reference = {"type": "tool_reference", "tool_name": "Read"}
-    fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c", [reference])], "a"))
-    assert json.loads(bytes(fold.item(1).output)) == [{"type": "raw", "json": reference}]
+REFERENCE = {"type": "tool_reference", "tool_name": "Read"}
 
 
 @pytest.mark.parametrize(
-    ("content", "output"), [(None, ""), ("", ""), ({"odd": 1}, [{"type": "raw", "json": {"odd": 1}}])]
+    ("content", "output"),
+    [
+        (None, ""),
+        ("", ""),
+        ({"odd": 1}, [{"type": "raw", "json": {"odd": 1}}]),
+        ([REFERENCE], [{"type": "raw", "json": REFERENCE}]),
+    ],
 )
-def test_odd_contents_of_results_are_kept(content, output):
+def test_result_of_any_content_is_kept(content, output):
     fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c", content)], "a"))
     assert json.loads(bytes(fold.item(1).output)) == output
 
 
-def test_text_beside_a_result_is_a_message_of_its_own_after_it():
+def test_unknown_members_of_calls_and_results_are_ignored():
+    call = {**use("c1"), "caller": {"type": "direct"}, "novel": [1]}
+    fold = folded(asked("u1", "x"), answered("a1", "r1", call, "u1"), asked("u2", [result("c1", "ok", novel=2)], "a1"))
+    assert isinstance(fold.item(1), ToolCall)
+    assert (bytes(fold.item(1).output), fold.codes) == (b'"ok"', [])
+
+
+def test_text_beside_a_result_is_a_message_after_it():
     fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c"), text("and this")], "a"))
     assert isinstance(fold.item(2), UserMessage)
     assert [type(block) for block in fold.item(2).blocks] == [TextBlock]
 
 
-def test_meta_lines_are_context_that_was_put_in():
-    assert folded(asked("u", "caveat", isMeta=True)).item(0).source == "context_injection"
-
-
 @pytest.mark.parametrize(
-    ("origin", "source"),
+    ("fields", "source"),
     [
-        ({"kind": "task-notification"}, "tick"),
-        ({"kind": "human"}, "user"),
-        ({"kind": "something else"}, "user"),
-        ({"kind": 7}, "user"),
-        ({}, "user"),
-        ("task-notification", "user"),
-        (None, "user"),
+        ({"isMeta": True}, "context_injection"),
+        ({"origin": {"kind": "task-notification"}}, "tick"),
+        ({"origin": {"kind": "human"}}, "user"),
+        ({"origin": {"kind": 7}}, "user"),
+        ({"origin": "task-notification"}, "user"),
+        ({"origin": None}, "user"),
     ],
 )
-def test_what_the_harness_notes_as_its_own_is_no_word_of_a_person(origin, source):
-    """News of background tasks counted as user exchanges, so a policy compacted while nobody had spoken."""
-    assert folded(asked("u", "<task-notification>", origin=origin)).item(0).source == source
+def test_source_of_a_user_message(fields, source):
+    assert folded(asked("u", "words", **fields)).item(0).source == source
 
 
-def test_lines_that_only_the_transcript_shows_are_left_out():
+def test_record_for_the_transcript_only_is_left_out():
     assert folded(asked("u", "shown", isVisibleInTranscriptOnly=True)).uuids == []
 
 
-# sidechains
+def test_attachment_is_an_opaque_item():
+    fold = folded(asked("u1", "x"), line("attachment", "t1", "u1", attachment={"type": "nested_memory", "path": "a"}))
+    assert isinstance(fold.item(1), OpaqueItem)
+    assert json.loads(bytes(fold.item(1).record))["attachment"]["type"] == "nested_memory"
+
+
+def test_several_blocks_of_one_record_are_several_items():
+    fold = folded(asked("u", "x"), answered("a", "r", text("1"), "u", message={"content": [text("1"), use("c")]}))
+    assert fold.uuids == ["u", "a", "a:1"]
+    assert isinstance(fold.item(2), ToolCall)
+
+
+@pytest.mark.parametrize("version", ["1.0.24", "2.1.219", "3.0.0-beta", "", None])
+def test_version_changes_nothing_but_signals(version):
+    versioned = [{**one, "version": version} for one in COMPACTED]
+    assert (folded(*versioned).uuids, folded(*versioned).codes) == (folded(*COMPACTED).uuids, [])
+
+
+# subagents
 
 
 def side(one, **fields):
     return {**one, "isSidechain": True, **fields}
 
 
-def test_a_sidechain_with_an_agent_id_is_a_chain_of_that_name():
+def test_subagent_with_an_id_is_a_chain():
     fold = folded(
         asked("u", "x"),
         side(asked("s1", "task"), agentId="agent-7"),
@@ -226,7 +246,7 @@ def test_a_sidechain_with_an_agent_id_is_a_chain_of_that_name():
     }
 
 
-def test_inline_sidechains_are_told_apart_by_their_roots():
+def test_subagents_without_ids_are_separated_by_roots():
     fold = folded(
         asked("u", "x"),
         side(asked("s1", "task one")),
@@ -238,169 +258,58 @@ def test_inline_sidechains_are_told_apart_by_their_roots():
     assert chains == {"main": ["u"], "sidechain-1": ["s1", "s2"], "sidechain-2": ["t1", "t2"]}
 
 
-def test_a_subagents_own_file_has_its_chain_alone():
-    fold = folded(side(asked("s1", "task"), agentId="a7"), side(answered("s2", "q", text("1"), "s1"), agentId="a7"))
-    assert list(fold.state.chains) == ["a7"]
-    assert fold.uuids == ["s1", "s2"]
+def test_subagent_records_of_odd_shape_have_one_chain():
+    named_main = side(asked("s1", "task"), agentId="main")
+    assert list(folded(asked("u1", "x"), named_main).state.chains) == ["main", "agent-main"]
+    without_uuid = b'{"type":"user","isSidechain":true,"sessionId":"s","message":{"role":"user","content":"x"}}\n'
+    assert {value.chain for value in read(without_uuid)} == {"sidechain-1"}
 
 
-# compaction
+# compactions
 
 
-def test_a_boundary_and_its_summary_are_one_compaction():
+def test_boundary_and_summary_are_one_compaction():
     fold = folded(*COMPACTED)
     divider = fold.item(0)
     assert isinstance(divider, CompactDivider)
     assert (divider.uuid, divider.trigger, divider.pre_tokens, divider.pruned) == ("b1", "auto", 900, 5)
     assert bytes(divider.summary) == b'"This session is being continued"'
-    assert fold.uuids == ["b1", "u5", "a5"]
-    assert fold.problems == []
+    assert (fold.uuids, fold.problems) == (["b1", "u5", "a5"], [])
+    assert [change.cause for change in fold.state.main().turn.since] == ["LORE125"]
 
 
-def test_the_turn_after_a_compaction_is_entitled_to_differ():
-    turn = folded(*COMPACTED).state.main().turn
-    assert [one.cause for one in turn.since] == ["LORE125"]
+BOUNDARY = line("system", "b", None, subtype="compact_boundary", compactMetadata={"trigger": "manual"})
 
 
-def test_a_summary_in_blocks_is_read_as_its_text():
-    boundary = line("system", "b", None, subtype="compact_boundary", compactMetadata={"trigger": "manual"})
-    fold = folded(asked("u", "x"), boundary, asked("v", [text("one"), text("two")], "b", isCompactSummary=True))
+def test_summary_of_blocks_is_read_as_text():
+    fold = folded(asked("u", "x"), BOUNDARY, asked("v", [text("one"), text("two")], "b", isCompactSummary=True))
     assert bytes(fold.item(0).summary) == b'"one\\n\\ntwo"'
-
-
-def test_a_summary_in_blocks_may_hold_lone_surrogates():
-    boundary = line("system", "b", None, subtype="compact_boundary", compactMetadata={"trigger": "manual"})
-    summary = json.dumps(asked("v", [text("cut \ud83d")], "b", isCompactSummary=True)).encode() + b"\n"
-    fold = folded(asked("u", "x"), boundary, summary)
+    surrogate = json.dumps(asked("v", [text("cut \ud83d")], "b", isCompactSummary=True)).encode() + b"\n"
+    fold = folded(asked("u", "x"), BOUNDARY, surrogate)
     assert (bytes(fold.item(0).summary), fold.codes) == (b'"cut \\ud83d"', [])
 
 
-def test_a_boundary_without_a_summary_is_still_a_compaction():
-    boundary = line(
-        "system", "b", None, subtype="compact_boundary", compactMetadata={"trigger": "manual", "preTokens": 9}
-    )
-    assert folded(asked("u", "x"), boundary).uuids == ["b"]
-    assert folded(asked("u", "x"), boundary, asked("v", "y", "b")).uuids == ["b", "v"]
+def test_boundary_without_a_summary_is_a_compaction():
+    assert folded(asked("u", "x"), BOUNDARY).uuids == ["b"]
+    assert folded(asked("u", "x"), BOUNDARY, asked("v", "y", "b")).uuids == ["b", "v"]
 
 
-def test_preserved_lines_that_make_no_item_are_no_problem():
+def test_preserved_record_without_items_is_no_problem():
     meta = {"trigger": "auto", "preservedMessages": {"uuids": ["n", "a4"]}}
     noise = line("system", "n", "a4", subtype="turn_duration", durationMs=3)
     boundary = line("system", "b", None, subtype="compact_boundary", compactMetadata=meta)
     assert folded(*PLAIN, noise, boundary, asked("v", "s", "b", isCompactSummary=True)).problems == []
 
 
-def test_a_microcompaction_clears_the_results_that_it_names():
-    meta = {"trigger": "auto", "preTokens": 9, "tokensSaved": 3, "compactedToolIds": ["c1"]}
+@pytest.mark.parametrize(("calls", "is_cleared"), [(["c1"], True), ([], False)])
+def test_microcompaction_clears_named_results(calls, is_cleared):
+    meta = {"trigger": "auto", "preTokens": 9, "tokensSaved": 3, "compactedToolIds": calls}
     fold = folded(*PLAIN, line("system", "m", "a4", subtype="microcompact_boundary", microcompactMetadata=meta))
-    assert b"cleared" in bytes(fold.item(2).output)
-    assert bytes(fold.item(3).output) != bytes(fold.item(2).output)
+    assert (b"cleared" in bytes(fold.item(2).output), b"cleared" in bytes(fold.item(3).output)) == (is_cleared, False)
+    assert bool(fold.state.main().since) == is_cleared
 
 
-def test_a_microcompaction_that_names_nothing_changes_nothing():
-    meta = {"trigger": "auto", "compactedToolIds": []}
-    fold = folded(*PLAIN, line("system", "m", "a4", subtype="microcompact_boundary", microcompactMetadata=meta))
-    assert fold.state.main().since == ()
-
-
-# rewinds
-
-
-def test_a_second_prompt_under_one_parent_takes_the_first_branch_back():
-    fold = folded(
-        asked("u1", "x"),
-        answered("a1", "r1", text("1"), "u1"),
-        asked("u2", "first try", "a1"),
-        answered("a2", "r2", text("2"), "u2"),
-        asked("u3", "second try", "a1"),
-        answered("a3", "r3", text("3"), "u3"),
-    )
-    assert (fold.uuids, fold.state.main().turns) == (["u1", "a1", "u3", "a3"], 3)
-    assert [one.cause for one in fold.state.main().turn.since] == ["LORE143"]
-
-
-def test_a_meta_line_under_the_same_parent_is_no_rewind():
-    fold = folded(
-        asked("u1", "x"),
-        answered("a1", "r", text("1"), "u1"),
-        asked("m", "c", "a1", isMeta=True),
-        asked("u2", "y", "a1"),
-    )
-    assert fold.uuids == ["u1", "a1", "m", "u2"]
-
-
-# damage
-
-
-def test_unknown_types_are_opaque_and_counted():
-    fold = folded(asked("u", "x"), line("novelty", "n", "u", payload=1))
-    assert (fold.codes, fold.state.opaque, fold.uuids) == (["LORE203"], 1, ["u"])
-
-
-def test_known_metadata_is_passed_over():
-    assert folded(asked("u", "x"), {"type": "summary", "summary": "s", "leafUuid": "u"}).problems == []
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [{"nothing": 1, "sessionId": "s"}, {"type": 3}, asked("u", 5) | {"message": {"content": 5, "model": 7}}],
-)
-def test_records_of_the_wrong_shape_are_opaque(odd):
-    fold = folded(asked("u0", "x"), odd)
-    assert (fold.codes, fold.state.opaque) == (["LORE207"], 1)
-
-
-def test_lone_surrogates_are_kept_as_they_were_spelled():
-    data = json.dumps(asked("u", "cut \ud83d")).encode() + b"\n"
-    data += json.dumps(answered("a", "r", text("also \ud83d"), "u")).encode() + b"\n"
-    fold = folded(data)
-    assert bytes(fold.item(0).text) == b'"cut \\ud83d"'
-    assert bytes(fold.item(1).blocks[0].text) == b'"also \\ud83d"'
-    assert fold.problems == []
-
-
-def test_a_line_without_a_uuid_is_named_by_its_number():
-    assert folded(asked("u", "x"), asked(None, "y")).uuids == ["u", "line-2"]
-
-
-def test_a_call_in_a_response_without_an_id_is_kept_as_a_block():
-    fold = folded(asked("u", "x"), answered("a", "r", {"type": "tool_use", "name": "n", "input": {}}, "u"))
-    assert isinstance(fold.item(1).blocks[0], RawBlock)
-
-
-def test_several_blocks_on_one_line_are_items_of_one_response():
-    fold = folded(asked("u", "x"), answered("a", "r", text("1"), "u", message={"content": [text("1"), use("c")]}))
-    assert fold.uuids == ["u", "a", "a:1"]
-    assert isinstance(fold.item(2), ToolCall)
-
-
-@pytest.mark.parametrize(
-    ("head", "known"),
-    [
-        (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
-        (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
-        (joined({"type": "user", "message": {}}), False),
-        (joined({"type": "novelty", "sessionId": "s"}), False),
-        (b"not json\n" + joined(*PLAIN[:1]), True),
-        (b"", False),
-        (b"{", False),
-    ],
-)
-def test_files_are_recognised_by_content(head, known):
-    assert ClaudeCode.recognises(head) is known
-
-
-def test_a_sidechain_line_without_a_uuid_is_one_chain():
-    """The first line of a file was given two names."""
-    line = b'{"type":"user","isSidechain":true,"sessionId":"s","message":{"role":"user","content":"x"}}\n'
-    reader = ClaudeCode()
-    chains = {one.value.chain for one in list(reader.read([line]))}
-    assert chains == {"sidechain-1"}
-
-
-def test_a_record_of_too_many_values_is_passed_over():
-    (found,) = ClaudeCode().read([b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n"])
-    assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)
+# forks and titles
 
 
 def forked(*lines):
@@ -409,7 +318,7 @@ def forked(*lines):
     return [*copies, *({**one, "sessionId": "f"} for one in own)]
 
 
-def test_claude_fork_without_its_parent_counts_no_inherited_request(tmp_path):
+def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
     (tmp_path / "fork.jsonl").write_bytes(joined(*forked(*PLAIN)))
     summary = check([str(tmp_path)], Budgets(), Options()).result.summary
     assert (summary.turns, summary.copied) == (1, 2)
@@ -434,11 +343,66 @@ def title(kind, name, **fields):
         ((title("summary", "of another session", leafUuid="x9"), *PLAIN), None),
         ((*PLAIN, title("ai-title", "List files"), title("summary", "Old", leafUuid="a4")), "List files"),
     ],
-)  # fmt: skip
-def test_claude_title_is_the_user_s_else_the_model_s(lines, expected):
+)
+def test_title_is_the_users_or_the_models(lines, expected):
     assert folded(*lines).state.title == expected
 
 
-def test_claude_title_that_comes_again_is_one_event():
-    made = read(*PLAIN, title("ai-title", "List files"), title("ai-title", "List files"))
-    assert sum(isinstance(value, e.SessionChanged) and value.title is not None for value in made) == 1
+def test_repeated_title_is_one_event():
+    values = read(*PLAIN, title("ai-title", "List files"), title("ai-title", "List files"))
+    assert sum(isinstance(value, e.SessionChanged) and value.title is not None for value in values) == 1
+
+
+# damage
+
+
+@pytest.mark.parametrize(
+    ("odd", "code"),
+    [
+        (line("novelty", "n", "u", payload=1), "LORE203"),
+        ({"nothing": 1, "sessionId": "s"}, "LORE207"),
+        ({"type": 3}, "LORE207"),
+        (asked("v", 5) | {"message": {"content": 5, "model": 7}}, "LORE207"),
+    ],
+)
+def test_unknown_or_malformed_record_is_opaque(odd, code):
+    fold = folded(asked("u", "x"), odd)
+    assert (fold.codes, fold.state.opaque, fold.uuids) == ([code], 1, ["u"])
+
+
+def test_lone_surrogates_are_kept_as_written():
+    data = json.dumps(asked("u", "cut \ud83d")).encode() + b"\n"
+    fold = folded(data + json.dumps(answered("a", "r", text("also \ud83d"), "u")).encode() + b"\n")
+    assert bytes(fold.item(0).text) == b'"cut \\ud83d"'
+    assert bytes(fold.item(1).blocks[0].text) == b'"also \\ud83d"'
+    assert fold.problems == []
+
+
+def test_record_without_a_uuid_is_named_by_its_line():
+    assert folded(asked("u", "x"), asked(None, "y")).uuids == ["u", "line-2"]
+
+
+def test_call_without_an_id_is_kept_as_a_block():
+    fold = folded(asked("u", "x"), answered("a", "r", {"type": "tool_use", "name": "n", "input": {}}, "u"))
+    assert isinstance(fold.item(1).blocks[0], RawBlock)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_known"),
+    [
+        (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
+        (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
+        (joined({"type": "user", "message": {}}), False),
+        (joined({"type": "novelty", "sessionId": "s"}), False),
+        (b"not json\n" + joined(*PLAIN[:1]), True),
+        (b"", False),
+        (b"{", False),
+    ],
+)
+def test_log_is_recognised_by_its_records(head, is_known):
+    assert ClaudeCode.recognises(head) is is_known
+
+
+def test_record_of_too_many_values_is_reported():
+    (found,) = ClaudeCode().read([b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n"])
+    assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)

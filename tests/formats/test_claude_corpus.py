@@ -1,4 +1,4 @@
-"""Real Claude Code logs: requests, compactions, tool calls and usage counted again with plain json."""
+"""Real Claude Code logs: requests, compactions, tool calls, usage and places counted again with plain json."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from formats.recordings import absent, of_each, recordings
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
+from lore.model.codes import Problem
 from lore.model.items import ToolCall
 from lore.testing import everything
 
@@ -20,11 +21,16 @@ FILES = recordings("claude-code/*.jsonl")
 COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
+SILENT = {  # types of records that the model never sees, as counted over 769 sessions
+    "progress", "file-history-snapshot", "file-history-delta", "queue-operation", "last-prompt", "mode",
+    "permission-mode", "custom-title", "ai-title", "agent-name", "pr-link", "bridge-session", "summary", "frame-link",
+}  # fmt: skip
+
 pytestmark = pytest.mark.corpus
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:
-    """Every JSON object of a file, also where two stand on one line."""
+    """Yield every JSON object of a file; a line may hold two."""
     decoder = json.JSONDecoder()
     for line in path.read_bytes().decode("utf-8").split("\n"):
         at = 0
@@ -39,7 +45,7 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def counted(path: Path) -> dict[str, Any]:
-    """What a person would count: requests by message id, the last line's usage, calls, compactions."""
+    """Count requests by message id, usage of the last line, calls and compactions."""
     usage: dict[str, dict[str, Any]] = {}
     calls: list[str] = []
     results: list[str] = []
@@ -65,18 +71,18 @@ def counted(path: Path) -> dict[str, Any]:
 
 
 def passes_of(bill: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was billed for a response: each of its passes where it lists several, else what it says of itself."""
+    """Return what was billed for a response: its passes if it lists several, else its own counts."""
     listed: list[dict[str, Any]] = bill.get("iterations") or []
     return listed if len(listed) > 1 else [bill]
 
 
 def blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """The content blocks of a message; a text has none."""
+    """Return the content blocks of a message; a text has none."""
     return message["content"] if isinstance(message.get("content"), list) else []
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The same figures from the reader."""
+    """Return the same figures from the reader."""
     values = [one.value for one in everything(ClaudeCode(), path.read_bytes())]
     ends = {(one.chain, one.turn): one.usage for one in values if isinstance(one, e.TurnCompleted)}
     items = [one.item for one in values if isinstance(one, e.Append)]
@@ -93,12 +99,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @of_each(FILES)
-def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
+def test_reader_counts_as_plain_json(path: Path) -> None:
     assert read(path) == counted(path)
 
 
 @absent(FILES)
-def test_a_server_that_comes_in_mid_session_is_named() -> None:
+def test_server_added_in_mid_session_is_named() -> None:
     (path,) = recordings("claude-code/JanDeDobbeleer__oh-my-posh__6c0a282a*.jsonl")
     seen = [one.value for one in everything(ClaudeCode(), path.read_bytes()) if isinstance(one.value, e.Observed)]
     servers = [one.names for one in seen if one.name == "instructions-delta"]
@@ -106,3 +112,49 @@ def test_a_server_that_comes_in_mid_session_is_named() -> None:
     assert servers == [("context7",), ("context7",)]
     assert [any(name.startswith("mcp__context7__") for name in names) for names in tools] == [False, True, True]
     assert [len(names) for names in tools] == [36, 5, 41]
+
+
+def is_silent(record: dict[str, Any]) -> bool:
+    """Return whether a record need not show in what was read."""
+    if record["type"] == "system":
+        cleared = (record.get("microcompactMetadata") or {}).get("compactedToolIds")
+        return record.get("subtype") != "compact_boundary" and not cleared
+    return record["type"] in SILENT or (record["type"] == "user" and bool(record.get("isVisibleInTranscriptOnly")))
+
+
+@of_each(FILES)
+def test_every_record_is_read_at_its_place(path: Path) -> None:
+    data = path.read_bytes()
+    reads = {(one.line, one.byte): one for one in everything(ClaudeCode(), data)}
+    at, lost, places = 0, list[int](), set[tuple[int, int]]()
+    for number, line in enumerate(data.split(b"\n"), 1):
+        place = (number, at)
+        at += len(line) + 1
+        if not line.strip():
+            continue
+        places.add(place)
+        try:
+            record = json.loads(line)
+        except ValueError:  # two objects on one line, which is a problem
+            record = {"type": "user"}
+        if place not in reads and not is_silent(record):
+            lost.append(number)
+    assert reads.keys() <= places
+    assert lost == []
+
+
+@of_each(FILES)
+def test_silent_record_makes_no_item_or_turn(path: Path) -> None:
+    lines = path.read_bytes().split(b"\n")
+    kinds = (e.Append, e.TurnStarted, e.PatchToolCall, e.CompactApplied)
+    for read in everything(ClaudeCode(), path.read_bytes()):
+        if isinstance(read.value, kinds) and b"}{" not in lines[read.line - 1]:
+            assert json.loads(lines[read.line - 1])["type"] not in SILENT
+
+
+@of_each(FILES)
+def test_broken_line_after_a_log_has_its_place(path: Path) -> None:
+    data = path.read_bytes().rstrip(b"\n") + b"\n"
+    values = [one.value for one in everything(ClaudeCode(), data + b"{broken")]
+    (problem,) = (value for value in values if isinstance(value, Problem) and value.code == "LORE202")
+    assert (problem.line, problem.byte) == (data.count(b"\n") + 1, len(data))

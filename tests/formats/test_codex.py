@@ -1,4 +1,4 @@
-"""The reader of Codex rollouts: requests and their bills, items, compactions, rollbacks, forks."""
+"""Codex rollouts: requests and their usage, items, compactions, rollbacks, forks."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from lore.testing import ReaderContract
 
 
 def turns(made):
-    """The bills of a session's requests: what was not read, what was, and the output."""
+    """Return the usage of each request: uncached, read and output tokens."""
     ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
     return [(end.usage.uncached_tokens, end.usage.read_tokens, end.usage.output_tokens) for end in ends if end.usage]
 
 
 def kinds(made):
-    """The names of the events, in order."""
+    """Return the names of the events."""
     return [type(value).__name__ for value in made.read()]
 
 
 def busy() -> Rollout:
-    """All that happens in one session: resumes, an interrupt, a rollback, compactions, records."""
+    """Return a session with resumes, an interrupt, a rollback, compactions and usage records."""
     made = plain().event("task_complete", turn_id="x").meta().context(effort="low", approval_policy="on-request")
     made.user("go on").thought().call("c2").result("c2").event("turn_aborted", turn_id="x", reason="interrupted")
     made.message("user", "<turn_aborted>\nby hand\n</turn_aborted>").user("again").message("assistant", "ok")
@@ -55,13 +55,13 @@ def busy() -> Rollout:
 
 
 def branch() -> Rollout:
-    """A fork that does not repeat the history that it goes on with."""
+    """Return a fork that does not repeat the history that it continues."""
     made = Rollout().meta("t-2", forked_from_id="t-1", history_mode="paginated", history_base=BEFORE).context()
     return made.user("other way").message("assistant", "sure").recorded("resp_9", 10_400, 10_112)
 
 
 def spawned(copied: Rollout) -> Rollout:
-    """A subagent that inherited a history: copies of its parent's records, then its own."""
+    """Return a subagent's log: copies of its parent's records, then its own."""
     thread = {"parent_thread_id": "t-1", "depth": 1}
     made = Rollout().meta(
         "t-3", forked_from_id="t-1", parent_thread_id="t-1", source={"subagent": {"thread_spawn": thread}}
@@ -87,34 +87,34 @@ class TestContract(ReaderContract):
     )  # fmt: skip
 
 
-def test_a_rollout_is_recognised_by_its_lines():
+def test_rollout_is_recognised_by_its_first_line():
     assert recognise(plain().data()) is Codex
     assert isinstance(reader_of(b"\xef\xbb\xbf\n" + busy().data()), Codex)
     assert recognise(b'{"type":"session_meta","payload":[]}\n') is None
     assert recognise(b'{"type":"session.start","payload":{}}\n') is None
 
 
-def test_a_request_is_a_change_of_the_sums():
+def test_changed_sums_are_one_request():
     assert turns(plain()) == [(7_568, 2_432, 10), (216, 9_984, 10)]
     again = plain()
     assert turns(again.counted({"input_tokens": 1, "cached_input_tokens": 0, "output_tokens": 1})) == turns(plain())
 
 
-def test_a_record_bills_and_its_copy_for_the_screen_does_not():
+def test_usage_record_and_its_copy_count_once():
     made = Rollout().meta().context().user("hi").message("assistant", "a").recorded("resp_1", 100, 0).count(100, 0)
     made.message("assistant", "b").recorded("resp_2", 200, 96).count(200, 96)
     assert turns(made) == [(100, 0, 10), (104, 96, 10)]
     assert [value.response_id for value in made.read() if isinstance(value, e.TurnCompleted)] == ["resp_1", "resp_2"]
 
 
-def test_a_turn_starts_before_what_its_response_made_and_ends_with_its_bill():
+def test_turn_encloses_what_its_response_made():
     assert kinds(plain()) == [
         "SessionStarted", "Append", "Append", "Append", "SessionChanged", "TurnStarted", "Append", "Append", "Append",
         "PatchToolCall", "TurnCompleted", "TurnStarted", "Append", "Append", "TurnCompleted",
     ]  # fmt: skip
 
 
-def test_the_session_says_its_system_prompt_and_items_their_text():
+def test_session_has_system_prompt_and_items():
     session = plain().folded().state
     assert text_of(bytes(session.system)) == BASE
     assert session.dialect == "openai-responses"
@@ -128,7 +128,7 @@ def test_the_session_says_its_system_prompt_and_items_their_text():
     assert (call.name, bytes(call.input), bytes(call.output)) == ("shell", b'{"command":"ls"}', b'"done"')
 
 
-def test_a_response_that_was_given_up_is_no_request():
+def test_interrupted_response_is_no_request():
     made = plain().user("go on").thought().call("c2").result("c2").event("turn_aborted", reason="interrupted")
     made.user("again").message("assistant", "ok").count(10_400, 10_112)
     assert len(turns(made)) == 3
@@ -136,7 +136,7 @@ def test_a_response_that_was_given_up_is_no_request():
     assert "interrupt" in [value.name for value in made.read() if isinstance(value, e.Observed)]
 
 
-def test_a_response_that_was_given_up_is_one_where_the_sums_show_its_bill():
+def test_interrupted_response_in_the_sums_is_a_request():
     made = plain().user("go on").thought().call("c2").event("turn_aborted", reason="interrupted")
     lost = {"input_tokens": 10_300, "cached_input_tokens": 9_984, "output_tokens": 69}
     made.sums |= {name: made.sums[name] + count for name, count in lost.items()}
@@ -145,7 +145,7 @@ def test_a_response_that_was_given_up_is_one_where_the_sums_show_its_bill():
     assert not made.folded().problems
 
 
-def test_sums_that_grow_by_a_bill_of_no_response_are_a_problem():
+def test_sums_with_unknown_usage_are_a_problem():
     made = plain()
     made.sums["input_tokens"] += 5_000
     made.user("again").message("assistant", "ok").count(10_400, 10_112)
@@ -153,18 +153,18 @@ def test_sums_that_grow_by_a_bill_of_no_response_are_a_problem():
     assert ["5,000 input tokens more" in found.message for found in made.folded().problems] == [True]
 
 
-def test_results_between_two_calls_of_one_bill_are_one_request():
+def test_results_between_calls_do_not_split_a_request():
     made = Rollout().meta().context().user("hi").call("c1").result("c1").call("c2").result("c2").count(100, 0)
     assert turns(made) == [(100, 0, 10)]
 
 
-def test_a_log_that_bills_nothing_has_a_request_for_each_response():
+def test_log_without_usage_has_a_request_per_response():
     made = Rollout().meta().context("qwen3").user("hi").call("c1").result("c1").user("go").message("assistant", "b")
     ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
     assert [end.usage for end in ends] == [None, None]
 
 
-def test_a_compaction_puts_another_history_in_place_of_all_before():
+def test_compaction_replaces_the_history():
     session = busy().folded()
     assert not [found for found in session.problems if "preserved" in found.message]
     items = [entry.item for entry in session.state.main().entries]
@@ -172,7 +172,7 @@ def test_a_compaction_puts_another_history_in_place_of_all_before():
     assert items[1].source == "user"
 
 
-def test_a_rollback_takes_prompts_back_with_what_the_client_wrote_before_them():
+def test_rollback_removes_prompts_and_their_client_messages():
     made = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
     made.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
     assert [item.uuid for item in items(made)] == [item.uuid for item in items(plain())]
@@ -180,15 +180,15 @@ def test_a_rollback_takes_prompts_back_with_what_the_client_wrote_before_them():
     assert not made.folded().problems
 
 
-def test_a_bill_with_more_cached_than_all_is_odd_and_never_negative():
+def test_more_cached_than_input_is_a_contradiction():
     usage = plain().user("x").message("assistant", "y").count(10, 128).read()[-1].usage
     assert usage is not None
     assert usage.contradiction
     assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
 
 
-def signs(*contexts):
-    """The signs that a second context shows."""
+def signals(*contexts):
+    """Return the signals of these contexts."""
     made = Rollout().meta()
     for context in contexts:
         made.context(**context)
@@ -196,31 +196,31 @@ def signs(*contexts):
     return [(sign.name, sign.names, sign.before, sign.after) for sign in found]
 
 
-def test_a_context_that_says_another_thing_is_a_sign():
+def test_changed_context_is_a_signal():
     mode = {"mode": "default", "settings": {"model": "a", "reasoning_effort": "high", "developer_instructions": "x"}}
-    assert signs({}, {}) == []
-    assert signs({}, {"effort": "low"}) == [("effort", ("effort",), "high", "low")]
-    assert signs({}, {"current_date": "2026-04-09", "timezone": "Asia/Tokyo"}) == [
+    assert signals({}, {}) == []
+    assert signals({}, {"effort": "low"}) == [("effort", ("effort",), "high", "low")]
+    assert signals({}, {"current_date": "2026-04-09", "timezone": "Asia/Tokyo"}) == [
         ("date", ("current_date", "timezone"), "2026-04-08, UTC", "2026-04-09, Asia/Tokyo")
     ]
-    assert signs({}, {"sandbox_policy": {"type": "danger-full-access"}, "approval_policy": "on-request"}) == [
+    assert signals({}, {"sandbox_policy": {"type": "danger-full-access"}, "approval_policy": "on-request"}) == [
         ("permission-mode", ("approval_policy", "sandbox_policy"), "never, read-only", "on-request, danger-full-access")
     ]
     long = {"user_instructions": "be kind\n" * 900}
-    assert signs(long, {"user_instructions": "be quick\n" * 900}) == [("memory", ("user_instructions",), "", "")]
+    assert signals(long, {"user_instructions": "be quick\n" * 900}) == [("memory", ("user_instructions",), "", "")]
     assert (
-        signs(
+        signals(
             {"collaboration_mode": mode},
             {"collaboration_mode": {**mode, "settings": {**mode["settings"], "model": "b"}}},
         )
         == []
     )
-    assert signs({"collaboration_mode": mode}, {"collaboration_mode": {**mode, "mode": "plan"}}) == [
+    assert signals({"collaboration_mode": mode}, {"collaboration_mode": {**mode, "mode": "plan"}}) == [
         ("instructions", ("collaboration_mode",), "default", "plan")
     ]
 
 
-def test_a_session_that_goes_on_is_a_sign_of_a_resume_and_of_another_version():
+def test_resumed_session_signals_resume_and_version():
     made = plain().meta(cli_version="0.141.0").user("hi").message("assistant", "yo").count(10_400, 128)
     turn = made.folded().state.main().turn
     assert [(sign.name, sign.before, sign.after) for sign in turn.signs] == [
@@ -228,7 +228,7 @@ def test_a_session_that_goes_on_is_a_sign_of_a_resume_and_of_another_version():
     ]  # fmt: skip
 
 
-def test_a_change_of_the_date_is_shown_where_the_read_fell(tmp_path):
+def test_check_shows_a_changed_date(tmp_path):
     made = (
         plain()
         .context(current_date="2026-04-09")
@@ -241,7 +241,7 @@ def test_a_change_of_the_date_is_shown_where_the_read_fell(tmp_path):
     assert "from 2026-04-08 to 2026-04-09" in finding.message
 
 
-def test_check_says_once_what_the_logs_lack_and_how_big_it_is(tmp_path):
+def test_check_estimates_unrecorded_tools_once(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_bytes(plain().data().replace(b"t-1", name.encode()))
     result = check([str(tmp_path)], Budgets(), Options()).result
@@ -254,7 +254,7 @@ def test_check_says_once_what_the_logs_lack_and_how_big_it_is(tmp_path):
     assert f"built-in tools, about {unseen.tokens:,} tokens of each prompt (estimated); summaries of" in sentence
 
 
-def test_sessions_whose_tools_differ_are_shown_with_their_least_and_most(tmp_path):
+def test_check_shows_range_of_unrecorded_tools(tmp_path):
     for name, whole in (("a", 5_000), ("b", 5_100), ("c", 22_000)):
         made = Rollout().meta(name).context().user("hi").message("assistant", "a").count(whole, 0)
         (tmp_path / f"{name}.jsonl").write_bytes(made.data())
@@ -265,14 +265,14 @@ def test_sessions_whose_tools_differ_are_shown_with_their_least_and_most(tmp_pat
     assert "about 5,094 tokens of each prompt (estimated; 4,994 to 21,994 by session)" in sentence
 
 
-def test_a_prompt_is_structural_in_its_own_dialect_alone(tmp_path):
+def test_prompt_is_structural_in_its_own_dialect(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     for dialect, fidelity in ((None, "structural"), ("anthropic", "reconstructed")):
         for turn in Options(dialect=dialect).open(str(tmp_path / "a.jsonl")).turns():
             assert (turn.fidelity, turn.prompt.fidelity) == (fidelity, fidelity)
 
 
-def test_a_fork_counts_its_own_requests_alone(tmp_path):
+def test_fork_beside_its_parent_counts_own_requests(tmp_path):
     parent = plain()
     fork = Rollout().meta("t-2", forked_from_id="t-1")
     fork.lines += parent.lines
@@ -286,7 +286,7 @@ def test_a_fork_counts_its_own_requests_alone(tmp_path):
     assert fork.read()[0].parent_session_id == "t-1"
 
 
-def test_codex_fork_without_its_parent_counts_no_inherited_request(tmp_path):
+def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
     parent, child = "019f6a10-0000-7000-8000-00000000000a", "019f6a20-0000-7000-8000-00000000000b"
     copied = Rollout().meta(parent).context(turn_id="019f6a10-1000-7000-8000-000000000001").user("Reply with ok.")
     copied.message("assistant", "ok").count(20_149, 9_984, 5)
@@ -306,14 +306,14 @@ def requests_and_copies(path):
     return summary.turns, summary.copied, summary.chains
 
 
-def test_a_subagent_is_a_session_of_its_own_that_names_its_parent():
+def test_subagent_names_its_parent():
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "t-1", "depth": 1, "agent_nickname": "x"}}}
     for fields in ({"source": spawned}, {"parent_thread_id": "t-1"}):
         header = Rollout().meta("t-9", **fields).read()[0]
         assert (header.session_id, header.parent_session_id) == ("t-9", "t-1")
 
 
-def test_codex_thread_name_is_the_title_and_changes_no_prompt():
+def test_thread_name_is_the_title():
     made = plain().event("thread_name_updated", thread_id="t-1", thread_name="Look at files").user("more")
     session = made.message("assistant", "ok").count(10_400, 10_112).folded().state
     assert (session.title, session.main().since) == ("Look at files", ())
@@ -336,7 +336,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=str)
-def test_what_cannot_be_read_is_kept_or_passed_over_and_the_rest_is_read(line):
+def test_malformed_line_hides_no_request(line):
     made = plain()
     made.lines.insert(6, {"timestamp": "2026-04-08T08:00:01Z", **line})
     session = made.folded()
@@ -345,7 +345,7 @@ def test_what_cannot_be_read_is_kept_or_passed_over_and_the_rest_is_read(line):
     assert len(session.problems) == (0 if shown else 1), session.problems
 
 
-def test_numbers_that_cannot_be_counts_are_no_counts():
+def test_impossible_counts_are_unknown():
     made = plain().event("thread_rolled_back", num_turns=10**30).event("thread_rolled_back", num_turns=-1)
     made.event("thread_rolled_back", num_turns="x").user("x").message("assistant", "y").count(-5, 10**12)
     session = made.folded()
@@ -353,7 +353,7 @@ def test_numbers_that_cannot_be_counts_are_no_counts():
     assert (usage.uncached_tokens, usage.read_tokens) == (None, None)
 
 
-def test_a_response_that_never_ends_is_held_no_longer_than_it_may_be():
+def test_response_without_end_is_held_in_limits():
     made = Rollout().meta().context().user("hi")
     for number in range(3_000):
         made.call(f"c{number}")
@@ -363,7 +363,7 @@ def test_a_response_that_never_ends_is_held_no_longer_than_it_may_be():
     assert len(made.count(5, 0).read()) == len(reads) + 1
 
 
-def test_a_lone_surrogate_in_a_text_or_in_arguments_is_read():
+def test_lone_surrogates_are_read():
     data = plain().data().replace(b"I look.", rb"I \ud83d look").replace(rb"\"ls\"", rb"\"\ud83d\"")
     session = folded(Codex, data)
     assert not session.problems
@@ -374,7 +374,7 @@ def test_a_lone_surrogate_in_a_text_or_in_arguments_is_read():
     ("name", "served"),
     [("openai", ("openai", "")), ("azure", ("openai", "azure")), ("ollama", ("", "")), ("my-proxy", ("openai", ""))],
 )
-def test_who_serves_a_thread_is_told_by_its_provider_where_that_is_known(tmp_path, name, served):
+def test_known_provider_serves_the_thread(tmp_path, name, served):
     data = plain().data().replace(b'"model_provider":"openai"', f'"model_provider":"{name}"'.encode())
     (tmp_path / "a.jsonl").write_bytes(data)
     (turn, _) = Options().open(str(tmp_path / "a.jsonl")).turns()
@@ -383,26 +383,26 @@ def test_who_serves_a_thread_is_told_by_its_provider_where_that_is_known(tmp_pat
     assert turn.answered_at - turn.at == 3.0
 
 
-def test_the_copy_of_a_record_in_a_compaction_bills_nothing():
+def test_usage_record_copied_in_compaction_is_ignored():
     made = Rollout().meta().context().user("hi").message("assistant", "a").recorded("resp_1", 100, 0)
     copy = made.lines[-1]["payload"]
     made.line("compacted", {"message": "", "replacement_history": [], "latest_token_usage_record": copy})
     assert turns(made) == [(100, 0, 10)]
 
 
-def test_a_record_behind_what_the_screen_was_told_of_it_bills_once():
+def test_usage_record_after_its_copy_counts_once():
     made = Rollout().meta().context().user("hi").message("assistant", "a").count(100, 0).recorded("resp_1", 100, 0)
     made.message("assistant", "b").count(200, 96).recorded("resp_2", 200, 96)
     assert turns(made) == [(100, 0, 10), (104, 96, 10)]
 
 
-def test_what_a_tool_delivered_in_the_models_name_is_no_item():
+def test_message_delivered_by_a_tool_is_no_item():
     made = plain().message("assistant", "told by a tool")
     made.lines[-1]["metadata"] = {"delivered_assistant_message": "complete"}
     assert len(items(made)) == len(items(plain()))
 
 
-def test_an_older_compaction_keeps_the_prompts_and_its_summary():
+def test_older_compaction_keeps_prompts_and_summary():
     made = plain().line("compacted", {"message": "so far: a file"}).user("go on")
     found = items(made)
     assert [item.uuid for item in found[:1]] == ["compaction-9"]
@@ -410,7 +410,7 @@ def test_an_older_compaction_keeps_the_prompts_and_its_summary():
     assert [item.uuid for item in found[1:]] == ["item-3", "item-9"]
 
 
-def test_tools_that_a_search_finds_later_are_in_no_prompt_before():
+def test_deferred_tools_are_in_no_prompt():
     def tool(name, **fields):
         return {"name": name, "description": "d", "inputSchema": {"type": "object"}, **fields}
 
@@ -424,7 +424,7 @@ def test_tools_that_a_search_finds_later_are_in_no_prompt_before():
     assert Rollout().meta(dynamic_tools=given[:1]).read()[0].tools is None
 
 
-def test_a_tool_that_the_log_holds_is_none_that_it_lacks(tmp_path):
+def test_recorded_tool_is_not_counted_as_unrecorded(tmp_path):
     tool = {"name": "b", "description": "d" * 4_500, "inputSchema": {"type": "object"}}
     sizes = []
     for name, fields in (("a", {}), ("b", {"dynamic_tools": [tool]})):
@@ -434,7 +434,7 @@ def test_a_tool_that_the_log_holds_is_none_that_it_lacks(tmp_path):
     assert 1_000 <= sizes[0] - sizes[1] <= 1_020
 
 
-def test_tools_that_are_added_stand_where_they_came_as_they_are_sent():
+def test_added_tools_are_an_item_as_sent():
     made = plain().item("additional_tools", id="at_1", role="developer", tools=[{"type": "function", "name": "late"}])
     (block,) = items(made)[-1].blocks
     assert decode(bytes(block.json)) == {
@@ -444,7 +444,7 @@ def test_tools_that_are_added_stand_where_they_came_as_they_are_sent():
     assert not made.folded().problems
 
 
-def test_a_configuration_that_the_client_wrote_is_sent_and_any_other_is_not():
+def test_only_the_clients_configuration_is_an_item():
     made = plain().item("configuration_update", reasoning={"effort": "low"})
     assert len(items(made)) == len(items(plain()))
     made.item("configuration_update", reasoning={"effort": "low"})
@@ -453,7 +453,7 @@ def test_a_configuration_that_the_client_wrote_is_sent_and_any_other_is_not():
     assert decode(bytes(block.json)) == {"type": "configuration_update", "reasoning": {"effort": "low"}}
 
 
-def test_what_one_agent_tells_another_asks_for_the_next_response():
+def test_message_of_another_agent_asks_for_a_response():
     told = {"author": "/root", "recipient": "/root/a", "content": "look there", "trigger_turn": True}
     made = plain().line("inter_agent_communication", told).message("assistant", "done").count(10_400, 10_112)
     found = [item for item in items(made) if isinstance(item, UserMessage)][-1]
@@ -465,7 +465,7 @@ def test_what_one_agent_tells_another_asks_for_the_next_response():
     assert decode(bytes(secret.json)) == {"type": "encrypted_content", "encrypted_content": "c2Vj"}
 
 
-def test_a_history_that_another_log_holds_is_told_and_its_size_is_no_tools(tmp_path):
+def test_history_in_another_log_is_reported(tmp_path):
     made = branch()
     assert made.read()[0].parent_session_id == "t-1"
     assert [(found.code, "'t-1'" in found.message) for found in made.folded().problems] == [("LORE206", True)]
@@ -474,14 +474,14 @@ def test_a_history_that_another_log_holds_is_told_and_its_size_is_no_tools(tmp_p
     assert check([str(tmp_path)], Budgets(), Options()).result.unseen[0].tokens is None
 
 
-def test_what_is_never_sent_is_passed_over_in_a_replaced_history_too():
+def test_items_never_sent_are_skipped_in_replaced_history():
     kept = [{"type": "ghost_snapshot"}, {"type": "message", "role": "user", "content": "go on"}]
     made = plain().line("compacted", {"message": "", "replacement_history": kept})
     assert not made.folded().problems
     assert len(items(made)) == 2
 
 
-def test_a_compaction_that_is_billed_is_a_request_of_the_history_before_it():
+def test_billed_compaction_is_a_request_before_it():
     made = plain()
     record = {"response_id": "resp_c"}
     made.recorded("resp_c", 10_300, 10_112).lines[-1]["payload"] |= record
@@ -499,7 +499,7 @@ def test_a_compaction_that_is_billed_is_a_request_of_the_history_before_it():
     assert not made.folded().problems
 
 
-def test_lines_of_the_newest_form_have_ordinals_and_copies_for_the_screen():
+def test_newest_lines_with_ordinals_are_read():
     made = (
         Rollout().meta(history_mode="paginated", context_window={"window_id": "w"}).event("turn_started", turn_id="x")
     )
@@ -515,7 +515,7 @@ def test_lines_of_the_newest_form_have_ordinals_and_copies_for_the_screen():
 
 
 @pytest.mark.parametrize("dropped", [(), ("token_count",), ("token_count", "reasoning", "function_call")])
-def test_what_a_subagent_inherited_is_its_history_and_none_of_its_requests(dropped):
+def test_subagent_inherits_history_but_no_requests(dropped):
     copied = plain()
     copied.lines = [line for line in copied.lines if line["payload"].get("type") not in dropped]
     made = spawned(copied)
@@ -526,14 +526,13 @@ def test_what_a_subagent_inherited_is_its_history_and_none_of_its_requests(dropp
     assert made.read()[0].parent_session_id == "t-1"
 
 
-def test_an_ordinal_that_is_no_number_is_kept_as_a_damaged_record():
+def test_malformed_ordinal_is_a_malformed_record():
     made = plain()
     made.lines[-3]["ordinal"] = "x"
     assert [found.code for found in made.folded().problems] == ["LORE207"]
 
 
-def test_a_field_that_nobody_reads_may_hold_anything():
-    """A call whose `namespace` was no text became opaque, and a bill with an odd count of reasoning was lost."""
+def test_unread_fields_may_hold_anything():
     made = plain().item("function_call", call_id="c9", name="shell", arguments="{}", namespace=5).count(10_400, 10_112)
     billed = turns(made)
     for line in made.lines:

@@ -36,12 +36,12 @@ pytestmark = pytest.mark.corpus
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    """Every line of a file."""
+    """Return every line of a file."""
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
 
 def changes(path: Path) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
-    """Where the sums of a file change: the number of the record, the sums, the last bill, and what was not in it."""
+    """Yield each change of the sums: the number of the record, the sums, the latest usage, and the rest."""
     before: dict[str, int] | None = None
     for number, record in enumerate(records(path), 1):
         info = record["payload"].get("info") if record["type"] == "event_msg" else None
@@ -53,7 +53,7 @@ def changes(path: Path) -> Iterator[tuple[int, list[int], list[int], list[int]]]
 
 
 def counted(path: Path) -> dict[str, Any]:
-    """What a person would count: requests by changed sums, the counts of each, calls, compactions."""
+    """Count requests by changed sums, the usage of each, calls and compactions."""
     found = list(changes(path))
     bills = [bill for _, _, last, rest in found for bill in (last, rest) if any(bill)]
     sums = [sum(counts) for counts in zip(*bills, strict=True)]
@@ -69,14 +69,14 @@ def counted(path: Path) -> dict[str, Any]:
 
 
 @of_each(FILES)
-def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
+def test_reader_counts_as_plain_json(path: Path) -> None:
     found = figures(Codex, path, FIELDS)
     assert (found["billed"], found["unknown"]) == (found["requests"], 0)
     assert {**found, "calls": Counter(found["calls"])} == {**found, **counted(path)}
 
 
 @of_each(FILES)
-def test_each_request_begins_where_the_model_began_to_speak(path: Path) -> None:
+def test_turn_starts_at_first_item_of_the_model(path: Path) -> None:
     starts = {found.line for found in everything(Codex(), path.read_bytes()) if isinstance(found.value, e.TurnStarted)}
     runs: list[int] = []
     run = False
@@ -96,14 +96,14 @@ def test_each_request_begins_where_the_model_began_to_speak(path: Path) -> None:
 
 
 @absent(FILES)
-def test_reads_are_predicted_better_than_by_the_previous_input() -> None:
+def test_prediction_beats_the_previous_input() -> None:
     near = predicted_near(FILES)
     assert near.predicted / near.turns >= 0.86
     assert near.predicted > near.previous
 
 
 @absent(FILES)
-def test_what_the_logs_lack_is_the_same_where_the_same_tools_are_connected() -> None:
-    """A version alone does not tell: before 0.140 the tools of apps stand in each prompt, and differ by the plugin."""
+def test_unrecorded_tools_are_equal_for_equal_versions() -> None:
+    # Before 0.140 the tools of apps are in each prompt, and differ by the plugin.
     rows = list(agents.unseen())
     assert rows[0][3], rows

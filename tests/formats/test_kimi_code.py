@@ -1,4 +1,4 @@
-"""The reader of Kimi Code's logs: steps and their bills, the system prompt and tools, compactions, undo."""
+"""Kimi Code's logs: steps and their usage, the system prompt and tools, compactions, undo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lore.testing import ReaderContract
 
 
 def busy() -> Wire:
-    """All that happens in one log: reminders, an undo, compactions, a failed call, other tools, another effort."""
+    """Return a log with reminders, an undo, compactions, a failed call, other tools and another effort."""
     made = plain().message("<system-reminder>", "injection").message("no").step(text("well"), usage=usage(300, 9_984))
     made.record("context.undo", count=1).record("turn.cancel", turnId=3).message("go on")
     made.step(text("look"), usage=usage(400, 10_112), calls=("c-2", "c-3")).result("c-2", "no such file", isError=True)
@@ -34,19 +34,19 @@ class TestContract(ReaderContract):
     samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
 
 
-def test_a_log_is_recognised_by_its_header():
+def test_log_is_recognised_by_its_header():
     assert recognise(plain().data()) is KimiCode
     assert recognise(b'{"type":"metadata","protocol_version":"1.10"}\n{"timestamp":1,"message":{}}\n') is not KimiCode
 
 
-def test_a_step_is_one_request_and_the_record_that_repeats_its_bill_counts_nothing():
+def test_step_and_repeated_usage_are_one_request():
     assert ends(plain()) == [(10_000, 0, 10), (216, 9_984, 10)]
     assert not plain().folded().problems
     late = Wire().message("hi").step(text("a")).record("usage.record", model=MODEL, usage=usage(9, 0))
     assert late.folded().state.main().totals.uncached_tokens == 9
 
 
-def test_a_turn_starts_with_the_model_of_its_request():
+def test_turn_has_the_model_of_its_request():
     kinds = [type(value).__name__ for value in plain().read()]
     assert kinds == [
         "SessionStarted", "SessionChanged", "Append", "SessionChanged", "SessionChanged", "TurnStarted", "Append",
@@ -55,7 +55,7 @@ def test_a_turn_starts_with_the_model_of_its_request():
     assert plain().folded().state.main().model == MODEL
 
 
-def test_thoughts_text_calls_and_results_are_items():
+def test_parts_of_a_step_are_items():
     prompt, thought, spoken, called, answer = items(plain())
     assert isinstance(prompt, UserMessage)
     assert isinstance(thought.blocks[0], ThinkingBlock)
@@ -64,7 +64,7 @@ def test_thoughts_text_calls_and_results_are_items():
     assert thought.response_id == spoken.response_id == called.response_id != answer.response_id
 
 
-def test_with_system_prompt_and_tools_prompts_are_structural(tmp_path):
+def test_prompt_with_system_and_tools_is_structural(tmp_path):
     (tmp_path / "wire.jsonl").write_bytes(plain().data())
     turns = list(Options().open(str(tmp_path / "wire.jsonl")).turns())
     assert [turn.fidelity for turn in turns] == ["structural", "reconstructed"]  # thoughts stand in no such prompt
@@ -74,14 +74,14 @@ def test_with_system_prompt_and_tools_prompts_are_structural(tmp_path):
     assert [turn.fidelity for turn in Options().open(str(tmp_path / "old.jsonl")).turns()] == ["reconstructed"]
 
 
-def test_an_undo_takes_back_the_last_prompts_and_all_behind_them():
+def test_undo_removes_last_prompts_and_what_follows():
     made = plain().message("no").step(text("well"), usage=usage(300, 9_984))
     assert items(made.record("context.undo", count=1)) == items(plain())
     assert items(made.record("context.undo", count=9)) == items(plain())
     assert not items(made.record("context.clear"))
 
 
-def test_an_older_compaction_keeps_what_stands_behind_a_number_of_messages():
+def test_older_compaction_replaces_first_messages():
     made = plain().record(
         "context.apply_compaction", summary="So far.", compactedCount=3, tokensBefore=9, tokensAfter=2
     )
@@ -90,7 +90,7 @@ def test_an_older_compaction_keeps_what_stands_behind_a_number_of_messages():
     assert text_of(bytes(found[0].summary)) == "So far."
 
 
-def test_a_newer_compaction_keeps_the_users_messages_and_its_request_is_a_utility_turn():
+def test_newer_compaction_keeps_prompts():
     made = plain().message("more").step(text("ok")).record("full_compaction.begin", source="manual")
     made.record("usage.record", model=MODEL, usage=usage(900, 9_000))
     kept = {"summary": "So far.", "compactedCount": 7, "tokensBefore": 11_000, "tokensAfter": 900}
@@ -103,7 +103,7 @@ def test_a_newer_compaction_keeps_the_users_messages_and_its_request_is_a_utilit
     assert not made.folded().problems
 
 
-def test_results_say_errors_notes_and_pictures():
+def test_results_have_errors_notes_and_images():
     picture = {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}
     made = plain().step(calls=("c-2", "c-3")).result("c-2", "no", isError=True)
     made.result("c-3", [text("a"), picture], note="n")
@@ -114,14 +114,14 @@ def test_results_say_errors_notes_and_pictures():
     assert text_of(bytes(items(noted)[-1].output)) == "out\nseen"
 
 
-def test_what_a_log_shows_besides_its_history_is_a_sign():
+def test_settings_and_interrupts_are_signals():
     names = [value.name for value in busy().read() if isinstance(value, e.Observed)]
     assert names == ["interrupt", "micro-compaction", "permission-mode"]
     other = plain().record("config.update", thinkingEffort="low")
     assert [value.after for value in other.read() if isinstance(value, e.Observed)] == ["low"]
 
 
-def test_messages_have_their_source_and_calls_their_arguments():
+def test_messages_have_sources_and_calls_arguments():
     made = Wire().message("a").message("b", "cron_job").message("c", "injection")
     call = {"type": "function", "id": "c-1", "function": {"name": "Read", "arguments": '{"path":1}'}}
     message = {"role": "assistant", "content": [], "toolCalls": [call]}
@@ -148,7 +148,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=str)
-def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
+def test_malformed_line_is_kept_at_its_place(line):
     made = plain()
     made.lines.insert(2, line)
     session = made.folded()
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
     assert session.state.opaque == 1
 
 
-def test_odd_times_counts_and_pieces_without_a_step_are_read():
+def test_odd_times_and_counts_are_read():
     made = plain().record("context.undo", count=-1).event("content.part", stepUuid="lost", part=text("x"))
     made.lines[3]["time"] = 1e300
     made.lines[4]["time"] = "2026-07-29T00:00:00Z"

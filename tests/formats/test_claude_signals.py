@@ -1,0 +1,174 @@
+"""Signals in Claude Code's logs: what a record shows besides its text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from formats.claude import answered, asked, folded, joined, line, read, result, text
+from lore.formats.claude.reader import ClaudeCode
+from lore.model import events as e
+from lore.model.codes import Problem
+from lore.model.state import LONGEST, MOST_NAMES, SIGNS, Sign
+from lore.testing import everything
+
+
+def observed(*lines):
+    values = read(*lines)
+    assert not [value for value in values if isinstance(value, Problem)]
+    events = [value for value in values if isinstance(value, e.Observed)]
+    return [Sign(one.name, one.names, one.removed, one.before, one.after) for one in events]
+
+
+def call(name, **given):
+    return {"type": "tool_use", "id": "c1", "name": name, "input": given}
+
+
+def attached(**fields):
+    return line("attachment", "x1", "u1", attachment=fields)
+
+
+def found(*blocks):
+    return asked("u2", [result("c1", list(blocks))], "a1")
+
+
+def thinking():
+    return {"type": "thinking", "thinking": "so", "signature": "s"}
+
+
+ON = {"level": "high", "disabled": False, "triggers": []}
+FIRST = (asked("u1", "hi"), answered("a1", "r1", text("yes"), "u1"))
+THOUGHT = (asked("u1", "hi"), answered("a1", "r1", thinking(), "u1"), answered("a2", "r1", text("yes"), "a1"))
+REFERENCE = {"type": "tool_reference", "tool_name": "WebSearch"}
+
+
+@pytest.mark.parametrize(("before", "fields", "expected"), [
+    (FIRST, {"thinkingMetadata": ON}, True),
+    (FIRST, {"thinkingMetadata": {"maxThinkingTokens": 31999}}, True),
+    (FIRST, {"thinkingMetadata": {**ON, "disabled": True}}, False),
+    (FIRST, {"thinkingMetadata": {**ON, "level": "none"}}, False),
+    (FIRST, {"thinkingMetadata": {"maxThinkingTokens": 0}}, False),
+    (FIRST, {}, False),  # nothing shows that thinking is on
+    (THOUGHT, {"thinkingMetadata": ON}, False),
+    ((*THOUGHT, asked("u2", "and", "a2"), answered("a3", "r2", text("no"), "u2")), {}, True),
+    ((*THOUGHT, asked("u2", "and", "a2"), answered("a3", "r2", {"type": "redacted_thinking", "data": "x"}, "u2")), {},
+     False),
+    (FIRST[:1], {"thinkingMetadata": ON}, False),  # no answer so far
+])  # fmt: skip
+def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expected):
+    signals = observed(*before, asked("u9", "go on", before[-1]["uuid"], **fields))
+    assert ("no-thinking" in [signal.name for signal in signals]) == expected
+
+
+def test_interrupt_is_not_a_prompt():
+    stop = asked("u2", [text("[Request interrupted by user]")], "a1")
+    more = asked("u3", "on", "u2", thinkingMetadata=ON)
+    assert [signal.name for signal in observed(*FIRST, stop, more)] == ["interrupt", "no-thinking"]
+    assert [signal.name for signal in observed(*THOUGHT, stop, more)] == ["interrupt"]
+
+
+@pytest.mark.parametrize(("more", "signals"), [
+    (found(REFERENCE, text("and"), {**REFERENCE, "tool_name": "mcp__context7__query-docs"}, REFERENCE),
+     [Sign("tool-reference", ("WebSearch", "mcp__context7__query-docs"))]),
+    (found({"type": "image", "source": {}}), [Sign("image")]),
+    (asked("u2", [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}], "a1"),
+     [Sign("image")]),
+    (asked("u2", [text("[Request interrupted by user]")], "a1"), [Sign("interrupt")]),
+    (asked("u2", "<command-message>x</command-message>\n<command-name>/gsd:plan</command-name>", "a1"),
+     [Sign("slash-command", ("/gsd:plan",))]),
+    (asked("u2", "<command-name>/exits</command-name>", "a1"), [Sign("slash-command", ("/exits",))]),
+    (asked("u2", "<command-name>/exit</command-name>", "a1"),
+     [Sign("slash-command", ("/exit",)), Sign("restart", ("/exit",))]),
+    (answered("a2", "r2", call("Skill", skill="pdf", args="x" * 999), "a1"), [Sign("skill", ("pdf",))]),
+    (answered("a2", "r2", call("Skill", command="pdf"), "a1"), [Sign("skill", ("pdf",))]),
+    (answered("a2", "z", text("API Error"), "a1", model="<synthetic>", isApiErrorMessage=True), [Sign("api-error")]),
+    (line("system", "s1", "a1", subtype="api_error"), [Sign("api-error")]),
+    (line("system", "s1", "a1", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": []}),
+     [Sign("micro-compaction")]),
+    (attached(type="deferred_tools_delta", addedNames=["b", "a", "b"], readdedNames=["c"], removedNames=["d"],
+              pendingMcpServers=[]), [Sign("tools-delta", ("b", "a", "c"), ("d",))]),
+    (attached(type="deferred_tools_delta", addedNames=["a"], pendingMcpServers=["context7"]),
+     [Sign("restart", ("pendingMcpServers",)), Sign("tools-delta", ("a",))]),
+    (attached(type="mcp_instructions_delta", addedNames=["context7"], removedNames=["c"]),
+     [Sign("instructions-delta", ("context7",), ("c",))]),
+    (attached(type="hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse"),
+     [Sign("hook-context", ("PostToolUse:Bash",))]),
+    (attached(type="hook_additional_context", hookEvent="Stop"), [Sign("hook-context", ("Stop",))]),
+    (attached(type="hook_success", hookName="SessionStart:resume"), [Sign("resume")]),
+    (attached(type="hook_success", hookName="SessionStart:startup"), [Sign("restart", ("SessionStart:startup",))]),
+    (line("progress", "p1", "a1", data={"type": "hook_progress", "hookName": "SessionStart:resume"}), [Sign("resume")]),
+])  # fmt: skip
+def test_record_shows_its_signal(more, signals):
+    assert observed(*FIRST, more) == signals
+    assert {signal.name for signal in signals} <= set(SIGNS)
+
+
+@pytest.mark.parametrize("more", [
+    asked("u2", [result("c1", "tool_reference")], "a1", thinkingMetadata=ON),
+    asked("u2", "git commit <command-name>", "a1"), answered("a2", "r2", call("Bash", command="skill"), "a1"),
+    answered("a2", "z", text("No response requested."), "a1", model="<synthetic>"),
+    line("system", "s1", "a1", subtype="stop_hook_summary"), attached(type="date_change"), attached(type=7),
+    attached(type=None, hookName=[1]), attached(type="hook_success", hookName="SessionStart:compact"),
+    line("attachment", "x1", "a1", attachment="text"), line("attachment", "x1", "a1"),
+    line("progress", "p1", "a1", data={"hookName": "Stop"}),
+])  # fmt: skip
+def test_other_records_show_no_signal(more):
+    assert observed(*FIRST, more) == []
+
+
+@pytest.mark.parametrize("more", [
+    found(REFERENCE, {"type": 7}), found(REFERENCE, "text"), found({"type": "tool_reference"}),
+    found({**REFERENCE, "tool_name": 7}), found({**REFERENCE, "tool_name": ""}),
+    asked("u2", "<command-message>x</command-message>", "a1"), answered("a2", "r2", call("Skill", skill=[7]), "a1"),
+    answered("a2", "r2", {**call("Skill"), "input": "pdf"}, "a1"),
+    attached(type="deferred_tools_delta", addedNames=["a", 7], removedNames=None, pendingMcpServers=7),
+    attached(type="mcp_instructions_delta", addedNames=[""]),
+    attached(type="hook_additional_context", hookName=7, hookEvent=None),
+])  # fmt: skip
+def test_malformed_names_leave_a_signal_without_names(more):
+    (signal,) = observed(*FIRST, more)
+    assert signal == Sign(signal.name)
+
+
+@pytest.mark.parametrize(("fields", "names"), [
+    ({"content": ["\ud83d"], "hookName": "Stop"}, ("Stop",)), ({"hookName": "\ud83d"}, ()),
+])  # fmt: skip
+def test_lone_surrogate_hides_no_signal(fields, names):
+    data = json.dumps(attached(type="hook_additional_context", **fields)).encode()
+    reads = everything(ClaudeCode(), joined(*FIRST) + data + b"\n")
+    assert [one.value.names for one in reads if isinstance(one.value, e.Observed)] == [names]
+
+
+def test_names_of_a_signal_are_limited():
+    names = [f"{number:03}" + "x" * 100 for number in range(MOST_NAMES + 1)]
+    (signal,) = observed(*FIRST, attached(type="deferred_tools_delta", addedNames=names, removedNames=names))
+    assert signal.names == signal.removed == tuple(name[:LONGEST] for name in names[:MOST_NAMES])
+
+
+@pytest.mark.parametrize(("field", "name"), [("version", "client-version"), ("effort", "effort")])
+def test_changed_setting_is_a_signal_of_its_turn(field, name):
+    first = [{**one, field: "1"} for one in FIRST]
+    more = asked("u2", "on", "a1", **{field: "1"}), answered("a2", "r2", text("x"), "u2", **{field: "2"})
+    assert observed(*first, more[0]) == []
+    version = "2" if field == "version" else ""
+    signal = Sign(name, before="1", after="2", version=version)
+    assert folded(*first, *more).state.main().turn.signs == (signal,)
+
+
+def test_changed_permission_mode_is_a_signal():
+    more = asked("u2", "on", "a1", permissionMode="auto"), asked("u3", "on", "u2", permissionMode="plan")
+    assert observed(*FIRST, *more) == [Sign("permission-mode", before="auto", after="plan")]
+
+
+def test_settings_of_other_types_are_no_problem():
+    more = asked("u2", "on", "a1", version=7), answered("a2", "r2", text("x"), "u2", version=5, effort=None)
+    assert observed(*FIRST[:1], {**FIRST[1], "version": {"a": 1}, "effort": [1]}, *more) == [
+        Sign("client-version", before='{"a":1}', after="5")
+    ]
+
+
+def test_signal_has_the_version_of_its_client():
+    more = line("attachment", "x1", "u1", attachment={"type": "deferred_tools_delta"}, version="2.1.119")
+    for record, version in ((more, "2.1.119"), (attached(type="deferred_tools_delta"), "")):
+        assert [value.version for value in read(*FIRST, record) if isinstance(value, e.Observed)] == [version]
