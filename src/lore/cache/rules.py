@@ -128,7 +128,9 @@ def _checked(value: object, rule: str, kind: RuleKind) -> Value:
     match kind.kind:
         case "flag" if isinstance(value, bool):
             return value
-        case "text" if isinstance(value, str) and (_is_order(value) if rule == "order" else hour_spans(value)):
+        case "text" if isinstance(value, str) and (
+            sorted(value.split(",")) == sorted(_SECTIONS) if rule == "order" else hour_spans(value)
+        ):
             return value
         case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
             number = Decimal(value)
@@ -138,10 +140,6 @@ def _checked(value: object, rule: str, kind: RuleKind) -> Value:
             pass
     example = _EXAMPLES.get(rule) or _EXAMPLES[kind.kind].format(kind.unit)
     raise ValueError(f'the value does not fit {rule}\nwrite {example}, or "{UNKNOWN}"')
-
-
-def _is_order(value: str) -> bool:
-    return set(value.split(",")) == _SECTIONS and value.count(",") == len(_SECTIONS) - 1
 
 
 class DatedRules:

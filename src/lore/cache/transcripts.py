@@ -90,11 +90,6 @@ class TurnState(NamedTuple):
     implicit: bool = False  # the cache has no breakpoints, and requests reach several machines
     at: float | None = None  # when it was asked
 
-    @property
-    def is_soon(self) -> bool:
-        """Whether the previous answer is seconds old, so that an older entry may be served."""
-        return self.pause is not None and self.pause <= SOON
-
 
 class Predicted(NamedTuple):
     """The prediction of a turn."""
@@ -136,7 +131,8 @@ class TranscriptCache:
         write = whole - read - uncached
         hour = write if chain.lifetime == ONE_HOUR else 0 if chain.lifetime is not None else None
         guessed = state.level.why == "goes-on" and (bool(state.signals) or why == "no-sign")
-        sure = state.level.is_sure and not state.is_soon and not guessed
+        is_soon = state.pause is not None and state.pause <= SOON  # then an older entry may be served
+        sure = state.level.is_sure and not is_soon and not guessed
         return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour)
 
     def look(self, turn: Turn) -> tuple[ChainHistory, ModelHistory, TurnState]:

@@ -186,7 +186,10 @@ _WORD = r"(?P<value>[A-Za-z][A-Za-z_-]{5,127})"
 _ARGUMENT = r"""\\*["']?(?P<value>[^\s"'\\-][^\s"'\\]{5,127})"""
 _ENDS = r"""(?=\\{0,4}["'`]|\\{1,4}[nr]|[\r\n]|\Z)"""  # a line, or the text
 _GAP = r"(?:[ \t\r\n]|\\{1,4}(?:[nrt]|u00(?:0[9AaDd]|20))){1,8}"
-_NETRC = r"""(?P<value>[^\s"'\\]{3,128})"""
+_NETRC = (
+    rf"machine[ ]{{1,3}}[^\s\\]{{1,100}}{_GAP}login[ ]{{1,3}}[^\s\\]{{1,64}}{_GAP}password[ ]{{1,3}}"
+    r"""(?P<value>[^\s"'\\]{3,128})"""
+)
 _KEYS = ("access", "account", "admin", "api", "app", "application", "auth", "cipher", "client", "consumer", "crypto",
          "deploy", "encryption", "function", "functions", "hmac", "jwt", "license", "master", "openai",
          "secret", "service", "shared", "signing", "storage", "stripe", "subscription", "webhook")  # fmt: skip
@@ -221,12 +224,7 @@ NAMED = {
         (rf"{_CHOSEN_NAME}{_CLOSED}[ ](?:is|to)[ ]`(?P<value>[^`\s\\]{{6,128}})(?=`)", "chosen"),
         (_CHOSEN_NAME + _APART + _VALUE, "surely random"),
     ],
-    "machine ": [  # of netrc
-        (
-            rf"machine[ ]{{1,3}}[^\s\\]{{1,100}}{_GAP}login[ ]{{1,3}}[^\s\\]{{1,64}}{_GAP}password[ ]{{1,3}}{_NETRC}",
-            "",
-        ),
-    ],
+    "machine ": [(_NETRC, "")],
     "-u ": [(r"""-u[ ]{1,3}\\*["']?[\w.@-]{1,64}:(?P<value>[^\s"'\\:/]{6,128})""", "chosen")],  # of curl
     "--user ": [(r"""--user[ ]{1,3}\\*["']?[\w.@-]{1,64}:(?P<value>[^\s"'\\:/]{6,128})""", "chosen")],
     **{
@@ -237,9 +235,8 @@ NAMED = {
             ("sshpass", "-p", "[ ]{0,3}"),
         )
     },
-    "identified by ": [
-        (r"""identified[ ]by[ ]{1,3}\\*["'](?P<value>[^\s"'\\]{4,128})(?=\\*["'])""", "literal")
-    ],  # of SQL
+    # of SQL
+    "identified by ": [(r"""identified[ ]by[ ]{1,3}\\*["'](?P<value>[^\s"'\\]{4,128})(?=\\*["'])""", "literal")],
     "pwd": [
         (r"pwd[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"),
         (r"(?<=[?&;])pwd=" + _WORD, "literal"),

@@ -163,11 +163,9 @@ MODEL_DIALECTS: tuple[ModelDialects, ...] = (
         for owner in ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")
         for region in ("", "*.")
     ),
-    ModelDialects(
-        "anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"
-    ),
-    ModelDialects(
-        "*.anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"
+    *(
+        ModelDialects(name, ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages")
+        for name in ("anthropic.*", "*.anthropic.*")
     ),
     *(
         ModelDialects(name, _BOTH, "2026-11", "OpenAI API reference: Responses and Chat Completions")

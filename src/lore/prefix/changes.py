@@ -134,10 +134,6 @@ class _Mismatch(Struct, frozen=True):
         assert segment is not None
         return segment
 
-    def has_id(self, call_id: bytes) -> bool:
-        """Return whether either segment holds an id, given as JSON."""
-        return any(segment is not None and call_id in segment.data for segment in (self.previous, self.current))
-
 
 _MessagePair: TypeAlias = tuple[_Message | None, _Message | None]
 
@@ -497,7 +493,9 @@ class _SectionExplainer:
 
     def _is_redacted(self, call_id: bytes) -> bool:
         """Return whether several calls share an id: whoever stored the prompt replaced the ids that were sent."""
-        return sum(mismatch.has_id(call_id) for mismatch in self._mismatches) > _SEGMENTS_OF_CALL
+        sides = ((mismatch.previous, mismatch.current) for mismatch in self._mismatches)
+        holders = sum(any(side is not None and call_id in side.data for side in pair) for pair in sides)
+        return holders > _SEGMENTS_OF_CALL
 
     def _explain_envelope(self, pair: _BlockPair) -> Cause:
         before, after, path = pair.before.members, pair.after.members, pair.path
