@@ -7,7 +7,6 @@ import json
 from formats.captures import codes, exchanges, fixture
 from helpers.fed import fed
 from lore.formats.captures.telemetry import WAITING, ClaudeEvents
-from lore.formats.registry import recognise
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
@@ -33,11 +32,6 @@ def asked(text="x", **more):
 def replied(name, **more):
     text = json.dumps({"id": name, "usage": {"input_tokens": 1}, "content": []})
     return event("api_response_body", text, **more)
-
-
-def test_both_layouts_are_recognised():
-    assert recognise(FLAT) is ClaudeEvents
-    assert recognise(OTLP) is ClaudeEvents
 
 
 def test_bodies_are_wire_with_usage():

@@ -6,7 +6,6 @@ import json
 
 from formats.captures import codes, exchanges, fixture, pack
 from lore.formats.captures.inspect_log import InspectArchive, InspectLog
-from lore.formats.registry import recognise
 from lore.model.events import Usage
 from lore.testing import ReaderContract
 from model.making import body, dumps
@@ -38,11 +37,6 @@ def read(event, **sample):
 
 def model(**more):
     return {"event": "model", "input": [], "config": {}, "output": {}, **more}
-
-
-def test_json_and_archive_are_recognised():
-    assert recognise(LOG) is InspectLog
-    assert recognise(ARCHIVE) is InspectArchive
 
 
 def test_sample_and_epoch_are_a_session():

@@ -8,7 +8,6 @@ import pytest
 
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.litellm import LiteLLM
-from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Usage
 from lore.testing import ReaderContract, everything
@@ -44,11 +43,6 @@ def test_failed_payload_quotes_its_error():
         if isinstance(one.value, Problem)
     )  # fmt: skip
     assert found.message == "the API refused a request (HTTP 404): model m does not exist"
-
-
-@pytest.mark.parametrize("sample", [LINES, LIST, ONE])
-def test_each_form_is_recognised(sample):
-    assert recognise(sample) is LiteLLM
 
 
 def test_proxy_request_is_preferred_to_messages():

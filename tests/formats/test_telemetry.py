@@ -8,7 +8,6 @@ import pytest
 
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.telemetry import GenAI
-from lore.formats.registry import recognise
 from lore.model.events import Usage
 from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of
@@ -41,11 +40,6 @@ def prompt(exchange):
     dialect = dialect_of(exchange.body)
     assert dialect is not None
     return dialect.parse(exchange.body, exchange.fidelity, Memo())
-
-
-def test_flat_and_otlp_spans_are_recognised():
-    assert recognise(FLAT) is GenAI
-    assert recognise(OTLP) is GenAI
 
 
 def test_other_spans_are_ignored():
