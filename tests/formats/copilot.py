@@ -1,4 +1,4 @@
-"""Lines of Copilot CLI's session logs, made for the tests."""
+"""Session logs of Copilot CLI for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SYSTEM = "You are the GitHub Copilot CLI."
 
 
 class Log(Recorded):
-    """A log that grows: lines a second apart, each the parent of the next."""
+    """A log: lines a second apart, each the parent of the next."""
 
     reader = Copilot
 
@@ -19,7 +19,6 @@ class Log(Recorded):
         self.lines: list[dict[str, Any]] = []
 
     def line(self, kind: str, data: Any, agent: str = "") -> Log:
-        """Any line."""
         number = len(self.lines) + 1
         minute, second = divmod(number, 60)
         parent = f"e{number - 1}" if number > 1 else None
@@ -28,17 +27,15 @@ class Log(Recorded):
         return self
 
     def start(self, model: str | None = "claude-sonnet-5", session: str = "s-1", **fields: Any) -> Log:
-        """The line that begins a session."""
         base = {"sessionId": session, "version": 1, "producer": "copilot-agent", "copilotVersion": "1.0.74"}
         chosen = {} if model is None else {"selectedModel": model}
         return self.line("session.start", {**base, "startTime": "2026-09-20T10:00:00Z", **chosen, **fields})
 
     def system(self, text: str = SYSTEM, agent: str = "") -> Log:
-        """The system prompt."""
         return self.line("system.message", {"role": "system", "content": text}, agent)
 
     def user(self, text: str, agent: str = "", **fields: Any) -> Log:
-        """A message of the user's, with what the client put around it."""
+        """Add a message of the user, and its text as the client sends it."""
         whole = f"<current_datetime>now</current_datetime>\n\n{text}"
         return self.line(
             "user.message", {"content": text, "transformedContent": whole, "attachments": [], **fields}, agent
@@ -47,7 +44,6 @@ class Log(Recorded):
     def answer(
         self, text: str = "", *calls: str, output: int | None = 10, api: str = "", agent: str = "", **fields: Any
     ) -> Log:
-        """What the model made in one request."""
         number = len(self.lines) + 1
         requests = [{"toolCallId": call, "name": "bash", "arguments": {"command": "ls"}} for call in calls]
         data = {
@@ -60,20 +56,19 @@ class Log(Recorded):
         return self.line("assistant.message", {**data, **fields}, agent)
 
     def result(self, call: str, text: str = "done", agent: str = "", **fields: Any) -> Log:
-        """What came of a call."""
         self.line("tool.execution_start", {"toolCallId": call, "toolName": "bash", "arguments": {}}, agent)
         data = {"toolCallId": call, "success": True, "result": {"content": text, "detailedContent": text * 2}}
         return self.line("tool.execution_complete", {**data, **fields}, agent)
 
     def compact(self, summary: str = "All of it.", **fields: Any) -> Log:
-        """The end of a compaction, and what it cost."""
+        """Add the end of a compaction, with the usage of its request."""
         used = {"inputTokens": 900, "outputTokens": 90, "cacheReadTokens": 100, "cacheWriteTokens": 700, "duration": 5}
         used["model"] = "claude-sonnet-5"
         data = {"success": True, "preCompactionTokens": 800, "summaryContent": summary, "compactionTokensUsed": used}
         return self.line("session.compaction_complete", {**data, **fields})
 
     def shutdown(self, **models: Any) -> Log:
-        """The sums of a client that ends: requests, input, read, written, output by model."""
+        """Add the sums at the end, by model: requests, input, read, written, output."""
         metrics = {}
         for model, (count, whole, read, written, output) in models.items():
             usage = {"inputTokens": whole, "outputTokens": output, "cacheReadTokens": read, "cacheWriteTokens": written}
@@ -82,7 +77,7 @@ class Log(Recorded):
 
 
 def plain() -> Log:
-    """A session of two requests: a call, and an answer."""
+    """Return a session of two requests."""
     made = Log().start().system().user("what is here?").line("assistant.turn_start", {"turnId": "0"})
     made.answer("I look.", "c1", reasoningText="Hm.", reasoningOpaque="c2ln").result("c1")
     return made.line("assistant.turn_end", {"turnId": "0"}).answer("a file", output=7)

@@ -1,4 +1,4 @@
-"""Sessions of OpenCode, made for the tests."""
+"""Sessions of OpenCode for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
 
 
 class Export(Recorded):
-    """An export that grows: messages ten seconds apart."""
+    """An export: messages ten seconds apart."""
 
     reader = OpenCode
 
@@ -28,32 +28,29 @@ class Export(Recorded):
         return START + len(self.messages) * 10_000
 
     def part(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """A part."""
         self.parts += 1
         return {"type": kind, "id": f"prt_{self.parts:03}", **fields}
 
     def message(self, role: str, parts: list[dict[str, Any]], **fields: Any) -> Export:
-        """A message."""
         name = f"msg_{len(self.messages) + 1:03}"
         info = {"role": role, "id": name, "sessionID": self.info["id"], "time": {"created": self.now}, **fields}
         self.messages.append({"info": info, "parts": parts})
         return self
 
     def user(self, text: str, *more: dict[str, Any], **fields: Any) -> Export:
-        """A prompt of the user's."""
         model = {"providerID": "openai", "modelID": "gpt-5.4", "variant": "high"}
         return self.message(
             "user", [self.part("text", text=text), *more], **{"agent": "build", "model": model, **fields}
         )
 
     def tool(self, call_id: str, output: Any = "done", **fields: Any) -> dict[str, Any]:
-        """A call that was made, and what came of it."""
+        """Return a part with a tool call and its result."""
         time = {"start": self.now + 2_000, "end": self.now + 3_000, **fields.pop("time", {})}
         state = {"status": "completed", "input": {"command": "ls"}, "output": output, "time": time, **fields}
         return self.part("tool", tool="bash", callID=call_id, state=state)
 
     def answer(self, *parts: Any, bill: tuple[int, int, int] = (100, 0, 5), **fields: Any) -> Export:
-        """A response of one step; the bill is what was not read, what was read, and the output."""
+        """Add a response of one step; `bill` counts tokens: uncached, read, output."""
         uncached, read, output = bill
         tokens = {"input": uncached, "output": output, "reasoning": 0, "cache": {"read": read, "write": 0}}
         tokens["total"] = sum(bill)
@@ -64,19 +61,18 @@ class Export(Recorded):
         return self.message("assistant", steps, **{**base, "time": time, "tokens": tokens, "cost": 0, **fields})
 
     def data(self) -> bytes:
-        """The file, as the client writes it."""
         return json.dumps({"info": self.info, "messages": self.messages}, indent=2).encode()
 
 
 def plain() -> Export:
-    """A session of two requests: a call, and an answer."""
+    """Return a session of two requests."""
     made = Export().user("what is here?")
     made.answer(made.part("reasoning", text="hm", metadata={"openai": {"itemId": "rs_1"}}), "I look.", made.tool("c1"))
     return made.answer("a file", bill=(20, 96, 5))
 
 
 def compacted(**marker: Any) -> Export:
-    """A session that was compacted behind two requests, and went on."""
+    """Return a session with a compaction after two requests."""
     made = plain().user("two").answer("b", bill=(30, 120, 5))
     made.message("user", [made.part("compaction", auto=True, overflow=False, **marker)], agent="build")
     made.answer("## Goal\nall", bill=(140, 0, 30), agent="compaction", mode="compaction", summary=True)

@@ -1,4 +1,4 @@
-"""Lines of pi's sessions, made for the tests."""
+"""Sessions of pi for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
 
 
 class Pages(Recorded):
-    """A session that grows: entries a second apart, each behind the one before it."""
+    """A session: entries a second apart, each the parent of the next."""
 
     reader = Pi
 
@@ -32,13 +32,12 @@ class Pages(Recorded):
         return f"{datetime.fromtimestamp(START / 1000 + self.number, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
 
     def raw(self, line: dict[str, Any]) -> Pages:
-        """Any line."""
         self.lines.append(line)
         self.number += 1
         return self
 
     def entry(self, kind: str, **fields: Any) -> Pages:
-        """An entry behind the leaf."""
+        """Add an entry after the leaf."""
         line: dict[str, Any] = {"type": kind}
         if self.version > 1:
             name = f"{self.number:08x}"
@@ -47,16 +46,14 @@ class Pages(Recorded):
         return self.raw({**line, "timestamp": self.at, **fields})
 
     def message(self, role: str, content: Any, **fields: Any) -> Pages:
-        """A message."""
         own = {"role": role, "content": content, "timestamp": START + self.number * 1000, **fields}
         return self.entry("message", message=own)
 
     def user(self, text: str) -> Pages:
-        """A prompt of the user's."""
         return self.message("user", [{"type": "text", "text": text}])
 
     def answer(self, *blocks: Any, bill: tuple[int, int, int, int] = (10, 0, 100, 5), **fields: Any) -> Pages:
-        """A response; the bill is what was not read, what was read, what was written, and the output."""
+        """Add a response; `bill` counts tokens: uncached, read, written, output."""
         uncached, read, write, output = bill
         usage = {"input": uncached, "output": output, "cacheRead": read, "cacheWrite": write}
         usage |= {"totalTokens": sum(bill), "cost": {"total": 0.1}}
@@ -66,22 +63,20 @@ class Pages(Recorded):
         return self.message("assistant", content, **{**base, **more, **fields})
 
     def result(self, call_id: str, text: str = "done", **fields: Any) -> Pages:
-        """What came of a call."""
         content = [{"type": "text", "text": text}]
         return self.message("toolResult", content, toolCallId=call_id, toolName="bash", **{"isError": False, **fields})
 
     def go(self, name: str | None) -> Pages:
-        """Go on from an entry."""
+        """Continue after another entry."""
         self.leaf = name
         return self
 
     def data(self) -> bytes:
-        """The file."""
         return b"".join(written(line) + b"\n" for line in self.lines)
 
 
 def written(value: Any) -> bytes:
-    """Compact JSON; lone surrogates as escapes."""
+    """Return compact JSON, with lone surrogates as escapes."""
     try:
         return dumps(value)
     except UnicodeEncodeError:
@@ -89,17 +84,15 @@ def written(value: Any) -> bytes:
 
 
 def call(call_id: str, command: str = "ls") -> dict[str, Any]:
-    """A call of the shell."""
     return {"type": "toolCall", "id": call_id, "name": "bash", "arguments": {"command": command}}
 
 
 def thought(text: str = "hm", signature: str = "sig") -> dict[str, Any]:
-    """Reasoning."""
     return {"type": "thinking", "thinking": text, "thinkingSignature": signature}
 
 
 def plain(version: int = 3) -> Pages:
-    """A session of two requests: a call, and an answer."""
+    """Return a session of two requests."""
     made = Pages(version).entry("model_change", provider="anthropic", modelId="claude-opus-4-5")
     made.entry("thinking_level_change", thinkingLevel="medium").user("what is here?")
     made.answer(thought(), "I look.", call("c1"), bill=(10, 0, 5_000, 20), stopReason="toolUse").result("c1")
@@ -107,7 +100,7 @@ def plain(version: int = 3) -> Pages:
 
 
 def shown(made: Pages) -> list[tuple[str, str]]:
-    """The timeline: what each item is, and the first words of it."""
+    """Return type and text of each item of the timeline."""
     return [_shown(entry.item) for entry in made.folded().state.main().entries]
 
 

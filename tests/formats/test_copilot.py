@@ -63,7 +63,7 @@ class TestContract(ReaderContract):
     )
 
 
-def test_a_log_is_recognised_by_its_lines():
+def test_log_is_recognised_by_its_lines():
     assert recognise(plain().data()) is Copilot
     assert recognise(b"\xef\xbb\xbf\n" + busy().data()) is Copilot
     assert recognise(b'{"type":"session.start","data":{},"id":"a"}\n') is None
@@ -77,7 +77,7 @@ def test_title_of_session_is_read():
     ]
 
 
-def test_cost_that_the_client_states_is_recorded_once():
+def test_stated_cost_is_recorded_once():
     made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
     made.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})
     made.shutdown(claude_sonnet_5=(59, 900, 0, 0, 9)).lines[-1]["data"] |= {"totalNanoAiu": 5 * 10**11}
@@ -90,7 +90,7 @@ def test_cost_that_the_client_states_is_recorded_once():
     assert last[1] is None
 
 
-def test_what_the_command_line_streams_is_a_log():
+def test_json_output_of_command_line_is_read():
     assert recognise(streamed().data()) is Copilot
     assert [end.turn for end in ends(streamed())] == [1, 2]
     read = streamed().read()
@@ -98,14 +98,14 @@ def test_what_the_command_line_streams_is_a_log():
     assert [value.name for value in read if isinstance(value, e.Observed)] == ["api-error"]
 
 
-def test_a_line_of_an_unknown_type_is_kept_unless_it_is_ephemeral():
+def test_unknown_line_is_opaque_unless_ephemeral():
     made = plain().line("new.kind", {}).line("newer.kind", {})
     made.lines[-1]["ephemeral"] = True
     found = [value.message for value in made.read() if isinstance(value, Problem)]
     assert found == ["unknown record type 'new.kind'; kept as opaque"]
 
 
-def test_a_request_is_an_assistants_message_billed_by_its_output():
+def test_assistant_message_is_request_with_output_tokens():
     assert [(end.turn, end.usage.output_tokens, end.usage.read_tokens) for end in ends(plain())] == [
         (1, 10, None),
         (2, 7, None),
@@ -120,7 +120,7 @@ def test_messages_of_one_api_call_are_one_request():
     assert made.folded().state.main().turns == 3
 
 
-def test_the_session_says_its_system_prompt_model_and_items():
+def test_session_has_system_prompt_model_and_items():
     session = plain().folded().state
     assert (session.id, session.dialect, session.model) == ("s-1", "anthropic", "claude-sonnet-5")
     assert text_of(bytes(session.main().system)) == SYSTEM
@@ -131,21 +131,21 @@ def test_the_session_says_its_system_prompt_model_and_items():
     assert (found[2].call_id, bytes(found[2].output)) == ("c1", b'"done"')
 
 
-def test_the_model_of_the_header_is_the_one_that_was_chosen_before_the_first_message():
+def test_header_has_model_chosen_before_first_message():
     made = Log().start(None).line("session.model_change", {"newModel": "gpt-5.4"}).user("hi").answer("ho", model=None)
     session = made.folded().state
     assert (session.model, session.dialect) == ("gpt-5.4", "openai-responses")
     assert Log().start("auto").user("hi").folded().state.model is None
 
 
-def test_a_system_prompt_that_is_written_again_changes_nothing_and_another_one_does():
+def test_only_changed_system_prompt_is_a_change():
     again = plain().system().user("x").answer("y").folded().state.main().turn
     other = plain().system("Another.").user("x").answer("y").folded().state.main().turn
     assert [change.cause for change in again.since] == []
     assert [change.detail for change in other.since] == ["system changed"]
 
 
-def test_a_subagent_is_a_chain_of_its_own_without_the_sessions_system_prompt():
+def test_subagent_is_chain_without_system_prompt():
     state = busy().folded().state
     chain = state.chains["c3"]
     assert (chain.kind, chain.turns, chain.model) == ("subagent", 2, "claude-opus-5")
@@ -153,18 +153,18 @@ def test_a_subagent_is_a_chain_of_its_own_without_the_sessions_system_prompt():
     assert "d1" not in [item.call_id for item in items(busy()) if isinstance(item, ToolCall)]
 
 
-def test_an_agent_of_older_logs_is_known_by_the_call_that_began_it():
+def test_older_subagent_is_known_by_its_call():
     made = plain().answer("", "c9").answer("inner", "d9", parentToolCallId="c9").result("d9", parentToolCallId="c9")
     state = made.folded().state
     assert (state.main().turns, state.chains["c9"].turns) == (3, 1)
 
 
-def test_an_agent_that_is_called_main_is_not_the_main_chain():
+def test_agent_named_main_is_not_main_chain():
     state = plain().answer("x", agent="main").folded().state
     assert (state.main().turns, state.chains["agent-main"].turns) == (2, 1)
 
 
-def test_a_compaction_keeps_what_came_since_it_began_and_is_billed_by_itself():
+def test_compaction_keeps_items_since_its_start():
     made = plain().line("session.compaction_start", {}).answer("", "c4").result("c4").compact()
     found = items(made)
     assert [type(item) for item in found] == [CompactDivider, ToolCall]
@@ -174,13 +174,13 @@ def test_a_compaction_keeps_what_came_since_it_began_and_is_billed_by_itself():
     assert made.folded().state.chains["utility-1"].kind == "utility"
 
 
-def test_a_compaction_that_failed_prunes_nothing():
+def test_failed_compaction_prunes_nothing():
     made = plain().line("session.compaction_start", {}).compact(success=False)
     assert len(items(made)) == len(items(plain()))
     assert len(ends(made)) == 3
 
 
-def test_a_history_that_is_cleared_or_rewound_is_gone():
+def test_cleared_or_rewound_history_is_removed():
     cleared = plain().line("session.context_cleared", {}).user("new")
     assert len(items(cleared)) == 1
     rewound = plain().line("session.snapshot_rewind", {"upToEventId": "e5"})
@@ -188,7 +188,7 @@ def test_a_history_that_is_cleared_or_rewound_is_gone():
     assert len(items(plain().line("session.snapshot_rewind", {"upToEventId": "gone"}))) == len(items(plain()))
 
 
-def test_sums_of_one_request_are_its_bill():
+def test_sums_of_one_request_are_its_usage():
     made = (
         Log()
         .start()
@@ -203,7 +203,7 @@ def test_sums_of_one_request_are_its_bill():
     assert state.main().totals.output_tokens == 45
 
 
-def test_sums_that_contradict_the_log_are_a_problem_once():
+def test_sums_that_contradict_log_are_one_problem():
     fewer = plain().shutdown(claude_sonnet_5=(1, 10, 0, 0, 17)).folded().problems
     other = plain().shutdown(claude_sonnet_5=(2, 10, 0, 0, 18)).folded().problems
     assert ["one is incomplete" in found.message for found in (*fewer, *other)] == [True, True]
@@ -211,25 +211,25 @@ def test_sums_that_contradict_the_log_are_a_problem_once():
     assert not plain().shutdown(claude_sonnet_5=(5, 10, 0, 0, 90)).folded().problems  # titles and the like
 
 
-def test_sums_of_one_request_are_not_the_bill_of_a_later_one_to_another_model():
+def test_sums_are_not_usage_of_another_model():
     made = Log().start().user("hi").answer("ho", output=45).user("and?").answer("no", output=9, model="gpt-5.5")
     last = made.shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45)).folded().state.main().last
     assert (last.usage.output_tokens, last.usage.read_tokens) == (9, None)
 
 
-def test_sums_are_of_what_came_since_a_compaction():
+def test_sums_restart_at_compaction():
     made = (
         plain().line("session.compaction_start", {}).compact().user("on").answer("yes", output=5).answer("no", output=6)
     )
     assert not made.shutdown(claude_sonnet_5=(2, 10, 0, 0, 11)).folded().problems
 
 
-def test_sums_count_a_request_of_several_messages_once():
+def test_sums_count_request_of_several_messages_once():
     made = Log().start().user("hi").answer("a", api="r", output=3).answer("b", api="r", output=9).answer("c", output=1)
     assert not made.shutdown(claude_sonnet_5=(2, 10, 0, 0, 10)).folded().problems
 
 
-def test_more_cached_than_there_was_input_is_no_negative_count():
+def test_more_cached_than_input_is_contradiction():
     made = Log().start().user("hi").answer("ho").shutdown(claude_sonnet_5=(1, 100, 90, 20, 10))
     bill = ends(made)[-1].usage
     assert bill is not None
@@ -237,13 +237,13 @@ def test_more_cached_than_there_was_input_is_no_negative_count():
     assert (bill.uncached_tokens, bill.read_tokens) == (None, 90)
 
 
-def test_signs_stand_before_the_next_request():
+def test_signals_precede_next_request():
     made = busy().read()
     signs = [value.name for value in made if isinstance(value, e.Observed)]
     assert signs == ["effort", "permission-mode", "interrupt", "micro-compaction", "skill", "resume"]
 
 
-def test_whose_a_message_is():
+def test_source_of_message():
     made = (
         plain()
         .user("a", source="system")
@@ -272,16 +272,16 @@ def test_whose_a_message_is():
         b'{"type":"tool.execution_complete","data":{"toolCallId":[]},"id":"x","timestamp":"t","parentId":null}',
     ],
 )
-def test_a_line_of_wrong_types_is_opaque_and_a_problem_at_its_place(line):
+def test_line_of_wrong_types_is_opaque_with_problem(line):
     made = folded(Copilot, plain().data() + line + b"\n" + Log().user("on").data())
     assert [(found.code, found.line) for found in made.problems] == [("LORE207", 10)]
     assert made.state.opaque == 1
 
 
-def test_a_line_that_no_model_sees_may_say_anything():
+def test_silent_line_may_have_any_data():
     assert not folded(Copilot, plain().data() + b'{"type":"hook.start","data":7,"id":[],"timestamp":{}}\n').problems
 
 
-def test_a_line_that_no_model_sees_and_is_cut_is_unreadable():
+def test_torn_silent_line_is_unreadable():
     made = folded(Copilot, plain().data() + b'{"type":"hook.start","id":[],"data":{')
     assert [found.code for found in made.problems] == ["LORE202"]

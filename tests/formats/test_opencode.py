@@ -1,4 +1,4 @@
-"""The reader of OpenCode's sessions: requests and bills, tools, compactions, pruned outputs, what the user changed."""
+"""The reader of OpenCode's sessions: requests, usage, tools, compactions, pruned outputs, changed settings."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class TestContract(ReaderContract):
     )
 
 
-def test_an_export_is_recognised_by_its_session():
+def test_export_is_recognised_by_its_session():
     assert recognise(plain().data()) is OpenCode
     assert recognise(b'{"info":{"slug":"s","projectID":"p"},"messages":[') is OpenCode
     assert recognise(b'{"info":{"model_stats":{}},"messages":[{"role":"user","content":"x"}]}') is not OpenCode
 
 
-def test_a_message_of_the_assistant_is_a_request():
+def test_assistant_message_is_request():
     made = plain()
     assert turns(made) == [(100, 0, 5), (20, 96, 5)]
     start = next(value for value in made.read() if isinstance(value, e.TurnStarted))
@@ -98,12 +98,12 @@ def test_placeholder_ids_of_a_redactor_are_not_one_id():
     assert calls == [value.call_id for value in found if isinstance(value, e.PatchToolCall)]
 
 
-def test_a_session_names_its_parent():
+def test_session_names_its_parent():
     header = Export(parentID="ses_0").user("a").read()[0]
     assert (header.session_id, header.parent_session_id, header.at) == ("ses_1", "ses_0", "2026-04-08T08:00:00.000Z")
 
 
-def test_each_step_of_an_older_message_is_a_request():
+def test_each_step_of_message_is_request():
     made = plain()
     first, second = made.messages[1]["parts"], made.messages[2]["parts"]
     made.messages[1]["parts"] = [*first, *second]
@@ -120,12 +120,12 @@ def test_cost_of_step_or_message_is_recorded():
     assert [bill.recorded_dollars for bill in bills] == [None, None, 0.25, 0.125]
 
 
-def test_a_message_without_a_step_is_no_request():
+def test_message_without_step_is_not_request():
     made = plain().message("assistant", [], providerID="openai", modelID="gpt-5.4", tokens={"input": 0, "output": 0})
     assert len(turns(made)) == 2
 
 
-def test_reasoning_is_output_whether_the_total_holds_it_or_not():
+def test_reasoning_counts_as_output_in_both_layouts():
     made = plain()
     tokens = {"input": 100, "output": 5, "reasoning": 7, "cache": {"read": 0, "write": 0}}
     for total, output in ((105, 5), (112, 12), (None, 5)):
@@ -134,7 +134,7 @@ def test_reasoning_is_output_whether_the_total_holds_it_or_not():
         assert turns(made)[0] == (100, 0, output)
 
 
-def test_a_total_that_is_smaller_than_its_parts_is_an_odd_bill():
+def test_total_below_its_parts_is_contradiction():
     made = plain()
     made.messages[2]["parts"][-1]["tokens"]["total"] = 90
     found = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)][1]
@@ -142,13 +142,13 @@ def test_a_total_that_is_smaller_than_its_parts_is_an_odd_bill():
     assert found.contradiction
 
 
-def test_no_writes_are_known_only_where_they_are_billed():
+def test_zero_writes_are_known_where_writes_are_billed():
     made = plain().user("go").answer("x", providerID="anthropic", modelID="claude-opus-4-5")
     bills = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
     assert [bill.write_tokens for bill in bills] == [None, None, 0]
 
 
-def test_turns_have_the_dialect_of_their_provider(tmp_path):
+def test_turns_have_dialect_of_their_provider(tmp_path):
     path = tmp_path / "a.json"
     made = plain().user("go").answer("x", providerID="anthropic", modelID="claude-opus-4-5")
     path.write_bytes(made.user("go").answer("y", providerID="github-copilot", modelID="claude-sonnet-4.6").data())
@@ -156,7 +156,7 @@ def test_turns_have_the_dialect_of_their_provider(tmp_path):
     assert found == ["openai-responses", "openai-responses", "anthropic", "openai-chat"]
 
 
-def test_reasoning_is_thinking_with_what_its_provider_signed():
+def test_reasoning_has_signature_of_its_provider():
     made = Export().user("a")
     made.answer(made.part("reasoning", text="hm", metadata={"copilot": {"reasoningOpaque": "c2VjcmV0"}}), "b")
     block = items(made)[1].blocks[0]
@@ -164,7 +164,7 @@ def test_reasoning_is_thinking_with_what_its_provider_signed():
     assert (text_of(bytes(block.text)), block.signature) == ("hm", "c2VjcmV0")
 
 
-def test_tools_have_the_outcome_that_they_had():
+def test_tool_call_has_status_and_output():
     made = Export().user("a")
     image = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}
     made.answer(made.tool("c1"), made.tool("c2", status="error", error="no"), made.tool("c3", status="running"))
@@ -176,7 +176,7 @@ def test_tools_have_the_outcome_that_they_had():
     assert [sign.name for sign in signs(made)] == ["image"]
 
 
-def test_files_of_text_stand_in_the_prompt_as_the_clients_text():
+def test_text_file_is_in_prompt_as_text():
     made = Export()
     read = made.part("file", mime="text/plain", filename="a.ts", url="file:///w/a.ts")
     shown = made.part("text", text="<content>", synthetic=True)
@@ -189,7 +189,7 @@ def test_files_of_text_stand_in_the_prompt_as_the_clients_text():
     assert len(blocks) == 3
 
 
-def test_a_compaction_is_a_request_of_its_own_and_its_text_stands_for_the_history():
+def test_compaction_is_request_whose_text_replaces_history():
     made = compacted()
     assert [type(item) for item in items(made)] == [CompactDivider, UserMessage, AssistantMessage]
     divider = items(made)[0]
@@ -199,19 +199,19 @@ def test_a_compaction_is_a_request_of_its_own_and_its_text_stands_for_the_histor
     assert not made.folded().problems
 
 
-def test_a_compaction_may_keep_the_history_from_a_message_on():
+def test_compaction_keeps_messages_from_its_tail():
     made = compacted(tail_start_id="msg_004")
     assert [type(item) for item in items(made)][:3] == [CompactDivider, UserMessage, AssistantMessage]
     assert [text_of(bytes(item.blocks[0].text)) for item in items(made)[1:]] == ["two", "b", "go on", "c"]
 
 
-def test_a_compaction_that_failed_changes_nothing():
+def test_failed_compaction_changes_nothing():
     made = compacted()
     made.messages[6]["info"]["error"] = {"name": "APIError", "data": {}}
     assert not [item for item in items(made) if isinstance(item, CompactDivider)]
 
 
-def test_an_output_that_was_pruned_is_cleared_before_the_next_request():
+def test_pruned_output_is_cleared_before_next_request():
     made = Export().user("a")
     made.answer(made.tool("c1", "long", time={"compacted": START + 25_000})).user("b").answer("c")
     found = made.read()
@@ -223,7 +223,7 @@ def test_an_output_that_was_pruned_is_cleared_before_the_next_request():
     assert not [value for value in early.read() if isinstance(value, e.ToolResultCleared)]
 
 
-def test_what_the_user_changed_besides_the_text_is_seen():
+def test_changed_settings_of_prompt_are_signals():
     made = plain().user("b", tools={"bash": False, "edit": True}).answer("c")
     made.user("d", tools={"bash": True, "edit": False}, agent="plan").answer("e")
     model = {"providerID": "openai", "modelID": "gpt-5.4", "variant": "low"}
@@ -238,25 +238,25 @@ def test_what_the_user_changed_besides_the_text_is_seen():
     ]
 
 
-def test_the_tools_of_the_first_message_are_no_change():
+def test_tools_of_first_message_are_not_a_change():
     assert not signs(Export().user("a", tools={"bash": False}).answer("b").user("c", tools={"bash": False}).answer("d"))
 
 
-def test_an_interrupt_and_an_error_are_no_bills():
+def test_interrupted_and_failed_requests_have_no_usage():
     made = plain().user("x").answer("part", error={"name": "MessageAbortedError", "data": {}}, bill=(0, 0, 0))
     made.user("y").answer(error={"name": "APIError", "data": {}}, bill=(0, 0, 0))
     assert turns(made)[2:] == [None, None]
     assert [sign.name for sign in signs(made)] == ["interrupt", "api-error"]
 
 
-def test_what_was_reverted_is_taken_back_at_the_end():
+def test_reverted_messages_are_removed_at_the_end():
     made = plain().user("wrong").answer("no")
     made.info["revert"] = {"messageID": "msg_004"}
     assert len(turns(made)) == 3
     assert len(items(made)) == 5
 
 
-def test_what_is_unknown_is_a_problem_and_the_rest_is_read():
+def test_unknown_part_is_problem_and_rest_is_read():
     made = plain().message("user", [made_part := plain().part("hologram")]).message("system", [])
     problems = [problem.message for problem in made.folded().problems]
     assert made_part["type"] in problems[0]
@@ -264,7 +264,7 @@ def test_what_is_unknown_is_a_problem_and_the_rest_is_read():
     assert len(turns(made)) == 2
 
 
-def test_messages_of_opencode_2_are_kept_as_opaque():
+def test_messages_of_opencode_2_are_opaque():
     info = {"id": "ses_1", "slug": "s", "version": "2.0.0", "time": {"created": START}}
     made = folded(
         OpenCode, json.dumps({"info": info, "messages": [{"id": "m", "type": "user", "text": "hi"}]}).encode()
@@ -272,7 +272,7 @@ def test_messages_of_opencode_2_are_kept_as_opaque():
     assert ([problem.code for problem in made.problems], made.state.opaque) == (["LORE207"], 1)
 
 
-def test_a_document_that_ends_in_the_middle_is_read_as_far_as_it_goes():
+def test_torn_document_is_read_up_to_its_end():
     data = plain().data()
     made = folded(OpenCode, data[: data.rfind(b'"a file"')])
     assert len(made.state.main().entries) == 4

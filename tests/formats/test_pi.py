@@ -1,4 +1,4 @@
-"""The reader of pi's sessions: requests and their bills, the tree, compactions, what is in the prompt."""
+"""The reader of pi's sessions: requests, usage, the tree of entries, compactions, prompts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestContract(ReaderContract):
     )
 
 
-def test_a_session_is_recognised_by_its_header():
+def test_session_is_recognised_by_its_header():
     assert recognise(plain().data()) is recognise(plain(1).data()) is Pi
     assert recognise(b'{"type":"title","title":"t"}\n' + busy().data()) is Pi
     assert recognise(b'{"type":"session","id":1,"cwd":"/"}\n') is not Pi
@@ -101,7 +101,7 @@ def test_cost_of_response_is_recorded():
     assert [bill.recorded_dollars for bill in bills] == [0.1, 0.1, None, None]
 
 
-def test_a_message_of_the_assistant_is_a_request_and_its_own_time_is_when_it_went_out():
+def test_assistant_message_is_request_asked_at_its_timestamp():
     made = plain()
     assert turns(made) == turns(plain(1)) == [(10, 0, 5_000), (12, 5_000, 100)]
     first = next(value for value in made.read() if isinstance(value, e.TurnStarted))
@@ -109,33 +109,33 @@ def test_a_message_of_the_assistant_is_a_request_and_its_own_time_is_when_it_wen
     assert names(made)[:6] == ["SessionStarted", "Append", "SessionChanged", "TurnStarted", "Append", "Append"]
 
 
-def test_items_keep_their_places_in_a_response():
+def test_items_of_response_keep_their_order():
     made = Pages().user("a").answer("one", call("c1"), "two", call("c2"))
     assert [kind for kind, _ in shown(made)] == ["UserMessage", *["AssistantMessage", "ToolCall"] * 2]
 
 
-def test_a_session_names_its_parent_by_path_or_id():
+def test_session_names_parent_by_path_or_id():
     path = "/h/.pi/agent/sessions/--w--/2026-04-08T07-00-00-000Z_019dc75a-7dc4-752d-b8f7-b9c759a59c4b.jsonl"
     assert Pages(parentSession=path).read()[0].parent_session_id == "019dc75a-7dc4-752d-b8f7-b9c759a59c4b"
     assert Pages(parentSession="s-0").read()[0].parent_session_id == "s-0"
     assert Pages(1, branchedFrom=path).read()[0].parent_session_id == "019dc75a-7dc4-752d-b8f7-b9c759a59c4b"
 
 
-def test_a_fork_copies_requests_that_are_counted_once(tmp_path):
+def test_copied_requests_of_fork_count_once(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     (tmp_path / "b.jsonl").write_bytes(plain().user("more").answer("x").data().replace(b'"s-1"', b'"s-2"'))
     summary = check([str(tmp_path)], Budgets(), Options()).result.summary
     assert (summary.turns, summary.copied) == (3, 2)
 
 
-def test_a_fork_of_responses_without_a_name_copies_requests_too(tmp_path):
+def test_fork_copies_requests_without_response_id_too(tmp_path):
     old = plain().data().replace(b"responseId", b"noId")
     (tmp_path / "a.jsonl").write_bytes(old)
     (tmp_path / "b.jsonl").write_bytes(old.replace(b'"s-1"', b'"s-2"'))
     assert check([str(tmp_path)], Budgets(), Options()).result.summary.copied == 2
 
 
-def test_what_was_aborted_is_no_bill_and_in_no_later_prompt():
+def test_aborted_response_has_no_usage_and_no_items():
     made = plain().user("go").answer("part", call("c2"), stopReason="aborted", bill=(0, 0, 0, 0)).result("c2")
     assert turns(made)[2] is None
     assert names(made)[-2:] == ["TurnCanceled", "Observed"]
@@ -143,18 +143,18 @@ def test_what_was_aborted_is_no_bill_and_in_no_later_prompt():
     assert not made.folded().problems
 
 
-def test_a_failed_call_says_so():
+def test_failed_tool_call_is_failed():
     made = Pages().user("a").answer(call("c1"), stopReason="toolUse").result("c1", "no", isError=True)
     assert made.folded().state.main().entries[-1].item.status == "failed"
 
 
-def test_what_failed_keeps_what_was_billed_all_the_same():
+def test_failed_request_keeps_its_usage():
     made = plain().answer("part", stopReason="error", bill=(1, 2, 3, 4), errorMessage="overloaded")
     end = next(value for value in made.read() if isinstance(value, e.TurnFailed))
     assert (end.error, end.usage.read_tokens) == ("overloaded", 2)
 
 
-def test_a_total_that_is_smaller_than_its_parts_is_an_odd_bill():
+def test_total_below_its_parts_is_contradiction():
     made = plain()
     made.lines[-1]["message"]["usage"]["totalTokens"] = 4_000
     found = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
@@ -163,7 +163,7 @@ def test_a_total_that_is_smaller_than_its_parts_is_an_odd_bill():
     assert found[1].uncached_tokens is None
 
 
-def test_each_answer_names_its_api_and_model():
+def test_answer_names_its_api_and_model():
     made = plain().user("go").answer("x", api="openai-codex-responses", model="gpt-5.5")
     changes = [value for value in made.read() if isinstance(value, e.SessionChanged)]
     assert [(change.model, change.dialect) for change in changes] == [
@@ -171,7 +171,7 @@ def test_each_answer_names_its_api_and_model():
     ]  # fmt: skip
 
 
-def test_turns_have_the_dialect_of_their_answer(tmp_path):
+def test_turns_have_dialect_of_their_answer(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(plain().user("go").answer("x", api="openai-codex-responses", model="gpt-5.5").data())
     assert [turn.dialect for turn in Options().open(str(path)).turns()] == [
@@ -181,7 +181,7 @@ def test_turns_have_the_dialect_of_their_answer(tmp_path):
     ]
 
 
-def test_reasoning_of_openai_is_an_item_that_says_what_it_is():
+def test_openai_reasoning_item_names_its_type():
     item = '{"id":"rs_1","summary":[],"encrypted_content":"' + "x" * 400 + '","type":"reasoning"}'
     made = Pages().user("a").answer(thought(signature=item), "b").answer(thought(), "c")
     said = [entry.item for entry in made.folded().state.main().entries if isinstance(entry.item, AssistantMessage)]
@@ -191,7 +191,7 @@ def test_reasoning_of_openai_is_an_item_that_says_what_it_is():
     assert signed == ThinkingBlock(signed.text, "sig")
 
 
-def test_what_extensions_and_commands_put_in_is_in_the_prompt_and_states_are_not():
+def test_messages_of_extensions_and_commands_are_in_prompt():
     made = plain().entry("custom", customType="x", data=1).entry("custom_message", customType="x", content="noted")
     made.message("bashExecution", None, command="ls", output="a", exitCode=2)
     made.message("bashExecution", None, command="id", output="b", excludeFromContext=True)
@@ -202,7 +202,7 @@ def test_what_extensions_and_commands_put_in_is_in_the_prompt_and_states_are_not
     assert {item.source for item in items} == {"context_injection"}
 
 
-def test_an_entry_that_goes_on_from_an_earlier_one_takes_back_what_stands_behind_that():
+def test_entry_after_earlier_one_removes_what_followed():
     made = plain().user("wrong").answer("no")
     made.go("00000006").user("right").answer("yes")
     assert [text for _, text in shown(made)][-3:] == ['"a file"', '"right"', '"yes"']
@@ -210,7 +210,7 @@ def test_an_entry_that_goes_on_from_an_earlier_one_takes_back_what_stands_behind
     assert not made.folded().problems
 
 
-def test_an_entry_may_go_on_from_a_branch_that_was_left():
+def test_entry_may_continue_an_abandoned_branch():
     made = plain().user("one").answer("first")
     left = made.leaf
     made.go("00000006").user("two").answer("second").go(left).user("three")
@@ -218,14 +218,14 @@ def test_an_entry_may_go_on_from_a_branch_that_was_left():
     assert len(turns(made)) == 4
 
 
-def test_a_branch_from_a_call_takes_its_result_back():
+def test_branch_from_call_removes_its_result():
     made = plain().go("00000004").user("not that")
     items = made.folded().state.main().entries
     assert [type(entry.item).__name__ for entry in items][-2:] == ["ToolCall", "UserMessage"]
     assert [entry.item.status for entry in items if isinstance(entry.item, ToolCall)] == ["running"]
 
 
-def test_a_compaction_keeps_what_stands_from_an_entry_on():
+def test_compaction_keeps_entries_from_first_kept():
     made = plain().user("two").answer("b")
     made.entry("compaction", summary="so far", firstKeptEntryId="00000007", tokensBefore=900).user("three").answer("c")
     assert shown(made) == [
@@ -236,21 +236,21 @@ def test_a_compaction_keeps_what_stands_from_an_entry_on():
     assert (applied.pre_tokens, applied.preserved_uuids) == (900, ("00000007", "00000008"))
 
 
-def test_the_first_version_keeps_by_the_place_in_the_file():
+def test_version_1_compaction_keeps_by_line_index():
     made = plain(1).user("two").answer("b").entry("compaction", summary="so far", firstKeptEntryIndex=7, tokensBefore=9)
     assert [text for _, text in shown(made)] == ["so far", '"two"', '"b"']
     beyond = plain(1).entry("compaction", summary="so far", firstKeptEntryIndex=70, tokensBefore=9)
     assert [text for _, text in shown(beyond)] == ["so far"]
 
 
-def test_a_later_compaction_may_keep_what_an_earlier_one_had_dropped():
+def test_later_compaction_may_keep_pruned_entries():
     made = plain().user("two").entry("compaction", summary="one", firstKeptEntryId="00000007", tokensBefore=9)
     made.user("three").entry("compaction", summary="both", firstKeptEntryId="00000006", tokensBefore=9)
     assert [text for _, text in shown(made)] == ["both", '"a file"', '"two"', '"three"']
 
 
 @pytest.mark.parametrize("kind", ["compaction", "branch_summary"])
-def test_a_summary_that_says_what_it_was_billed_is_a_request_of_its_own(kind):
+def test_summary_with_usage_is_request_of_its_own(kind):
     usage = {"input": 7, "output": 3, "cacheRead": 90, "cacheWrite": 0, "totalTokens": 100}
     made = plain().user("two").entry(kind, summary="so far", tokensBefore=9, fromId="00000002", usage=usage)
     made.user("three").answer("c").entry(kind, summary="more", usage=dict.fromkeys(usage, 0)).entry(kind, summary="x")
@@ -260,7 +260,7 @@ def test_a_summary_that_says_what_it_was_billed_is_a_request_of_its_own(kind):
     assert bills[0].response_id == f"{made.lines[-5]['id']}:summary"
 
 
-def test_a_compaction_may_bring_what_it_keeps():
+def test_compaction_may_list_messages_it_keeps():
     tail = [
         {"role": "user", "content": "kept"},
         {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
@@ -275,7 +275,7 @@ def test_a_compaction_may_bring_what_it_keeps():
     assert [text for _, text in shown(made)][-2:] == ['"a file"', '"before"']
 
 
-def test_a_branch_from_before_a_compaction_has_the_whole_history_again():
+def test_branch_before_compaction_has_whole_history():
     made = plain().user("two").entry("compaction", summary="so far", firstKeptEntryId="00000007", tokensBefore=9)
     fold = made.user("three").leaf
     before = plain().user("four")
@@ -284,13 +284,13 @@ def test_a_branch_from_before_a_compaction_has_the_whole_history_again():
     assert not made.folded().problems
 
 
-def test_a_reset_leaves_nothing_of_what_was_before():
+def test_reset_removes_everything_before_it():
     made = plain().entry("reset_boundary").user("anew")
     assert shown(made) == [("UserMessage", '"anew"')]
     assert [text for _, text in shown(made.go("00000006").user("no"))][-2:] == ['"a file"', '"no"']
 
 
-def test_a_change_of_effort_is_seen_where_a_request_was_asked_with_another():
+def test_changed_effort_is_signal_at_next_request():
     made = (
         plain().entry("thinking_level_change", thinkingLevel="high").entry("thinking_level_change", thinkingLevel="low")
     )
@@ -298,12 +298,12 @@ def test_a_change_of_effort_is_seen_where_a_request_was_asked_with_another():
     assert [(sign.name, sign.before, sign.after) for sign in seen] == [("effort", "medium", "low")]
 
 
-def test_the_system_prompt_of_a_subagent_is_the_sessions():
+def test_system_prompt_of_subagent_is_read():
     made = Pages().entry("session_init", systemPrompt="Be brief.", task="t", tools=["read"]).user("a").answer("b")
     assert text_of(bytes(made.folded().state.main().system)) == "Be brief."
 
 
-def test_damage_is_a_problem_with_a_place_and_the_rest_is_read():
+def test_damaged_line_is_problem_and_rest_is_read():
     data = plain().data().splitlines(keepends=True)
     hurt = b"".join(
         [*data[:3], b'{"type":"message","id":"x', b"\n", *data[3:], b'{"type":"message","message":7}\n', b"{"]
@@ -313,7 +313,7 @@ def test_damage_is_a_problem_with_a_place_and_the_rest_is_read():
     assert len(made.state.main().entries) == 4
 
 
-def test_a_parent_that_is_not_there_and_an_entry_that_comes_again_are_problems():
+def test_missing_parent_and_repeated_entry_are_problems():
     made = plain().go("nowhere").user("two")
     again = {**made.lines[-1], "timestamp": "2026-04-08T09:00:00.000Z"}
     made.raw(again)
@@ -322,7 +322,7 @@ def test_a_parent_that_is_not_there_and_an_entry_that_comes_again_are_problems()
     assert [text for _, text in shown(made)][-2:] == ['"a file"', '"two"']
 
 
-def test_an_entry_that_is_its_own_parent_follows_the_file():
+def test_entry_that_is_its_own_parent_follows_previous():
     made = plain()
     made.raw(
         {

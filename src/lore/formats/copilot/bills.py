@@ -1,4 +1,4 @@
-"""What requests of Copilot CLI cost, by four sources: answers, the client's database, checkpoints and the last sums.
+"""The usage of requests of Copilot CLI, from answers, the client's database, checkpoints and the sums at the end.
 
 An answer states its output tokens only. The database (`usage.py`) has the rest. A checkpoint is written when a session
 goes idle; it states the session's cost so far, and from version 1.0.83 on the latest request of each conversation and
@@ -8,7 +8,7 @@ may include requests that the log does not hold. A later source ends a turn agai
 contradict each other are a problem.
 
 Sources: as in `reader.py`; public readers of `promptCacheBreakState` (September and October 2026): hashes are 12 hex
-digits of SHA-256, `prompt_tokens` include what was read and written, `model_call_id` is the `apiCallId` of the
+digits of SHA-256, `prompt_tokens` include cached tokens, `model_call_id` is the `apiCallId` of the
 response, `request_id` and `github_request_id` are its `requestId` and `serviceRequestId`; a compaction restarts the
 sums: a public reader (October 2026); an AI credit costs a cent: GitHub's page on usage-based billing (June 2026).
 """
@@ -171,7 +171,7 @@ class CopilotBills:
         self.spent: dict[str, Spent] = {}  # by model
         self.compactions = 0
         self._stated: dict[str, float] = {}  # the client's latest totals, by field of `RecordedCost`
-        self._lifetimes: dict[str, float] = {}  # by model: seconds that what it writes to its cache lives
+        self._lifetimes: dict[str, float] = {}  # by model: seconds that its cache entries live
 
     def read_database(self, line: bytes) -> None:
         """Read the line before a log."""
@@ -192,7 +192,7 @@ class CopilotBills:
         return self._usage(records.CopilotUsage(*counts), answer.model)
 
     def _usage(self, counts: records.CopilotUsage, model: str | None = None) -> e.Usage:
-        """Split counts whose input includes what was read and written; writes live as long as the client states."""
+        """Split counts whose input includes cached tokens; written ones live as long as the client states."""
         read, write = counts.cache_read_tokens, counts.cache_write_tokens
         client = f"copilot {self.session.version}".rstrip()
         usage = usage_with_cached_input(counts.input_tokens, read, write, counts.output_tokens, client=client)

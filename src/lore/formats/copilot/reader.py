@@ -5,7 +5,7 @@ A request is one `assistant.message`, or several with one `apiCallId`. Lines wit
 their prompts cost (`bills.py`). With `--output-format json` the command line writes such a log with more lines; those
 of an unknown type are passed over if they are `ephemeral`.
 
-A compaction runs beside the session: it summarises what was there when it began, and what came since remains. It is a
+A compaction runs while the session continues: it summarises the items before its start, and later items remain. It is a
 request on a chain of its own. The system prompt is written before the first request, and from time to time again even
 if it did not change; a subagent's is not written, and no schemas of tools are.
 

@@ -1,11 +1,10 @@
-"""Lines of GitHub Copilot CLI's `events.jsonl`, decoded as far as a timeline needs them.
+"""The lines of GitHub Copilot CLI's `events.jsonl`: `{type, data, id, timestamp, parentId, agentId?}`.
 
-In: one line, `{type, data, id, timestamp, parentId, agentId?}`. Out: a record of its type. Rules: a line is decoded
-once, into the struct of the type that its beginning names; content stays raw; what a record holds besides is passed
-over. A wrong type of a field that is read raises ValueError.
+A line is decoded once, into the struct of the type that its beginning names. Content stays raw JSON; a wrong type of a
+field that is read raises ValueError.
 
-Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; the event types of `@github/copilot` as public
-readers of them list these, versions up to 1.0.91 (October 2026).
+Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; the event types that public readers of
+`@github/copilot` list, versions up to 1.0.91 (October 2026).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from msgspec import Raw, Struct
 
 from lore.model.items import NULL
 
-# Lines that no model sees: what the screen showed, what hooks, permissions and the client's own bookkeeping noted. A
-# skill's text comes as a message of the user's role, a call's name and arguments with the message that made it.
+# Lines about the screen, hooks, permissions and the client's own state. The text of a skill comes again as a message,
+# name and arguments of a call with the message that made it.
 SILENT = frozenset((
     "hook.start", "hook.end", "hook.progress", "tool.execution_start", "tool.execution_partial_result",
     "tool.execution_progress", "tool.user_requested", "assistant.turn_end", "assistant.intent", "assistant.idle",
@@ -43,30 +42,30 @@ D = TypeVar("D", covariant=True)
 
 
 class CopilotLine(Struct, Generic[D], frozen=True, gc=False, kw_only=True, rename="camel"):
-    """A line; one of an agent of its own names it."""
+    """A line."""
 
     type: str
     data: D
     id: str | None = None
     timestamp: str | None = None
-    agent_id: str | None = None
+    agent_id: str | None = None  # the subagent that wrote it
 
 
 class CopilotOther(CopilotLine[Raw], frozen=True, gc=False, kw_only=True):
-    """A line of a type that nobody knows; Copilot's have data. One that is `ephemeral` is for who looks on."""
+    """A line whose data is not read, or of an unknown type."""
 
     data: Raw = NULL
-    ephemeral: bool = False
+    ephemeral: bool = False  # it was written for a screen, and is not in the client's own log
 
 
 class CopilotPassed(Struct, frozen=True, gc=False):
-    """A line of a silent type that says something odd."""
+    """A line of a silent type whose fields have other types than usual."""
 
     type: str
 
 
 class Start(Struct, frozen=True, gc=False, rename="camel"):
-    """Who began a session, or goes on with it, with what."""
+    """A session begins or is resumed."""
 
     session_id: str = ""
     copilot_version: str = ""
@@ -76,7 +75,7 @@ class Start(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class CopilotModel(Struct, frozen=True, gc=False, rename="camel"):
-    """Another model, or another effort of it."""
+    """The model or its effort changed."""
 
     new_model: str | None = None
     previous_reasoning_effort: str | None = None
@@ -84,13 +83,13 @@ class CopilotModel(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Title(Struct, frozen=True, gc=False):
-    """A title of the session, which a model or the user gave it."""
+    """The session got a title, from a model or from the user."""
 
     title: Raw = NULL
 
 
 class Mode(Struct, frozen=True, gc=False, rename="camel"):
-    """What the agent may do; a mode, or permissions that are on or off."""
+    """The mode or the permissions changed."""
 
     previous_mode: str = ""
     new_mode: str = ""
@@ -99,14 +98,11 @@ class Mode(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class CopilotMessage(Struct, frozen=True, gc=False, rename="camel"):
-    """A message that the model did not make.
-
-    `transformed_content` is what the model sees in place of `content`; `source` names who wrote it, where no user did.
-    """
+    """A message that no model made."""
 
     content: Raw = NULL
-    transformed_content: Raw = NULL
-    source: str | None = None
+    transformed_content: Raw = NULL  # what the model gets in place of `content`
+    source: str | None = None  # who wrote it, if not the user
     attachments: Raw = NULL
 
 
@@ -119,10 +115,10 @@ class CopilotRequest(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class CopilotAnswer(Struct, frozen=True, gc=False, rename="camel"):
-    """What the model made; `api_call_id` is the provider's name of the response, the others those of its request."""
+    """A response, or a part of one."""
 
     message_id: str | None = None
-    api_call_id: str | None = None
+    api_call_id: str | None = None  # the provider's id of the response
     request_id: str | None = None
     service_request_id: str | None = None
     model: str | None = None
@@ -132,63 +128,63 @@ class CopilotAnswer(Struct, frozen=True, gc=False, rename="camel"):
     reasoning_opaque: Raw = NULL
     encrypted_content: Raw = NULL
     output_tokens: int | None = None
-    parent_tool_call_id: str | None = None
+    parent_tool_call_id: str | None = None  # the call that started the subagent, in older versions
 
 
 class CopilotResult(Struct, frozen=True, gc=False, rename="camel"):
-    """The end of a call: the `content` of its result, or the `message` that says why it failed."""
+    """A tool call ended."""
 
     tool_call_id: str = ""
     success: bool | None = None
-    result: dict[str, Raw] | None = None
-    error: dict[str, Raw] | None = None
+    result: dict[str, Raw] | None = None  # with the output in `content`
+    error: dict[str, Raw] | None = None  # with the reason in `message`
     parent_tool_call_id: str | None = None
 
 
 class Subagent(Struct, frozen=True, gc=False, rename="camel"):
-    """An agent that a call began."""
+    """A tool call started a subagent."""
 
     tool_call_id: str = ""
     model: str | None = None
 
 
 class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
-    """Counts of tokens: input includes what was read from a cache or written to one."""
+    """Token counts."""
 
-    input_tokens: int | None = None
+    input_tokens: int | None = None  # with cached tokens
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
-    duration: int | float | None = None
+    duration: int | float | None = None  # in ms
     model: str | None = None
 
 
 class CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):
-    """A compaction, begun or done: what it sums up, and what its own request was billed."""
+    """A compaction ended."""
 
     success: bool | None = None
     pre_compaction_tokens: int | None = None
     post_compaction_tokens: int | None = None
     summary_content: Raw = NULL
-    compaction_tokens_used: CopilotUsage | None = None
+    compaction_tokens_used: CopilotUsage | None = None  # by the request for the summary
     request_id: str | None = None
 
 
 class Rewind(Struct, frozen=True, gc=False, rename="camel"):
-    """Where a session was taken back to: this event and all behind it are gone."""
+    """The session was taken back."""
 
-    up_to_event_id: str = ""
+    up_to_event_id: str = ""  # the first event that is removed
 
 
 class CacheState(Struct, frozen=True, gc=False, rename="camel"):
-    """How long what a model wrote to its cache lives, as the client reckons."""
+    """How long what a model writes to its cache lives, as the client knows it."""
 
     model_id: str = ""
     cache_ttl_seconds: int | float | None = None
 
 
 class CopilotCheckpoint(Struct, frozen=True, gc=False, rename="camel"):
-    """What the client notes when a session goes idle; what it knows of prompts by hash stays raw."""
+    """The session went idle. Totals are of the whole session."""
 
     total_nano_aiu: int | float | None = None
     total_premium_requests: int | float | None = None
@@ -197,20 +193,20 @@ class CopilotCheckpoint(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Requests(Struct, frozen=True, gc=False):
-    """How many requests a model answered."""
+    """The number of requests to a model."""
 
     count: int | None = None
 
 
 class CopilotMetrics(Struct, frozen=True, gc=False):
-    """What a model answered and was billed, since the session began or was resumed."""
+    """Sums of the requests to a model since the client began to count."""
 
     requests: Requests | None = None
     usage: CopilotUsage | None = None
 
 
 class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
-    """What a client sums up at its end."""
+    """The client ended. Totals are of the whole session."""
 
     total_nano_aiu: int | float | None = None
     total_premium_requests: int | float | None = None

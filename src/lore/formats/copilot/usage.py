@@ -5,8 +5,8 @@ is an array of the fields of `UsageRow`. A row names no request. The rows of one
 and a row belongs to a request if model and output tokens are the same, as far as both are known. Rows in between belong
 to requests that the log does not hold (given up, or for a title). Rows of compactions name what started them.
 
-Source: public readers of `assistant_usage_events`, schema version 8 (October 2026): input includes what was read and
-written, NULL is unknown.
+Source: public readers of `assistant_usage_events`, schema version 8 (October 2026): input includes cached tokens,
+NULL means unknown.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DatabaseUsage:
     """The rows that belong to no request yet."""
 
     def __init__(self) -> None:
-        self.problem = ""  # what is wrong with the database
+        self.problem = ""  # why the database could not be read
         self.skipped = 0  # rows that belong to no request of the log
         self.missing = 0  # requests of the log without a row; 0 if there is no database
         self._rows: dict[str, list[UsageRow]] = {}  # by agent, the next one last

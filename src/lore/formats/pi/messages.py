@@ -1,4 +1,4 @@
-"""The records of pi's session files: what each of its messages is in a prompt, and the usage of a response.
+"""The records of pi's session files, its messages as items of a prompt, and the usage of responses.
 
 Content, details and texts stay raw JSON. What an extension or the client puts into a prompt has the source
 `context_injection`. Summaries and commands that the user ran have the words that the client puts around them.

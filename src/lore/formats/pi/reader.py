@@ -3,7 +3,7 @@
 A line is an entry of a tree. A prompt is the path from the root to the last entry, from the path's last compaction or
 reset on. A message of the assistant is one request: its own time is when it was asked for, that of its line when it was
 answered. Each answer names its API, so that a session may have several dialects. A request that failed or was aborted
-has no usage if all its counts are 0, and no later prompt holds what it said.
+has no usage if all its counts are 0, and its content is in no later prompt.
 
 If an entry does not follow the last one, the items after its parent are removed, and those of the parent's branch are
 appended again. A compaction keeps the entries from one on (version 1 gives its index in the file), or lists what it
