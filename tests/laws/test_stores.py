@@ -145,7 +145,7 @@ class History:
             assert self.store.save(msgspec.structs.replace(data, events=new)).number == len(new)
 
     def _another_writer(self, _) -> None:
-        """Let another writer add an event, if this one has saved all of its own."""
+        """Have another writer add an event, if this one has saved all of its own."""
         if self.store.load("s").head.number == len(self.log):
             self._others += 1
             self.log.append(message(f"other {self._others}"))

@@ -54,7 +54,7 @@ class ContextLine(Struct, gc=False):
     is_message: bool = False
 
 
-class ContextRequest(Struct):
+class KimiRequest(Struct):
     """The current request in the model's log."""
 
     turn: int
@@ -81,7 +81,7 @@ class ContextLog:
         self._summary: Raw = NULL
         self._divider = ""
         self._whole: int | None = None  # input of the next request in tokens
-        self._request: ContextRequest | None = None
+        self._request: KimiRequest | None = None
         self._emitted = 0  # marks
         self._usage_marks: dict[int, list[int]] | None = None  # indexes of marks with usage, by whole input
 
@@ -189,7 +189,7 @@ class ContextLog:
     def _begin_request(self, mark: KimiMark | None) -> None:
         session = self._session
         session.at, session.counter.asked_at = (None, None) if mark is None else (mark.at, mark.asked_at)
-        self._request = ContextRequest(session.start_turn(None), mark, self._whole)
+        self._request = KimiRequest(session.start_turn(None), mark, self._whole)
         session.at = self._whole = None
 
     def _end_request(self, total: int | None) -> None:

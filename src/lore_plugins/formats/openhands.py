@@ -89,7 +89,7 @@ class HistoryEvent:
 
 
 @dataclass(slots=True)
-class OpenTurn:
+class LoggedTurn:
     """The request whose events arrive."""
 
     response: str
@@ -114,7 +114,7 @@ class OpenHands(PackReader):
         self._counts_cached = True  # input counts include cached tokens
         self._usages: dict[str, list[LoggedUsage]] = {}  # of responses without events so far, by id
         self._history: list[HistoryEvent] = []
-        self._turn: OpenTurn | None = None
+        self._turn: LoggedTurn | None = None
         self._condensations = 0
         self._trigger = "auto"  # of the next condensation
 
@@ -286,7 +286,7 @@ class OpenHands(PackReader):
         if self._turn is None or response != self._turn.response:
             self._end_turn()
             session, logged = self.session, self._take_usage(response)
-            self._turn = OpenTurn(response, session.at, logged)
+            self._turn = LoggedTurn(response, session.at, logged)
             session.counter.asked_at = _before(session.at, 0.0 if logged is None else logged.latency)
             session.start_turn((logged.usage.model or None) if logged is not None else None)
         return response

@@ -26,7 +26,7 @@ from heapq import heappop, heappush
 from itertools import count, takewhile
 
 from lore.errors import LoreError
-from lore_plugins.engines.caches.radix import Keys, Match, Node, Publication, RadixTree
+from lore_plugins.engines.caches.radix import Keys, Match, Publication, RadixNode, RadixTree
 
 STRATEGIES = ("extra_buffer", "no_buffer")  # of `--mamba-radix-cache-strategy`; the first is the default
 _SLIDE = 128  # tokens of output between two releases of tokens outside the window
@@ -60,32 +60,32 @@ class PartialLayers:
     def __init__(self, tree: RadixTree, capacity: int | None) -> None:
         self._tree, self._capacity = tree, capacity
         self.size = 0
-        self._queue: list[tuple[int, int, int, Node]] = []  # may contain outdated entries
+        self._queue: list[tuple[int, int, int, RadixNode]] = []  # may contain outdated entries
         self._serial = count()
 
     # called by the tree
 
-    def resume_check(self) -> Callable[[Node], bool]:
+    def resume_check(self) -> Callable[[RadixNode], bool]:
         """Return a function that, called with each node of a path, returns whether a request can resume after it."""
         return lambda node: node.kept is not None
 
-    def use(self, node: Node) -> None:
+    def use(self, node: RadixNode) -> None:
         """Record that a request resumes after a node."""
         if node.kept is not None:
             self._keep(node, self._tree.tick())
 
-    def overlap(self, node: Node, published: Publication) -> None:
+    def overlap(self, node: RadixNode, published: Publication) -> None:
         """Add parts that an existing node lacks and a request has computed again."""
 
-    def commit(self, node: Node, published: Publication, *, new: bool) -> None:
+    def commit(self, node: RadixNode, published: Publication, *, new: bool) -> None:
         """Add a request's part of the last node that it publishes."""
         self._put(node)
         self.use(node)
 
-    def cut(self, head: Node, node: Node) -> None:
+    def cut(self, head: RadixNode, node: RadixNode) -> None:
         """Copy the part of a node to its front half, which was cut off."""
 
-    def drop(self, node: Node) -> None:
+    def drop(self, node: RadixNode) -> None:
         """Remove the part of a node."""
         if node.kept is not None:
             self.size -= self._units(node)
@@ -93,14 +93,14 @@ class PartialLayers:
 
     # called by the engine
 
-    def lock(self, node: Node) -> int:
+    def lock(self, node: RadixNode) -> int:
         """Lock the parts that a request needs which resumes after a node; return the token from which on that is."""
         since = self._since(node)
         for step in takewhile(lambda step: step.end > since, node.path):
             step.kept_locks += 1
         return since
 
-    def unlock(self, node: Node, since: int) -> None:
+    def unlock(self, node: RadixNode, since: int) -> None:
         """Undo a `lock`."""
         for step in takewhile(lambda step: step.end > since, node.path):
             step.kept_locks -= 1
@@ -146,22 +146,22 @@ class PartialLayers:
     def _own(self, running: RunningRequest) -> int:
         return self.places
 
-    def _units(self, node: Node) -> int:
+    def _units(self, node: RadixNode) -> int:
         return 1
 
-    def _since(self, node: Node) -> int:
+    def _since(self, node: RadixNode) -> int:
         return node.end - 1
 
-    def _put(self, node: Node) -> None:
+    def _put(self, node: RadixNode) -> None:
         if node.kept is None:
             self.size += self._units(node)
             self._keep(node, self._tree.tick())
 
-    def _keep(self, node: Node, now: int) -> None:
+    def _keep(self, node: RadixNode, now: int) -> None:
         node.kept = now
         self._offer(node)
 
-    def _offer(self, node: Node) -> None:
+    def _offer(self, node: RadixNode) -> None:
         """Queue a part that may be evicted; of parts used at the same time the last of the path is evicted last."""
         if self._capacity is not None and node.kept is not None and not node.kept_locks:
             heappush(self._queue, (node.kept, node.end, next(self._serial), node))
@@ -179,33 +179,33 @@ class WindowLayers(PartialLayers):
         self._window = window
         self._pages = -(-window // tree.page) * tree.page  # tokens of the pages that hold a window
 
-    def resume_check(self) -> Callable[[Node], bool]:
+    def resume_check(self) -> Callable[[RadixNode], bool]:
         length = math.inf  # the beginning of a prompt has no window before it
 
-        def has_whole_window(node: Node) -> bool:
+        def has_whole_window(node: RadixNode) -> bool:
             nonlocal length
             length = 0 if node.kept is None else length + node.end - node.begin
             return length >= self._window and node.kept is not None
 
         return has_whole_window
 
-    def use(self, node: Node) -> None:
+    def use(self, node: RadixNode) -> None:
         now, far = self._tree.tick(), self._window + self._tree.page
         for step in takewhile(lambda step: node.end - step.end < far, node.path):
             if step.kept is not None:
                 self._keep(step, now)
 
-    def overlap(self, node: Node, published: Publication) -> None:
+    def overlap(self, node: RadixNode, published: Publication) -> None:
         if published.own < node.end and node.kept is None:
             self._fill(node, published.window_start)
 
-    def commit(self, node: Node, published: Publication, *, new: bool) -> None:
+    def commit(self, node: RadixNode, published: Publication, *, new: bool) -> None:
         """Add the windows of a new leaf; cut off its last one as a node, so that the rest can be evicted alone."""
         if new:
             self._fill(node, published.window_start, most=self._pages)
         self.use(node)
 
-    def _fill(self, node: Node, start: int, most: int | None = None) -> None:
+    def _fill(self, node: RadixNode, start: int, most: int | None = None) -> None:
         """Add the windows of a node from the token `start` on."""
         if start >= node.end:
             return
@@ -215,7 +215,7 @@ class WindowLayers(PartialLayers):
             self._put(self._tree.cut(node, node.end - most))
         self._put(node)
 
-    def cut(self, head: Node, node: Node) -> None:
+    def cut(self, head: RadixNode, node: RadixNode) -> None:
         head.kept, head.kept_locks = node.kept, node.kept_locks
         self._offer(head)
 
@@ -249,10 +249,10 @@ class WindowLayers(PartialLayers):
         page = self._tree.page
         return -(-running.length // page) * page - max(running.shared, running.window_start) // page * page
 
-    def _units(self, node: Node) -> int:
+    def _units(self, node: RadixNode) -> int:
         return node.end - node.begin
 
-    def _since(self, node: Node) -> int:
+    def _since(self, node: RadixNode) -> int:
         within = [step.begin for step in takewhile(lambda step: node.end - step.end < self._window, node.path)]
         return within[-1] if within else node.end
 

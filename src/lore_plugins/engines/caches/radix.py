@@ -42,22 +42,22 @@ class Keys(NamedTuple):
         return Keys(self.nodes[first : last + 1], self.ends[first : last + 1])
 
 
-class Node:
+class RadixNode:
     """The tokens from `begin` to `end` of all keys through this node."""
 
     __slots__ = (
         "begin", "children", "end", "hits", "kept", "kept_locks", "keys", "locks", "made", "parent", "priority", "used",
     )  # fmt: skip
 
-    def __init__(self, parent: Node | None, keys: Keys, begin: int, end: int) -> None:
+    def __init__(self, parent: RadixNode | None, keys: Keys, begin: int, end: int) -> None:
         self.parent, self.keys, self.begin, self.end = parent, keys, begin, end
-        self.children: dict[int, Node] = {}
+        self.children: dict[int, RadixNode] = {}
         self.locks = self.hits = self.used = self.made = self.priority = 0
         self.kept: int | None = None  # last use of the part that `layers` hold of it; None: they hold none
         self.kept_locks = 0
 
     @property
-    def path(self) -> Iterator[Node]:
+    def path(self) -> Iterator[RadixNode]:
         """Yield this node and its ancestors without the root."""
         step = self
         while step.parent is not None:
@@ -65,7 +65,7 @@ class Node:
             step = step.parent
 
 
-POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
+POLICIES: dict[str, Callable[[RadixNode], tuple[int, ...]]] = {
     "lru": lambda node: (node.used,),
     "lfu": lambda node: (node.hits, node.used),
     "fifo": lambda node: (node.made, node.used),
@@ -79,7 +79,7 @@ POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
 class Match(NamedTuple):
     """The result of a look-up."""
 
-    node: Node  # where the request resumes
+    node: RadixNode  # where the request resumes
     held: int  # tokens of its key that the tree holds, which may be more than can be read
 
 
@@ -101,12 +101,12 @@ class RadixTree:
         self.layers: PartialLayers | None = None
         self._bounded = bounded
         self.size = 0  # tokens
-        self.root = Node(None, Keys((), ()), 0, 0)
+        self.root = RadixNode(None, Keys((), ()), 0, 0)
         self.root.locks = 1
         self._cut_is_new = cut_is_new
         self._rank = POLICIES[policy]
         self._shared: dict[int, tuple[int, int]] = {}
-        self._leaves: list[tuple[tuple[int, ...], int, Node]] = []  # may contain outdated entries
+        self._leaves: list[tuple[tuple[int, ...], int, RadixNode]] = []  # may contain outdated entries
         self._serial = count()
         self._clock = 0
 
@@ -131,7 +131,7 @@ class RadixTree:
             self._offer(step)
         return Match(best, node.end)
 
-    def insert(self, keys: Keys, published: Publication) -> Node:
+    def insert(self, keys: Keys, published: Publication) -> RadixNode:
         """Insert the published whole pages of a key; return the node at which they end."""
         now, end = self.tick(), published.end // self.page * self.page
         node, whole = self.root, True
@@ -145,7 +145,7 @@ class RadixTree:
             self._offer(node)
         begin = node.end
         if new := begin < end:
-            leaf = Node(node, keys.part(begin, end), begin, end)
+            leaf = RadixNode(node, keys.part(begin, end), begin, end)
             leaf.used = leaf.made = self.tick()
             leaf.priority = published.priority
             node.children[self._name(keys, begin + self.page)] = leaf
@@ -158,17 +158,17 @@ class RadixTree:
             self._offer(node)
         return node
 
-    def lock(self, node: Node, by: int = 1) -> None:
+    def lock(self, node: RadixNode, by: int = 1) -> None:
         """Lock a node and its ancestors; `by` -1 unlocks them."""
         for step in node.path:
             step.locks += by
             self._offer(step)
 
-    def is_leaf(self, node: Node) -> bool:
+    def is_leaf(self, node: RadixNode) -> bool:
         """Return whether a node is an unlocked leaf."""
         return not (node.locks or node.children) and node is not self.root
 
-    def remove(self, leaf: Node) -> None:
+    def remove(self, leaf: RadixNode) -> None:
         """Remove a leaf."""
         parent = leaf.parent
         assert parent is not None
@@ -197,11 +197,11 @@ class RadixTree:
         """Return the number that identifies a key up to a position."""
         return self._first(keys.nodes[bisect_left(keys.ends, end)], end)
 
-    def _child(self, node: Node, keys: Keys, end: int) -> Node | None:
+    def _child(self, node: RadixNode, keys: Keys, end: int) -> RadixNode | None:
         """Return the child with the next page of a key."""
         return node.children.get(self._name(keys, node.end + self.page)) if node.end < end else None
 
-    def _entered(self, child: Node, keys: Keys, end: int) -> tuple[Node, bool]:
+    def _entered(self, child: RadixNode, keys: Keys, end: int) -> tuple[RadixNode, bool]:
         """Return a child and True; if the key leaves it or ends in it, its front half, cut off there, and False."""
         low, high = child.begin // self.page + 1, min(child.end, end) // self.page  # bounds of the common pages
 
@@ -214,11 +214,11 @@ class RadixTree:
             return child, True
         return self.cut(child, low * self.page), False
 
-    def cut(self, node: Node, at: int) -> Node:
+    def cut(self, node: RadixNode, at: int) -> RadixNode:
         """Cut a node in two; return the new front half."""
         parent = node.parent
         assert parent is not None
-        head = Node(parent, node.keys.part(node.begin, at), node.begin, at)
+        head = RadixNode(parent, node.keys.part(node.begin, at), node.begin, at)
         head.hits, head.priority, head.locks = node.hits, node.priority, node.locks
         head.used = self.tick()
         head.made = head.used if self._cut_is_new else node.made
@@ -231,7 +231,7 @@ class RadixTree:
         self._offer(node)
         return head
 
-    def _offer(self, node: Node) -> None:
+    def _offer(self, node: RadixNode) -> None:
         """Queue an unlocked leaf by its current rank."""
         if self._bounded and self.is_leaf(node):
             heappush(self._leaves, (self._rank(node), next(self._serial), node))

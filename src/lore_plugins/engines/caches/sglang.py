@@ -31,7 +31,7 @@ from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
 from lore.errors import LoreError
 from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
 from lore_plugins.engines.caches.measured import EngineCache, Laid
-from lore_plugins.engines.caches.radix import Keys, Node, Publication, RadixTree
+from lore_plugins.engines.caches.radix import Keys, Publication, RadixNode, RadixTree
 
 TREES = ("unified", "radix")
 _END, _ANSWER, _TOKEN = range(3)  # events at the same time happen in this order
@@ -131,7 +131,7 @@ class SGLang(EngineCache):
         if layers is not None:
             layers.evict(short - parts + layers.size)
 
-    def _lock(self, running: RunningRequest, node: Node) -> None:
+    def _lock(self, running: RunningRequest, node: RadixNode) -> None:
         running.node = node
         self._held.lock(node)
         if self._layers is not None:
