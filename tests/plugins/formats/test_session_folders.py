@@ -8,9 +8,9 @@ from formats.kimi import text
 from lore.formats.folders import CONTEXT, WIRE
 from lore.recording import corpus, packed
 from lore.recording.agents.companions import companions, session_of
+from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.recording.recent import newest
 from plugins.formats import openhands
 from plugins.formats.kimi_session import counts, lines, plain
 
