@@ -28,7 +28,7 @@ class Talk:
     """A session of a transcript. `turn` predicts and learns; its results are in the attributes."""
 
     def __init__(self, begin: float = BEGIN) -> None:
-        self.levels = TranscriptCache(packaged)
+        self.levels = TranscriptCache(packaged())
         self.entries: Vector[Entry] = Vector()
         self.time = begin
         self.number = 0

@@ -25,7 +25,7 @@ _bills = st.one_of(st.none(), st.builds(Usage, _counts, _counts, _counts, _count
 
 
 def predictions(turns):
-    levels, found = TranscriptCache(packaged), []
+    levels, found = TranscriptCache(packaged()), []
     for turn in turns:
         found.append(levels.predict(turn))
         levels.learn(turn)

@@ -306,7 +306,7 @@ def holds(prediction, whole):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_predictions_stay_within_the_prompt(seed):
-    levels, known = TranscriptCache(packaged), 0
+    levels, known = TranscriptCache(packaged()), 0
     for turn in random_turns(seed):
         prediction = levels.predict(turn)
         if prediction.read is not None:

@@ -16,7 +16,7 @@ from lore.run.rules import packaged
 def talk(provider="openai", model="gpt-5.4"):
     made = Talk()
     made.model = model
-    made.levels = TranscriptCache(packaged, where=Served(provider, ""), breakpoints=False)
+    made.levels = TranscriptCache(packaged(), where=Served(provider, ""), breakpoints=False)
     return made
 
 

@@ -7,7 +7,8 @@ import pytest
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
 from lore.cache.base import Prediction
-from lore.cache.transcripts import Predicted, Transcripts
+from lore.cache.predictor import Transcripts
+from lore.cache.transcripts import Predicted
 from lore.judge.base import findings_of
 from lore.model.events import Usage
 from lore.model.state import Change

@@ -210,7 +210,7 @@ def bills_writes(turn: Turn) -> bool:
 
 
 # By the documentation of each provider's cache; usage may round down by as much.
-_BLOCK_TOKENS = {"deepseek": 64, "moonshot": 256, "openai": 128, "azure": 128}
+_BLOCK_TOKENS = {"deepseek": 64, "moonshot": 256}  # others: 128
 
 
 def block_tokens(turn: Turn) -> int:

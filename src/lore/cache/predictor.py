@@ -6,6 +6,7 @@ If it is unknown which cache served a turn, nothing is predicted. A transcript i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from msgspec import Struct, structs
@@ -22,6 +23,7 @@ from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
 
+_WAITING = 512  # turns of a recording that wait until their prediction is asked for
 _CONTINUES = ("goes-on", "hidden-request")  # reasons of predictions without a fall
 
 
@@ -100,15 +102,15 @@ class _ProlongedTranscripts(TranscriptCache):
     def __init__(
         self, rules: DatedRules, seconds: float | None, touched: Touched, where: Served, *, breakpoints: bool
     ) -> None:
-        super().__init__(lambda: rules, where, breakpoints=breakpoints)
+        super().__init__(rules, where, breakpoints=breakpoints)
         self._seconds = seconds if breakpoints else None  # other caches offer no choice
-        self._recorded = TranscriptCache(lambda: rules, where, breakpoints=breakpoints)
+        self._recorded = TranscriptCache(rules, where, breakpoints=breakpoints)
         self._touched = touched
         self._why = ""
 
     def predict(self, turn: Turn) -> Prediction:
         if self._seconds is not None:
-            self._recorded.look(turn)
+            self._recorded.predict(turn)
         prediction = super().predict(turn)
         self._why = prediction.reason
         return prediction
@@ -195,6 +197,40 @@ class Predictor:
         return _Requests(
             self._models[key], cache_named(name).provider, views, self._recording, self._change, self.touched
         )
+
+
+class Transcripts:
+    """Predicts the turns of one recording that are transcripts, when a prediction is asked for.
+
+    Most turns lose nothing, and their predictions are never asked for: turns wait, at most `_WAITING` of them.
+    """
+
+    def __init__(self, rules: Callable[[], DatedRules]) -> None:
+        self._rules = rules
+        self._predictor: Predictor | None = None
+        self._waiting: list[Turn] = []
+        self.latest: Predicted | None = None  # the prediction of the latest turn that was asked for
+
+    def take(self, turn: Turn, predicted: Predicted | None = None) -> None:
+        """Add the next turn; `predicted` is its prediction, if the caller has made it."""
+        self.latest = predicted
+        if predicted is None:
+            self._waiting.append(turn)
+            if len(self._waiting) > _WAITING:
+                self._catch_up()
+
+    def state(self) -> TurnState | None:
+        """Return the state of the latest turn before its usage; None if its cache is not predicted."""
+        if self._waiting:
+            self._catch_up()
+        return None if self.latest is None or self.latest.odd else self.latest.state
+
+    def _catch_up(self) -> None:
+        self._predictor = self._predictor or Predictor(self._rules())
+        waiting, self._waiting = self._waiting, []
+        for turn in waiting:
+            is_predicted = is_transcript(turn) and cache_of(turn, served_by(turn)) in CACHES_OF_TRANSCRIPTS
+            self.latest = self._predictor.turn(turn) if is_predicted else None
 
 
 def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:

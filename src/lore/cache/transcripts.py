@@ -11,7 +11,7 @@ over 559 ends of turns: the hidden request, after which the answer is cached too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from lore.cache.falls import RANDOM_READS, find_fall
 from lore.cache.growth import Growth, growth
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime
-from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
+from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
 from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, WaitingText, add_positions
 from lore.model.codes import Code
 from lore.model.events import Usage
@@ -33,7 +33,6 @@ from lore.model.turn import Turn
 CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
-WAITING = 512  # turns of a recording that wait until their prediction is asked for
 _WEIGHT = 4.0  # turns that what other sessions read counts for
 _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING = "hook-context", "reasoning"
@@ -103,9 +102,7 @@ class Predicted(NamedTuple):
 class TranscriptCache:
     """Predicts the turns of transcripts of one provider's cache."""
 
-    def __init__(
-        self, rules: Callable[[], DatedRules], where: Served = _ANTHROPIC, *, breakpoints: bool = True
-    ) -> None:
+    def __init__(self, rules: DatedRules, where: Served = _ANTHROPIC, *, breakpoints: bool = True) -> None:
         self._chains: dict[str, ChainHistory] = {}
         self._rules = rules
         self._where = where
@@ -119,8 +116,20 @@ class TranscriptCache:
         return self._current[2]
 
     def predict(self, turn: Turn) -> Prediction:
-        """Return what the cache would do with the next turn. Calls `look` itself; `learn` has to follow."""
-        chain, history, state = self.look(turn)
+        """Return what the cache would do with the next turn; `learn` has to follow."""
+        chain = self._chains.get(turn.chain)
+        if chain is None:
+            chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
+        reads_output = False
+        if not self._breakpoints:
+            rules, where = self._rules, self._where
+            chain.lifetime = idle_lifetime(rules, where, turn)
+            block = rules.number("block_tokens", where.provider, turn.model, where.platform, turn.at)
+            chain.block = int(block or 1)
+            row = rules.find("reads_output", where.provider, turn.model, where.platform, turn.at)
+            reads_output = row is not None and row.value is True
+        history, state = _state(chain, turn, breakpoints=self._breakpoints, reads_output=reads_output)
+        self._current = chain, history, state
         if state.level.tokens is None:
             return UNKNOWN._replace(reason=state.level.why)
         whole = state.expected_tokens
@@ -134,22 +143,6 @@ class TranscriptCache:
         is_soon = state.pause is not None and state.pause <= SOON  # then an older entry may be served
         sure = state.level.is_sure and not is_soon and not guessed
         return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour)
-
-    def look(self, turn: Turn) -> tuple[ChainHistory, ModelHistory, TurnState]:
-        """Describe the next turn without its usage; `learn` has to follow."""
-        chain = self._chains.get(turn.chain)
-        if chain is None:
-            chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
-        reads_output = False
-        if not self._breakpoints:
-            rules, where = self._rules(), self._where
-            chain.lifetime = idle_lifetime(rules, where, turn)
-            block = rules.number("block_tokens", where.provider, turn.model, where.platform, turn.at)
-            chain.block = int(block or 1)
-            row = rules.find("reads_output", where.provider, turn.model, where.platform, turn.at)
-            reads_output = row is not None and row.value is True
-        self._current = chain, *_state(chain, turn, breakpoints=self._breakpoints, reads_output=reads_output)
-        return self._current
 
     def learn(self, turn: Turn) -> str:
         """Read the usage of the turn that was predicted last; return why it is not believed, empty if it is."""
@@ -215,51 +208,6 @@ def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
     """
     paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
     return state.grown.prompted and chain.had_hidden_request and paused and chain.added <= _HIDDEN_TOKENS
-
-
-class Transcripts:
-    """Predicts the turns of one recording that are transcripts, when a prediction is asked for.
-
-    Most turns lose nothing, and their predictions are never asked for: turns wait, at most `WAITING` of them.
-    """
-
-    def __init__(self, rules: Callable[[], DatedRules]) -> None:
-        self._rules = rules
-        self._caches: dict[Served, TranscriptCache] = {}
-        self._waiting: list[Turn] = []
-        self.latest: Predicted | None = None  # the prediction of the latest turn that was asked for
-
-    def take(self, turn: Turn, predicted: Predicted | None = None) -> None:
-        """Add the next turn; `predicted` is its prediction, if the caller has made it."""
-        self.latest = predicted
-        if predicted is None:
-            self._waiting.append(turn)
-            if len(self._waiting) > WAITING:
-                self._catch_up()
-
-    def state(self) -> TurnState | None:
-        """Return the state of the latest turn before its usage; None if its cache is not predicted."""
-        if self._waiting:
-            self._catch_up()
-        return None if self.latest is None or self.latest.odd else self.latest.state
-
-    def _catch_up(self) -> None:
-        latest, waiting, self._waiting = self._waiting[-1], self._waiting, []
-        for turn in waiting:
-            where = served_by(turn)
-            name = cache_of(turn, where)
-            if turn.failed or name not in CACHES_OF_TRANSCRIPTS or not is_transcript(turn):
-                continue
-            cache = self._caches.get(where)
-            if cache is None:
-                breakpoints = name in WITH_BREAKPOINTS
-                cache = self._caches[where] = TranscriptCache(self._rules, where, breakpoints=breakpoints)
-            if turn is latest:
-                prediction = cache.predict(turn)
-                self.latest = Predicted(name, prediction, cache.learn(turn), cache.state)
-            else:
-                cache.look(turn)
-                cache.learn(turn)
 
 
 # the state of a turn
@@ -401,7 +349,7 @@ def _continue_without_usage(chain: ChainHistory, history: ModelHistory, state: T
 
 
 def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: Usage) -> None:
-    """Learn the head, rates and habits from a usage."""
+    """Learn the head, the rate, and how often reads fell, from a usage."""
     first_pass = usage.first_pass
     read, whole = first_pass.read_tokens or 0, total(first_pass)
     if history.first is None:

@@ -19,10 +19,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.counts import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, first_pass_read, has_unseen, prompt_tokens
+from lore.cache.predictor import Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
-from lore.cache.transcripts import Predicted, Transcripts
+from lore.cache.transcripts import Predicted
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
