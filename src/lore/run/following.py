@@ -28,7 +28,6 @@ from lore.formats.captures.vcr import Vcr
 from lore.formats.documents import Documents
 from lore.formats.folders import PackReader
 from lore.formats.lines import RecordReader
-from lore.formats.transcripts import TranscriptDocument
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item
@@ -105,7 +104,7 @@ def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None
         raise LoreError(f"{corpus.show(path)} is {what}: it does not grow", hint="fold it without --follow")
 
 
-_WHOLE = (Documents, DocumentReader, TranscriptDocument, PackReader, Vcr)
+_WHOLE = (Documents, DocumentReader, PackReader, Vcr)
 _PACKED = {MAGIC: "compressed", ARCHIVE: "an archive"}
 
 
