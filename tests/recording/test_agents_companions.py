@@ -67,12 +67,12 @@ def test_companions_are_found_by_folder_and_id(project):
     "name", ["agent-1.jsonl", "s/subagents/agent-4.jsonl", "agent-3.txt", "-", "none.jsonl", ".", "a\0"]
 )
 def test_subagent_or_unknown_file_has_no_companions(project, name):
-    """Beside each other subagents name one session: they are not each other's."""
+    """Logs of subagents in one folder name the same session; they are not companions of each other."""
     assert companions(name) == []
 
 
 def test_lore_log_has_no_companions(project):
-    """Converted beside its original a session would have had its subagents twice."""
+    """Converted into the folder of its original, a session would have its subagents twice."""
     Path("made.jsonl").write_bytes(
         log(header(session_id="s"), {"kind": "append", "sessionId": "s", "item": {"type": "x"}})
     )

@@ -1,4 +1,4 @@
-"""Converted to lore's own log a session stays what it was: folded, assembled, judged."""
+"""A session converted to lore's own log folds, assembles and is judged as before."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_events_in_any_order_are_read_back(events):
 
 
 def _but_for_the_header(events):
-    """What was opaque before the header stands behind it."""
+    """Return the events with opaque ones before the header moved after it."""
     at = next(n for n, one in enumerate(events) if isinstance(one, e.SessionStarted))
     assert all(isinstance(one, e.OpaqueEvent) for one in events[:at])
     return [events[at], *events[:at], *events[at + 1 :]]
@@ -146,7 +146,7 @@ def test_what_is_opaque_gives_way_to_the_header(tmp_path):
 
 
 def test_events_before_lore_header_keep_their_place(tmp_path):
-    """Moved behind it they would fold to something else: the header sets model and system anew."""
+    """After the header they would fold differently: it sets model and system prompt again."""
     data = log(
         record("session_changed", model="m-9"), record("turn_started", turn=1), header(), record("turn_started", turn=2)
     )

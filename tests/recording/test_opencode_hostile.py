@@ -1,4 +1,4 @@
-"""OpenCode's databases and folders as nobody should find them: said, never followed, and left as they are."""
+"""Damaged and hostile databases and folders of OpenCode: reported, and left unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(sql, path):
 
 
 def test_storage_folder_stays_unchanged(tmp_path, two):
-    """A client that has died left its log of changes behind, and a folder of an older version lies beside it."""
+    """The home of a client that crashed: a database with its log of changes, and a folder of an older version."""
     home, running = tmp_path / "home", tmp_path / "running.db"
     home.mkdir()
     with closing(sqlite3.connect(running)) as connection:

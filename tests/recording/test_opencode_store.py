@@ -75,7 +75,7 @@ def put(path: Path, value: object) -> None:
 
 
 def usage(path: object) -> tuple[object, ...]:
-    """What a session is billed, and what it holds."""
+    """Return the usage and the contents of a session."""
     result = fold(str(path), Options()).result
     return result.session.id, result.usage, len(result.timeline)
 

@@ -39,7 +39,7 @@ def archive(path, members, method=zipfile.ZIP_DEFLATED):
 
 
 def said(path):
-    """What is wrong with an archive, and how many exchanges it gave."""
+    """Return the problems of an archive and the number of its exchanges."""
     reads = everything(InspectArchive(), b"".join(open_head(path).data))
     problems = [one.value.message for one in reads if isinstance(one.value, Problem)]
     return problems, len(reads) - len(problems)
@@ -153,7 +153,7 @@ def test_archives_of_other_things_are_passed_over(tmp_path):
 
 
 def test_a_large_sample_is_read_within_bounds(tmp_path, monkeypatch):
-    """A sample is held once as pieces and once whole, never as many slices of itself."""
+    """A sample is in memory once in pieces and once whole, never in many slices."""
     words = random.Random(3)
     text = "".join(words.choice("abcdefgh ") for _ in range(1 << 20))
     event = json.dumps(

@@ -258,7 +258,7 @@ def test_log_of_long_conversation_grows_linearly():
 
 
 def test_continued_session_begins_with_sent_messages():
-    """Nothing is inserted before what the provider has seen, and lore's own words come behind it."""
+    """Nothing is inserted before the messages that the provider has seen; lore's texts follow them."""
     body = asked(USER)
     found = trip(body)
     log = b"".join(dumps(event) + b"\n" for event in found.events)

@@ -1,4 +1,4 @@
-"""Requests that only continue: the whole prompt where it is recorded, partial where it is not."""
+"""Requests that continue a response have the complete prompt, or a partial one if a part is not recorded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_continued_prompt_equals_complete_request():
 
 
 def test_history_is_shared_and_never_made_again():
-    """Law 8: the work of a turn is what is new in it."""
+    """Law 8: a turn costs as much as it adds."""
     talk = Talk()
     before = talk.ask([user("a")], "r0", output=[call(0)]).prompt
     for n in range(1, 400):

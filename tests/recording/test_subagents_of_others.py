@@ -8,7 +8,7 @@ from lore.recording.opening import Options
 
 
 def chains(path):
-    """The chains of a session that is read with its subagents, and what was wrong."""
+    """Return the chains of a session read with its subagents, and the problems."""
     recording = Options().open(str(path), subagents=True)
     return {turn.chain for turn in recording.turns()}, recording.problems.kept
 

@@ -11,7 +11,7 @@ from lore.recording.tailing import FileChange, FileTail
 
 
 def tail(path, *actions):
-    """Bytes joined between two looks, changes by what they say."""
+    """Return the bytes between two looks joined, and changes as their texts."""
     found = []
     for one in FileTail(str(path), Script(*actions)):
         if isinstance(one, bytes) and found and isinstance(found[-1], bytes):

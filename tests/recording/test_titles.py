@@ -1,4 +1,4 @@
-"""Titles: names that agents write, prompts where there is none."""
+"""Titles of sessions: names that agents write, else first prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed files are read as if they were unpacked; the plain file beside one is read in its place."""
+"""Compressed files are read unpacked; a plain file of the same name is read instead."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def fetched(paths: list[str]) -> Generator[None]:
 
 
 def small_file(path: str) -> bytes:
-    """Return a local file that an agent put beside its logs; empty if it is missing or too large to be one."""
+    """Return a local file that an agent keeps next to its logs; empty if it is missing or too large to be one."""
     try:
         if not os.path.isfile(path):  # a pipe might never end
             return b""

@@ -60,7 +60,7 @@ def with_agents(paths: list[str], here: Surroundings) -> list[str]:
 
 
 def _with_logs(place: LogPlace) -> list[str]:
-    """Return the folder of a place that has logs, or the logs themselves if other files are beside them."""
+    """Return the folder of a place that has logs, or the logs themselves if other files are next to them."""
     files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
     if not place.logs.deep:
         return list(files)

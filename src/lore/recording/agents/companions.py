@@ -2,8 +2,8 @@
 
 | agent | the logs of a session's subagents |
 |---|---|
-| Claude Code | `ID/subagents/**/agent-*.jsonl`; or `agent-*.jsonl` beside the log, if its first lines have the id |
-| Qwen Code | `subagents/ID/agent-*.jsonl` beside the folder `chats` |
+| Claude Code | `ID/subagents/**/agent-*.jsonl`; or `agent-*.jsonl` next to the log, if its first lines have the id |
+| Qwen Code | `subagents/ID/agent-*.jsonl` next to the folder `chats` |
 | Gemini CLI | every log in a folder of `chats` that has the session's id as its name |
 | oh-my-pi | every log in a folder that is named like the session's log |
 | Kimi CLI | folders in `subagents` below the session's (`session_folders`) |
@@ -104,7 +104,7 @@ def moved_to_database(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _names_in_databases(path: str) -> Iterator[str]:
-    """Yield the names that a session of a storage folder has in the databases beside the folder."""
+    """Yield the names that a session of a storage folder has in the databases next to the folder."""
     folder, name = os.path.split(os.path.abspath(path))
     above, kind = os.path.split(os.path.dirname(folder))
     if kind == "session" and name.endswith(".json"):

@@ -35,7 +35,7 @@ _STEPS = 1_000_000  # between two checks of the bound
 
 def connect(database: str) -> sqlite3.Connection:
     """Return a connection to a copy of a database; close it when done."""
-    made = _copy_of(os.path.realpath(database), stamps(database))  # its logs lie beside the file that a link leads to
+    made = _copy_of(os.path.realpath(database), stamps(database))  # a link: the logs of changes are next to its target
     return _opened(made.path, made.size, "mode=ro&immutable=1")
 
 
@@ -111,7 +111,7 @@ def _index(connection: sqlite3.Connection, table: str, columns: tuple[str, ...])
 
 
 def _state(database: str) -> tuple[int, int, int, bytes]:
-    """Return what is equal before and after copying, unless more was written than additions to the log of changes."""
+    """Return a key that is equal before and after copying if only additions to the log of changes were written."""
     about, wal = os.stat(database), database + "-wal"
     header = b""
     if os.path.isfile(wal):

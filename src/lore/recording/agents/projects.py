@@ -1,4 +1,4 @@
-"""The folder that a session was started in: from the first lines of its log, or a file that its agent put beside it.
+"""The folder that a session was started in: from the first lines of its log, or a file that its agent keeps next to it.
 
 Only members of an agent's records count, never text inside them.
 
@@ -62,7 +62,7 @@ def project_in(head: bytes) -> str | None:
 
 
 def project_beside(path: str) -> str | None:
-    """Return the folder that the files beside a log name."""
+    """Return the folder that files next to a log name."""
     return _beside(path) or _by_digest(path) or _of_task(path) or _by_session(path)
 
 
@@ -76,7 +76,7 @@ def _by_digest(path: str) -> str | None:
 
 
 def _of_task(path: str) -> str | None:
-    """Return the folder that Roo Code keeps beside a task, or Cline in its list of all tasks."""
+    """Return the folder that Roo Code keeps with a task, or Cline in its list of all tasks."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     found = text_at(raw_members(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
     tasks, name = os.path.split(os.path.abspath(folder))

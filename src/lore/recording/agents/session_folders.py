@@ -62,7 +62,7 @@ def session_of(path: str) -> str:
 
 
 def is_part(folder: str, names: Collection[str]) -> bool:
-    """Return whether a folder beside these files holds only parts of their session."""
+    """Return whether a folder next to these files holds only parts of their session."""
     return folder == EVENTS and STATE in names
 
 

@@ -1,7 +1,7 @@
 """The sessions that agents keep on this machine, the newest first: of all, of one project, or at given paths.
 
 A session is a log with the logs of its subagents. Its project is the folder that it was started in: the place of its
-log tells it for agents that keep a folder for each project, else the beginning of the log or a file beside it does.
+log tells it for agents that keep a folder for each project, else the beginning of the log or a file next to it does.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _project_folders(folder: str) -> list[str]:
 
 
 def _is_about(log: AgentLog, folders: set[str]) -> bool:
-    """Return whether a log, or a file beside it, names one of these folders as its project."""
+    """Return whether a log, or a file next to it, names one of these folders as its project."""
     path = log.file.path
     if log.place is not None and log.place.logs.project is not None:
         project = project_beside(path)  # a folder for each project has another name

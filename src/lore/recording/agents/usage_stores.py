@@ -1,4 +1,4 @@
-"""Stores beside an agent's logs that hold the usage of requests; plug-ins read them (entry points `lore.usage`).
+"""Stores next to an agent's logs that hold the usage of requests; plug-ins read them (entry points `lore.usage`).
 
 A store's content becomes lines that are read before the log, in a form that the reader of the log knows.
 """
