@@ -1,4 +1,4 @@
-"""Signals of a log after which most reads fell by over 1,000 tokens, and what is read then.
+"""Signals of a log after which most reads fell by over 1,000 tokens, and the part of the prompt that was not read.
 
 Counted over 38,782 transitions of 769 Claude Code sessions and 6,589 of 89 Codex sessions. Signals after which at least
 half of the reads did not fall predict nothing: slash commands (23 falls of 52), permission modes (8 of 32), other tools
@@ -17,7 +17,7 @@ class Fall(NamedTuple):
     """A signal after which most reads fell."""
 
     sign: str  # a name in `model.state.SIGNS`, or `reasoning`
-    moves: Literal["head", "history", "text"]  # what is not read: everything, all messages, what follows the text
+    moves: Literal["head", "history", "text"]  # not read: the whole prompt, all messages, or those from the text on
     at_prompt: bool = False  # only at a prompt of the user
     first: bool = False  # only the first time that a chain shows the signal
     models: tuple[str, ...] = ("",)  # how names of models begin
@@ -37,7 +37,7 @@ FALLS = (
     Fall("resume", "history"),  # 2 of 3
     Fall("reasoning", "text", at_prompt=True, provider="openai"),  # 352 of 573: left out from the next prompt on
 )
-# Requests without a signal that read less, and all of them, where reads are nearly random.
+# Providers whose reads are nearly random: the requests without a signal that read less, and the number of all.
 RANDOM_READS = {"gemini": (205, 380)}
 
 
