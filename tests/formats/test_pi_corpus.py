@@ -11,6 +11,7 @@ import pytest
 from formats.recordings import figures, of_each, recordings
 from lore.formats.pi.reader import Pi
 from lore.model.codes import Code
+from lore.testing import everything
 
 FILES = recordings("pi/*.jsonl")
 NAMES = ("input", "cacheRead", "cacheWrite", "output")
@@ -53,3 +54,12 @@ def counted(path: Path) -> dict[str, Any]:
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     found = figures(Pi, path, FIELDS, Code.JOINED_LINES)
     assert found == {**counted(path), "unknown": found["unknown"]}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_recorded_cost_is_sum_of_logged_costs(path):
+    usages = [record.get("message", {}).get("usage") or record.get("usage") or {} for record in records(path)]
+    logged = sum(usage.get("cost", {}).get("total", 0) for usage in usages)
+    reads = [read.value for read in everything(Pi(), path.read_bytes())]
+    bills = [value.usage for value in reads if getattr(value, "usage", None) is not None]
+    assert sum(bill.recorded_dollars or 0 for bill in bills) == pytest.approx(logged)

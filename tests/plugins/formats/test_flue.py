@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from cli.running import lore, put
 from formats.pi import Pages, call
 from helpers.each import each
 from lore.fold.step import Folding
@@ -92,6 +93,8 @@ def test_headless_pi_log_is_pi_before_flue():
     headless = made.data().split(b"\n", 1)[1]
     assert rank_alike(headless, "flue") == rank_alike(headless, "pi") == ["pi", "flue"]
     assert recognise(headless) is Pi
+    path = put("session.jsonl", headless)
+    assert "read as pi, might be flue" in lore("check", "-v", path).err
 
 
 def test_a_long_document_is_recognised_by_its_beginning():
