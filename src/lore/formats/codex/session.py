@@ -15,6 +15,7 @@ from lore.formats.base import Read
 from lore.formats.builder import SessionBuilder
 from lore.formats.lines import Line
 from lore.model import events as e
+from lore.model.items import Item
 from lore.model.limits import UNBILLED_BYTES, UNBILLED_EVENTS
 
 
@@ -56,6 +57,9 @@ class CodexSession(SessionBuilder):
             self.waiting = []
             self._start(response)
             self.waiting = [response]
+
+    def append(self, item: Item) -> None:
+        self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # which may hold it
 
     def release(self, responses: Iterable[CodexResponse]) -> None:
         """Emit what these responses made, though they are not requests."""
