@@ -73,8 +73,8 @@ def predicted(*paths, cache=None):
     predictor = Predictor(load(None), cache)
     found = []
     for path in paths:
-        predictor.begin()
-        found.append([predictor.turn(turn).prediction for turn in Options().open(str(path)).turns()])
+        predictor.begin_recording()
+        found.append([predictor.predict(turn).prediction for turn in Options().open(str(path)).turns()])
     return found
 
 

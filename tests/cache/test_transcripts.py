@@ -334,9 +334,9 @@ def test_predictions_of_real_sessions_stay_within_prompts(corpus):
     turns = above = 0
     for path in sorted((corpus / "claude-code").glob("*.jsonl")):
         predictor = Predictor(packaged())
-        predictor.begin()
+        predictor.begin_recording()
         for turn in Options().open(str(path)).turns():
-            predicted = predictor.turn(turn)
+            predicted = predictor.predict(turn)
             if predicted.state is None or predicted.prediction.read is None:
                 continue
             holds(predicted.prediction, predicted.state.expected_tokens)

@@ -96,7 +96,7 @@ def predicted_near(files: Iterable[Path]) -> Near:
         predictor, before = Predictor(packaged()), None
         for turn in Options().open(str(path)).turns():
             assert turn.usage is not None
-            read, whole, predicted = turn.usage.read_tokens, total(turn.usage), predictor.turn(turn).prediction.read
+            read, whole, predicted = turn.usage.read_tokens, total(turn.usage), predictor.predict(turn).prediction.read
             assert read is not None
             assert whole is not None
             if before is not None and predicted is not None:

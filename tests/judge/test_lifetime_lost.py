@@ -62,7 +62,7 @@ def test_positions_are_not_learned_from_a_bill_that_contradicts_its_body(tmp_pat
         call(20, body(*TWO, marked=False), written(6000, 0, 0, 3300), url=GATEWAY),
     )
     predictor = Predictor(load(None), "anthropic")
-    predicted = [predictor.turn(verdict.turn) for verdict in found]
+    predicted = [predictor.predict(verdict.turn) for verdict in found]
     assert [bool(each.odd) for each in predicted] == [False, True, False]
     assert predicted[2].prediction.read == 6000
 

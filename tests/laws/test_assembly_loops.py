@@ -89,7 +89,7 @@ def test_news_enter_loop_at_configured_intervals(rounds, shape):
     state = agent.session.state
     signs = {name: signature(fact.title, fact.content) for name, fact in state.knowledge.items()}
     if has_place:
-        assert Planner(shape[1]).stated(state.main()).changed == signs
+        assert Planner(shape[1]).signatures_in_prompt(state.main()).changed == signs
 
 
 def test_news_follow_results_rendered_before():

@@ -134,7 +134,7 @@ HEADER = "x-anthropic-billing-header: cc_version=2.1.30.{0}; cch={0};"
 def test_billing_header_is_dropped_by_anthropic_only(endpoint, kind):
     bodies = [body("a", "b", system=[text(HEADER.format(value)), text("Be brief.")]) for value in ("a1b2c", "d3e4f")]
     cause = explain(*bodies, endpoint=endpoint)[0]
-    assert (cause.code, cause.kind, cause.harmless) == ("LORE107", kind, kind == "expected")
+    assert (cause.code, cause.kind, cause.is_harmless) == ("LORE107", kind, kind == "expected")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_spelling_of_another_recorder_loses_nothing():
     for fidelity, kind in (("parsed", "expected"), ("wire", "waste")):
         prompts = parsed(previous), msgspec.structs.replace(current, fidelity=fidelity)
         (cause,) = find_causes(*prompts, compare_prompts(*prompts), [])
-        assert (cause.code, cause.kind, cause.harmless) == ("LORE105", kind, kind == "expected")
+        assert (cause.code, cause.kind, cause.is_harmless) == ("LORE105", kind, kind == "expected")
 
 
 def test_spelling_is_expected_if_all_was_read():

@@ -40,7 +40,7 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     platform: str = ""  # holds only on this cloud or gateway; empty: on all
     valid_from: date = _ALWAYS
     field: Field = ""  # the member that the API reads as a breakpoint; empty: it reads none
-    sections: tuple[Literal["tools", "system", "messages"], ...] = ()  # where it may be
+    sections: tuple[Literal["tools", "system", "messages"], ...] = ()  # that may hold breakpoints
     inside_results: bool = True  # whether a breakpoint inside the content of a tool's result is accepted
     lifetimes: tuple[int, ...] = ()  # seconds that a breakpoint may ask for; empty: none can be asked for
     longest_first: bool = False  # a longer lifetime must come before a shorter one
@@ -49,7 +49,7 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     refuses: bool = True  # a misplaced breakpoint is an error; otherwise it counts for nothing
     refused: tuple[Field, ...] = ()  # members of other APIs that are an error here
     ignored: tuple[Field, ...] = ()  # members of other APIs that are accepted and count for nothing
-    source: str = ""  # where it was published or measured: a link
+    source: str = ""  # link to the publication or measurement
     evidence: Literal["P", "M", "S", "?"] = "?"  # the vendor's own page, measured, second-hand, inferred
     note: str = ""  # what the page leaves open
     file: str = ""  # the file that holds the row
@@ -70,7 +70,7 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def most_specific(
     rows: Iterable[BreakpointRule], api: str, provider: str, model: str, platform: str, at: float
 ) -> BreakpointRule | None:
-    """Return the most specific of the rows that hold for a request at a time; None if there is none.
+    """Return the most specific of the rows that hold for a request at a time; None if no row does.
 
     The user's rows come first, then the model's longest literal pattern, a named provider, a named platform, and the
     latest date. `model` is spelled as the tables spell it (`served.normal_name`).

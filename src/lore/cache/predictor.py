@@ -28,25 +28,28 @@ _CONTINUES = ("goes-on", "hidden-request")  # reasons of predictions without a f
 
 
 class WhatIf(NamedTuple):
-    """A change that `--what-if` asks for."""
+    """A change that `--what-if` asks for. The defaults change nothing."""
 
     lifetime: float | None = None  # seconds of every breakpoint
     breakpoints: bool = False  # breakpoints where a careful client sets them
     model: str | None = None  # whose rules and prices hold
-    options: tuple[tuple[str, Option], ...] = ()  # of a cache's model
+    options: tuple[tuple[str, Option], ...] = ()  # of the cache that is predicted with, such as slots
 
 
 NO_CHANGE = WhatIf()
 
 
-class Touched(Struct):
-    """Counts of the turns that a change is about; turns of other providers, or without writes, are not counted."""
+class ChangeCounts(Struct):
+    """How many turns a what-if changes. Turns that it cannot apply to are not counted.
+
+    A lifetime applies only to Anthropic's caches; it and breakpoints only to turns with breakpoints or writes.
+    """
 
     changed: int = 0
-    already: int = 0  # turns that are as the change asks
+    already: int = 0  # turns that were recorded as the what-if asks
 
     def count(self, *, changed: bool) -> None:
-        """Count a turn."""
+        """Count a turn as changed, or as recorded like that already."""
         self.changed += changed
         self.already += not changed
 
@@ -59,7 +62,7 @@ class _Requests(Struct, frozen=True):
     views: Views
     recording: int
     change: WhatIf
-    touched: Touched
+    change_counts: ChangeCounts
 
     def predict(self, turn: Turn) -> Prediction:
         request = self.views.of(turn)
@@ -83,7 +86,7 @@ class _Requests(Struct, frozen=True):
         elif not (change.breakpoints and isinstance(self.model, Breakpoints)):
             return breakpoints
         if breakpoints:
-            self.touched.count(changed=breakpoints != request.breakpoints)
+            self.change_counts.count(changed=breakpoints != request.breakpoints)
         return breakpoints
 
     def learn(self, turn: Turn) -> str:
@@ -96,16 +99,16 @@ class _Requests(Struct, frozen=True):
 class _ProlongedTranscripts(TranscriptCache):
     """Transcripts whose entries live as long as a change asks for, if it does.
 
-    The recorded lifetimes are followed as well: they say what had expired and what was lost for another reason.
+    The recorded lifetimes are followed as well: they show which losses come from an expiry.
     """
 
     def __init__(
-        self, rules: DatedRules, seconds: float | None, touched: Touched, where: Served, *, breakpoints: bool
+        self, rules: DatedRules, seconds: float | None, change_counts: ChangeCounts, where: Served, *, breakpoints: bool
     ) -> None:
         super().__init__(rules, where, breakpoints=breakpoints)
         self._seconds = seconds if breakpoints else None  # other caches offer no choice
         self._recorded = TranscriptCache(rules, where, breakpoints=breakpoints)
-        self._touched = touched
+        self._change_counts = change_counts
         self._why = ""
 
     def predict(self, turn: Turn) -> Prediction:
@@ -123,15 +126,20 @@ class _ProlongedTranscripts(TranscriptCache):
         continues = self._why in _CONTINUES
         changed = with_lifetime(turn, self._seconds, self.state.cached, before, continues=continues)
         if turn.usage is not None and turn.usage.write_tokens:
-            self._touched.count(changed=changed is not turn)
+            self._change_counts.count(changed=changed is not turn)
         return super().learn(changed)
 
 
 class Predictor:
     """Predicts the turns of recordings, one after the other.
 
-    `cache` names the cache to predict with, whoever served the turn; `count` counts tokens until the first usage of a
-    recording says what a token is.
+    Args:
+        rules: dated rules of caches.
+        cache: the cache to predict with, as `NAME` or `NAME:OPTION=VALUE`; None: the one that served each turn.
+        change: the what-if to apply; `change_counts` counts the turns that it changes.
+        count: counts the tokens of a text until a recording's first usage shows how many bytes a token has.
+
+    Raises LoreError for an unknown cache or option.
     """
 
     def __init__(
@@ -139,7 +147,7 @@ class Predictor:
     ) -> None:  # fmt: skip
         self.rules = rules
         self.model = change.model
-        self.touched = Touched()
+        self.change_counts = ChangeCounts()
         self._count = count
         self._cache, given = (None, ()) if cache is None else configured(cache)
         self._change = change = change._replace(options=(*given, *change.options))
@@ -150,13 +158,16 @@ class Predictor:
         if self._cache is not None:  # an unknown cache or option is an error before anything is read
             make(self._cache, _look_up(rules, self._cache, ""), dict(change.options))
 
-    def begin(self) -> None:
-        """Begin another recording, with chains of its own."""
+    def begin_recording(self) -> None:
+        """Forget the chains of the previous recording; its cache entries remain."""
         self._recording += 1
         self._of_recording.clear()
 
-    def turn(self, turn: Turn) -> Predicted:
-        """Predict a turn, then read its usage; a copy of an earlier request gets that one's prediction."""
+    def predict(self, turn: Turn) -> Predicted:
+        """Return the prediction of a turn, then learn from its usage; `UNKNOWN` for a failed turn or an unknown cache.
+
+        A recorded request with the response id of an earlier one is a copy: it gets the earlier prediction.
+        """
         if is_transcript(turn) or not turn.response_id:
             return self._predicted(turn)
         known = self._by_response.get(turn.response_id)
@@ -170,14 +181,14 @@ class Predictor:
         if not is_known(name) or turn.failed:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
-            self.touched.count(changed=normal_name(turn.model) != normal_name(self.model))
+            self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
         by_usage = name in CACHES_OF_TRANSCRIPTS and is_transcript(turn)
         key = ("transcripts" if by_usage else name, name if name in ENGINES else where.provider, where.platform)
         turns = self._of_recording.get(key)
         if turns is None:
             turns = self._of_recording[key] = (
                 _ProlongedTranscripts(
-                    self.rules, self._change.lifetime, self.touched, where, breakpoints=name in WITH_BREAKPOINTS
+                    self.rules, self._change.lifetime, self.change_counts, where, breakpoints=name in WITH_BREAKPOINTS
                 ) if by_usage else self._requests(key, turn)
             )  # fmt: skip
         prediction = turns.predict(turn).fitted()
@@ -195,7 +206,7 @@ class Predictor:
         view = view._replace(order=sections, most=view.most if most is None else int(most))
         views = Views(view, self._count, self.model)
         return _Requests(
-            self._models[key], cache_named(name).provider, views, self._recording, self._change, self.touched
+            self._models[key], cache_named(name).provider, views, self._recording, self._change, self.change_counts
         )
 
 
@@ -230,7 +241,7 @@ class Transcripts:
         waiting, self._waiting = self._waiting, []
         for turn in waiting:
             is_predicted = is_transcript(turn) and cache_of(turn, served_by(turn)) in CACHES_OF_TRANSCRIPTS
-            self.latest = self._predictor.turn(turn) if is_predicted else None
+            self.latest = self._predictor.predict(turn) if is_predicted else None
 
 
 def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
@@ -244,10 +255,17 @@ def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
 
 
 def with_lifetime(turn: Turn, seconds: float, cached: int | None, recorded: TurnState, *, continues: bool) -> Turn:
-    """Return a turn as if all writes lived that long (five minutes, or an hour); the same object if they do.
+    """Return a turn with the usage that it would have if cache writes lived `seconds` (five minutes, or an hour).
 
-    A loss after a pause that this lifetime outlives and the `recorded` one did not counts as read, so that nothing is
-    learned from a fall that would not have happened. Any other fall remains: it has another reason.
+    Args:
+        turn: a turn of a transcript.
+        seconds: the lifetime to assume.
+        cached: tokens that the previous turn left in the cache with this lifetime.
+        recorded: the state of the turn before its usage is read, with the recorded lifetimes.
+        continues: whether the log shows no other cause of a loss, such as a compaction.
+
+    If the entries expired in the pause but would not have with `seconds`, the lost tokens count as read. Other losses
+    remain. Returns the same object if nothing changes or no writes are recorded.
     """
     usage, pause, lives = turn.usage, recorded.pause, recorded.lifetime
     if usage is None or usage.write_tokens is None:

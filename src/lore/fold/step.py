@@ -53,7 +53,10 @@ class Folding:
 
     @property
     def session(self) -> FoldedSession:
-        """The session without changes of its chains. Costs O(1), after changes of knowledge once O(entries)."""
+        """The session with its knowledge up to date, and its chains as they were at the last call of `state`.
+
+        Costs O(1), after changes of knowledge once O(entries). Read current chains with `chain`.
+        """
         if self._knowledge is not None:
             changes, self._knowledge = self._knowledge, None
             self._session = replace(self._session, knowledge=changes.facts, removed=changes.removed)
@@ -72,7 +75,10 @@ class Folding:
         return self.session
 
     def chain(self, name: str) -> Chain:
-        """Return a chain as it is now. Costs O(1), however many chains there are."""
+        """Return a chain after all events so far. Costs O(1), however many chains there are.
+
+        For an unknown name, a new chain as the header makes it, which no state lists.
+        """
         chain = self._copies.pop(name, None)
         if chain is None or (name not in self._chains and self._is_untouched(chain)):
             return self._chains.get(name) or self.session.new_chain(name)
@@ -229,7 +235,7 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
 
 
 def tool_name(tool: Raw) -> str:
-    """Return a tool's name; a tool without one goes by its text."""
+    """Return a tool's name, at the top or in `function`; for a tool without a name its JSON text."""
     members = raw_members(bytes(tool)) or {}
     function = raw_members(members.get("function", b"null")) or members
     return text_of(function.get("name", bytes(tool)))

@@ -234,7 +234,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
     found: list[tuple[int, Finding]] = []
     partial = any(turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
     for number, cause in enumerate(pair.causes):
-        if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
+        if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
         where = None if cause.code in BILLED else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None

@@ -84,7 +84,7 @@ class Laws:
         same = 0 if self._before is None else self._before.messages.common(prompt.messages)
         self._before = prompt
         for cause in () if pair is None else pair.causes:
-            if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
+            if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
                 self._say(turn, Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.left.prompt.breakpoints:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)

@@ -127,10 +127,10 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
         at = seconds(rules.as_of)
     blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=answered)
     predictor = Predictor(rules, sized.cache, count=sized.counter)
-    predictor.begin()
-    first = predictor.turn(blank).prediction
+    predictor.begin_recording()
+    first = predictor.predict(blank).prediction
     again = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
-    second = predictor.turn(again).prediction
+    second = predictor.predict(again).prediction
     if second.read is None:
         return unknown
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"

@@ -95,7 +95,7 @@ def is_remark(cause: Cause) -> bool:
     """Tell whether a cause lost nothing here: it is told, and makes no cache break."""
     if cause.code == Code.LOOKBACK_EXCEEDED:  # what no bill shows to be missed
         return cause.kind != "waste"
-    return cause.harmless or cause.code in REMARKS
+    return cause.is_harmless or cause.code in REMARKS
 
 
 def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:

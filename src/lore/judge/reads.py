@@ -192,10 +192,10 @@ class ReadShort:
     def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
         """Predict the last turn after the others, which are learned from; None where a bill is not believed."""
         predictor = Predictor(self._rules())
-        predictor.begin()
+        predictor.begin_recording()
         predicted: Predicted | None = None
         for turn in turns:
-            predicted = predictor.turn(turn)
+            predicted = predictor.predict(turn)
             if predicted.odd:
                 return None
         return predicted

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.counts import BILLS_WRITES, bills_writes, cached, prompt_tokens
-from lore.cache.predictor import Touched, WhatIf
+from lore.cache.predictor import ChangeCounts, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
@@ -217,14 +217,14 @@ _Match: TypeAlias = Callable[[Break], bool]
 
 
 class Run(NamedTuple):
-    """One play of all recordings: the answer, its turns, and what a change touched of them.
+    """One play of all recordings: the answer, its turns, and how many of them a what-if changed.
 
     `transcripts` counts turns that hold no breakpoints, `bodies` those that could.
     """
 
     result: SimulateResult
     turns: list[Played]
-    touched: Touched
+    change_counts: ChangeCounts
     transcripts: int
     bodies: int
 
@@ -289,10 +289,10 @@ def _codes(text: str) -> tuple[str, ...]:
 
 def compared(text: str, base: Run, other: Run) -> NotedSaving:
     """Compare two simulations of the same recordings: tokens that are read in the second alone, and money."""
-    touched = other.touched
-    if touched.already and not touched.changed:
+    counts = other.change_counts
+    if counts.already and not counts.changed:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
-        return NotedSaving(saving, list(_notes(saving, touched)))
+        return NotedSaving(saving, list(_notes(saving, counts)))
     turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
     pairs = [(left, right) for paid, left, right in turns if not paid.contradicted]
     reads = [(left.predicted.read_tokens, right.predicted.read_tokens) for left, right in pairs]
@@ -302,7 +302,7 @@ def compared(text: str, base: Run, other: Run) -> NotedSaving:
     before, after = summed(was for was, _ in known), summed(now for _, now in known)
     saved = None if before is None or after is None else round(before - after, 6)
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix="")
-    notes = list(_notes(saving, touched))
+    notes = list(_notes(saving, counts))
     contradicted = len(base.turns) - len(pairs)
     if contradicted:
         whose = "whose bills contradict their bodies"
@@ -314,18 +314,18 @@ def _predicted_cost(turn: SimulatedTurn) -> float | None:
     return None if turn.cost is None else turn.cost.predicted
 
 
-def _notes(saving: Saving, touched: Touched) -> Iterator[str]:
+def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
     """Say of a change how much of it is so already, or why it changes nothing."""
     key, _, value = saving.change.partition("=")
     key = key.strip()
     already = _ALREADY.get(f"{key}={value.strip()}", _ALREADY.get(key, ""))
-    if already and touched.already and not touched.changed:
+    if already and counts.already and not counts.changed:
         yield f"{saving.change} is so already: {already}"
-    elif already and touched.already:
-        both = touched.already + touched.changed
-        yield f"{saving.change} is so already in {touched.already:,} of {turns_of(both)}, which stay as they are"
-    idle = saving.saved is None if key == "model" else not touched.changed and not saving.turns
-    if key in _HOLDS and not touched.already and idle:
+    elif already and counts.already:
+        both = counts.already + counts.changed
+        yield f"{saving.change} is so already in {counts.already:,} of {turns_of(both)}, which stay as they are"
+    idle = saving.saved is None if key == "model" else not counts.changed and not saving.turns
+    if key in _HOLDS and not counts.already and idle:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
 

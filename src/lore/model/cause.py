@@ -1,6 +1,6 @@
 """Why a prompt does not extend the previous one: a finding code at a place of the previous prompt, with its evidence.
 
-`Place` is where findings are reported.
+`Place` is the file or folder that findings name.
 """
 
 from __future__ import annotations
@@ -85,15 +85,19 @@ class Cause(Struct, frozen=True):
         return self.override or CODES[self.code].kind
 
     @property
-    def harmless(self) -> bool:
-        """Whether nothing that was to be cached is lost by it."""
+    def is_harmless(self) -> bool:
+        """Whether it costs no cached tokens.
+
+        True for a change after the last breakpoint, and for an expected change that is of spelling or request settings,
+        outside the cached prefix, or without a loss in the usage.
+        """
         if self.override == "expected" and (self.code in _HARMLESS or not _NOTHING_LOST.isdisjoint(self.qualifiers)):
             return True
         return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT
 
 
 class Place(Struct, frozen=True):
-    """Where findings are reported."""
+    """The file or folder that findings name, and the audience for their fixes."""
 
     path: str  # the argument as given, joined with the path below it
     key: str = ""  # the same place on every machine: relative to the project, with `/`; empty: the path

@@ -46,7 +46,7 @@ class Sliced(bytes):
 
 
 def has_surrogate_escape(raw: bytes) -> bool:
-    """Return whether text that msgspec refuses may still be JSON: only escapes of surrogates are refused wrongly."""
+    """Return whether text may hold an escape of a surrogate (`\\ud83d`), for which msgspec may refuse valid JSON."""
     return b"\\ud" in raw or b"\\uD" in raw
 
 
@@ -166,7 +166,7 @@ def array(raw: bytes) -> list[bytes]:
 
 
 def first_element(raw: bytes) -> bytes:
-    """Return the first element of a JSON array, b"" of an empty one; costs no more than that element."""
+    """Return the first element of a JSON array, b"" if it is empty or not an array; costs no more than that element."""
     begin = _skip_space(raw, 1) if raw[:1] == b"[" else len(raw)
     try:
         _RAW.decode(memoryview(raw)[begin:])

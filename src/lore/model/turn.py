@@ -248,7 +248,7 @@ class Turn(Struct):
 
     @property
     def is_rebuilt(self) -> bool:
-        """Whether the prompt is made from the events of a log, which may lack parts of the sent one."""
+        """Whether the prompt was made from a log's events rather than captured, so that parts may be missing."""
         return self.basis is not None or self.prompt.fidelity == "reconstructed"
 
     @property

@@ -95,7 +95,7 @@ def find_causes(
 
 
 def _order(cause: Cause) -> tuple[bool, int, str]:
-    return cause.harmless, cause.position, cause.code
+    return cause.is_harmless, cause.position, cause.code
 
 
 def _find_expected(previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change]) -> tuple[Cause, ...]:

@@ -98,7 +98,8 @@ class Assembler:
     def assemble(self, session: FoldedSession, chain: Chain, *, finished: bool = True) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call).
 
-        With `finished` as the dialect sends it; otherwise call `finish` for the prompts that are needed so.
+        Before the first turn it is that of the entries so far, without the turn's context. Without `finished`, call
+        `finish` on a prompt to get it as the dialect sends it.
         """
         problems = self._render_head(session, chain)
         first = self.dialect.first(self._head)
@@ -420,7 +421,10 @@ class OpaqueTypes:
         self._types: Vector[str] = Vector()
 
     def types_in(self, entries: Vector[Entry]) -> Vector[str]:
-        """Return the types of the opaque items, in order. Costs O(what changed since the last call)."""
+        """Return the type of each opaque item, in order; `opaque` for one without a type.
+
+        Costs O(what changed since the last call).
+        """
         same = self._entries.common(entries)
         while self._places and self._places[-1] >= same:
             self._places.pop()

@@ -72,12 +72,12 @@ class SavedEvents:
             if type(event) is PromptDelta:
                 self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
 
-    def of(self, kind: type[_S], chain: str, turn: int) -> list[_S]:
+    def events_of(self, kind: type[_S], chain: str, turn: int) -> list[_S]:
         """Return the events of a kind that were derived for a turn."""
         return self._events.get((kind, chain, turn), [])  # pyright: ignore[reportReturnType] - the key holds the kind
 
-    def seq(self, chain: str, least: int) -> int:
-        """Return a seq of at least `least` that no saved delta of a chain has."""
+    def next_seq(self, chain: str, least: int) -> int:
+        """Return a seq for the next delta of a chain: at least `least`, and higher than that of every saved delta."""
         return max(least, self._seqs.get(chain, 0))
 
 
@@ -125,10 +125,12 @@ class Planner:
 
     def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
         """Return the events that the log holds for this turn; None without any."""
-        resets = self._log.of(CacheReset, chain.id, turn.turn)
+        resets = self._log.events_of(CacheReset, chain.id, turn.turn)
         if resets and chain.reset != turn.turn:
             return [resets[0]]
-        deltas = [delta for delta in self._log.of(PromptDelta, chain.id, turn.turn) if delta.seq not in chain.deltas]
+        deltas = [
+            delta for delta in self._log.events_of(PromptDelta, chain.id, turn.turn) if delta.seq not in chain.deltas
+        ]
         return [_replace(delta, selector=with_place(delta.selector, place)) for delta in deltas] or None
 
     def _knowledge(
@@ -155,7 +157,7 @@ class Planner:
         changed = {fact.id: self._signs[fact.id] for fact in news.changed if fact.id in delivered}
         changed |= dict.fromkeys(sorted(shortened), "")  # shown under their ids, but still to be delivered
         chosen = selector(place, DeltaNews(changed, news.removed, layers), behind=behind)
-        seq = self._log.seq(chain.id, chain.seqs)
+        seq = self._log.next_seq(chain.id, chain.seqs)
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
 
     def _context(self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
@@ -166,7 +168,7 @@ class Planner:
         written = chain.persisted.last()
         if written is not None and (written.number == number or written.age == chain.turns):
             return  # one was written since the previous turn began, whichever turn's context it holds
-        saved = self._log.of(ContextPersisted, chain.id, number)
+        saved = self._log.events_of(ContextPersisted, chain.id, number)
         if saved:
             yield _replace(saved[0], insert_at=place)
         elif self.rules.tail == "persist":
@@ -176,7 +178,7 @@ class Planner:
 
     def _news(self, session: FoldedSession, chain: Chain) -> News:
         """Return how knowledge and layers differ from the statements in the prompt."""
-        stated = self.stated(chain)
+        stated = self.signatures_in_prompt(chain)
         for name, fact in session.knowledge.items():
             if self._facts.get(name) is not fact:
                 self._facts[name], self._signs[name] = fact, signature(fact.title, fact.content)
@@ -187,8 +189,11 @@ class Planner:
         outdated = frozenset(fact.id for fact in changed if fact.id in stated.changed)
         return News(tuple(changed), tuple(gone), tuple(late), outdated)
 
-    def stated(self, chain: Chain) -> DeltaNews:
-        """Return the statements in the prompt: the pinned ones, brought up to date by every delta."""
+    def signatures_in_prompt(self, chain: Chain) -> DeltaNews:
+        """Return the signatures of the knowledge and layers in the prompt: the pinned ones, updated by every delta.
+
+        Entries are in `changed`, by id; `removed` is empty.
+        """
         if chain.pinned is not self._pinned[0] or chain.pinned_layers is not self._pinned[1]:
             pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}
             self._base = DeltaNews(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})

@@ -55,7 +55,7 @@ class Caches:
 
     def turn(self, turn: Turn) -> list[results.CachePrediction]:
         """Predict the next turn, then take its bill."""
-        predicted = [predictor.turn(turn) for predictor in self._predictors]
+        predicted = [predictor.predict(turn) for predictor in self._predictors]
         return [
             results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
             for cache, found, *_ in predicted

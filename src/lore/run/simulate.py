@@ -146,7 +146,7 @@ class _Simulator(NamedTuple):
         result = replace(result, measured=measuring.result())
         if stopped:
             result = replace(result, interrupted=Interruption(begun, len(self.files)))
-        return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
+        return Run(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
     def _turns(
         self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring

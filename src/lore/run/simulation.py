@@ -87,11 +87,11 @@ class Simulation:
 
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield the recording's turns, skipping turns already seen in an earlier recording."""
-        self._predictor.begin()
+        self._predictor.begin_recording()
         self._turns.clear()
         place = Place(recording.shown, reader=reader_of(recording, self._reader))
         chains = defaultdict[str, _ChainCache](_ChainCache)
-        for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
+        for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in late:
                 self._add_cause(finding)
             if verdict is None:

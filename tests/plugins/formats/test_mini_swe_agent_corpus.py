@@ -70,7 +70,7 @@ def test_deepseek_reads_are_predicted_to_the_block() -> None:
     for path in MINI:
         predictor = Predictor(packaged())
         for turn in Options().open(str(path)).turns():
-            read, predicted = turn.usage.read_tokens, predictor.turn(turn).prediction.read
+            read, predicted = turn.usage.read_tokens, predictor.predict(turn).prediction.read
             turns += predicted is not None
             exact += predicted is not None and 0 < read == predicted
     assert exact / turns >= 0.4

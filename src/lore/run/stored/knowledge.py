@@ -140,7 +140,7 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     recording = options.open(path, problems)
     state = _folded(recording)
     main = state.main()
-    stated = Planner(Rules()).stated(main).changed
+    stated = Planner(Rules()).signatures_in_prompt(main).changed
     facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
     found = [
         KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state(state, main, fact, stated))
