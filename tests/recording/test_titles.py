@@ -34,6 +34,8 @@ def log(path: Path, *records: object) -> str:
         [COPILOT, {"type": "session.title_changed", "id": "b", "parentId": "a", "data": {"title": "Login"}}],
         [PI, {"type": "session_info", "name": "Old"}, {"type": "session_info", "name": "Login"}],
         [GEMINI, {"$set": {"summary": "Login"}}],
+        [{"kind": "session_started", "v": 1, "session_id": "s", "title": "Old"},
+         {"kind": "session_changed", "title": "Login"}],
     ],
 )  # fmt: skip
 def test_title_is_name_in_the_log(tmp_path: Path, records: list[object]) -> None:

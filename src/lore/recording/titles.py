@@ -22,7 +22,7 @@ from lore.model.items import TextBlock, UserMessage
 from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked, mask
 from lore.recording import corpus, filesystem
-from lore.recording.agents.logs import AGENTS
+from lore.recording.agents.logs import AGENTS, NameRecord
 from lore.recording.agents.projects import text_at
 from lore.recording.opening import Options
 
@@ -30,7 +30,11 @@ MOST = 70  # characters of a title
 _TAIL = 64 * 1024  # bytes at the end of a log: agents write names again when a session ends
 _SEARCHED = 4  # pieces of a log, of 256 KiB, that are searched for the first prompt
 _MASKED = 10_000  # characters of a prompt that are masked before it is shortened
-_RECORDS = tuple(record for agent in AGENTS for record in agent.names)
+_RECORDS = (
+    *(record for agent in AGENTS for record in agent.names),
+    NameRecord(b"session_started", ("kind",), ("title",), 1),  # lore's own logs, converted ones too
+    NameRecord(b"session_changed", ("kind",), ("title",), 1),
+)
 _LINE = re.compile(b"|".join(re.escape(record.word) for record in _RECORDS))
 _CODEX_ID = re.compile(r"([0-9a-f]{8}-[0-9a-f-]{27})\.jsonl(?:\.zst)?$")
 _WORKSPACE = re.compile(rb"^(name|summary):[ \t]*(\S[^\n]*)$", re.MULTILINE)  # no name: a block of several lines

@@ -91,7 +91,7 @@ class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
     context_summary: Raw = NULL
     compacted_count: int | None = None  # messages that the summary replaces
     kept_user_message_count: int | None = None
-    kept_head_user_message_count: int | None = None  # as many of the kept messages are the first ones
+    kept_head_user_message_count: int | None = None  # how many of the kept messages are the first ones
     tokens_before: int | None = None
     tokens_after: int | None = None
     count: int | None = None  # prompts that an undo removes
@@ -128,7 +128,7 @@ class KimiCode(LogReader):
     """Reader of Kimi Code's logs."""
 
     name: ClassVar[str] = "kimi-code"
-    unseen: ClassVar[str] = "the schemas of tools (before protocol 1.4), and the system prompt where none is noted"
+    unseen: ClassVar[str] = "the schemas of tools (before protocol 1.4), and the system prompt unless it is recorded"
     _decode = staticmethod(lenient.decoding(KimiCodeRecord))
 
     def __init__(self) -> None:

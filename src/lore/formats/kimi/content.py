@@ -1,7 +1,6 @@
-"""Messages of Kimi's agents: parts to blocks, bills.
+"""Content that Kimi Code and Kimi CLI log alike: parts of messages, calls, results, usage.
 
-In: what a log holds of a message, as JSON. Out: blocks, outcomes, counts. Rules: text is an exact slice; a part that
-nobody knows is kept verbatim; counts leave out what the cache read and wrote.
+Texts are slices of the log, and parts of an unknown type are kept verbatim.
 
 Sources: kosong's `message.py` and `chat_provider.py` (kimi-cli 1.10, July 2026); `@moonshot-ai/kosong` (kimi-code,
 October 2026).
@@ -21,7 +20,7 @@ _EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
 
 
 class KimiCall(Struct, frozen=True, gc=False):
-    """A call: what it names stands in its function, or (newer) in the call itself."""
+    """A call. Its name and arguments are in `function`, or (newer) in the call itself."""
 
     id: str = ""
     name: str = ""
@@ -30,7 +29,7 @@ class KimiCall(Struct, frozen=True, gc=False):
 
 
 class KimiUsage(Struct, frozen=True, gc=False):
-    """A bill, in the spelling of kimi-cli."""
+    """Usage as Kimi CLI spells it; `input_other` leaves out what the cache read and wrote."""
 
     input_other: int | None = None
     input_cache_read: int | None = None
@@ -39,7 +38,7 @@ class KimiUsage(Struct, frozen=True, gc=False):
 
 
 class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
-    """A bill, in the spelling of Kimi Code."""
+    """Usage as Kimi Code spells it."""
 
     input_other: int | None = None
     input_cache_read: int | None = None
@@ -48,13 +47,13 @@ class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
-    """Read a text, a part, or a list of parts; ValueError where it is none of them."""
+    """Return the blocks of a text, a part or a list of parts; raise ValueError for any other content."""
     listed = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content
     return tuple([_known(block) for block in blocks_in(listed)])
 
 
 def _known(block: Block) -> Block:
-    """Return a thought or an image, of what is no text."""
+    """Return a raw block as a thought or an image, if it is one."""
     own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
     kind, thought = own.get("type"), own.get("think", b"")
     if kind == b'"think"' and thought[:1] == b'"':
@@ -64,7 +63,7 @@ def _known(block: Block) -> Block:
 
 
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
-    """Return a call as an item; one without arguments has an empty object of them."""
+    """Return the item of a call; without arguments it has an empty object."""
     function = call.function or CalledFunction(call.name, call.arguments)
     given = function.arguments
     given = _NO_INPUT if is_absent(given) or given == _EMPTY else given
@@ -72,15 +71,15 @@ def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
 
 
 def output_of(content: Raw, note: Raw = NULL) -> Raw:
-    """Return a result as the model sees it: a text, or blocks; a note for the model stands behind it."""
-    noted = opens(note) == '"' and note != _EMPTY
+    """Return a result as the model sees it, a text or blocks; the client's note for the model follows it."""
+    has_note = opens(note) == '"' and note != _EMPTY
     if opens(content) == '"':
-        return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if noted else content
-    blocks = (*blocks_of(content), *((TextBlock(note),) if noted else ()))
+        return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if has_note else content
+    blocks = (*blocks_of(content), *((TextBlock(note),) if has_note else ()))
     return result_of(blocks)
 
 
 def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Usage:
-    """Return a bill."""
+    """Return usage in lore's counts."""
     counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
     return usage_without_cached_input(*counts, client=client, dialect=dialect)
