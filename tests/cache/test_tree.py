@@ -47,8 +47,8 @@ def test_path_reports_first_new_piece_and_common_bytes():
     tree.path(request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))
     tree.path(request([piece("a"), Piece(b"x" * 60 + b"2", "messages")]))
     path = tree.path(request([piece("a"), Piece(b"x" * 80 + b"3", "messages")]))
-    assert (path.new, path.alike) == (1, 80)
-    assert path.like == nodes(tree, request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))[1]
+    assert (path.new, path.common_bytes) == (1, 80)
+    assert path.similar_node == nodes(tree, request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))[1]
     assert tree.path(request("zz", chain="new"))[1:3] == (0, 0)
 
 
@@ -80,10 +80,10 @@ def test_longest_common_beginning_is_found_among_many():
         data = (b"%d" % (number * 7919 % 1_009)) * 40
         path = tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
         if number % 50 == 49:
-            assert path.alike == max(len(commonprefix([data, other])) for other in seen)
+            assert path.common_bytes == max(len(commonprefix([data, other])) for other in seen)
         seen.append(data)
     oldest = tree.path(request([Piece(seen[0] + b"more", "messages")], chain="again"))
-    assert (oldest.alike, oldest.like) == (
+    assert (oldest.common_bytes, oldest.similar_node) == (
         len(seen[0]),
         nodes(tree, request([Piece(seen[0], "messages")], chain="c0"))[0],
     )
@@ -94,7 +94,9 @@ def test_pieces_without_kept_bytes_have_no_common_beginning():
     texts = [b"%04d" % number * 25 for number in range(700)]
     for number, data in enumerate(texts):
         tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
-    found = [tree.path(request([Piece(texts[at] + b"-", "messages")], chain=f"d{at}")).alike for at in (100, 320, 699)]
+    found = [
+        tree.path(request([Piece(texts[at] + b"-", "messages")], chain=f"d{at}")).common_bytes for at in (100, 320, 699)
+    ]
     assert found == [1, 100, 100]
 
 
@@ -137,7 +139,7 @@ class Laid:
 
     def lay(self, text: list[Piece], chain: str = "main", model: str | None = None, same: int = 0) -> Ruler:
         path = self.tree.path(Request(chain, text, same))
-        self.ruler.lay(chain, path, text, model)
+        self.ruler.measure(chain, path, text, model)
         return self.ruler
 
 
@@ -154,7 +156,7 @@ def test_a_billed_position_holds_for_whoever_comes_there():
     laid = Laid()
     laid.lay(text("ab")).learn(1, 2600)
     ruler = laid.lay(text("abc"), "other")
-    assert (ruler.position(1), ruler.known(1), ruler.known(0)) == (2600, 2600, None)
+    assert (ruler.position(1), ruler.billed_at(1), ruler.billed_at(0)) == (2600, 2600, None)
 
 
 def test_estimates_between_billed_positions_are_stretched():

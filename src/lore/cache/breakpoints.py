@@ -65,7 +65,7 @@ class Breakpoints:
         valid = [places[place] for place in sorted(places) if 0 <= place < len(request.pieces)]
         request = request._replace(breakpoints=tuple(valid))
         path = self._tree.path(request)
-        self._ruler.lay(request.chain, path, request.pieces, request.model)
+        self._ruler.measure(request.chain, path, request.pieces, request.model)
         breakpoints = self._usable(request)
         if not request.pieces:
             self._pending = None
@@ -83,7 +83,7 @@ class Breakpoints:
         An estimate that is near the minimum counts as enough: usage will show it.
         """
         least = self._look("minimum_tokens", request.model, request.at) or 0
-        known, position = self._ruler.known, self._ruler.position
+        known, position = self._ruler.billed_at, self._ruler.position
         return tuple([
             breakpoint for breakpoint in request.breakpoints
             if position(breakpoint.place) * (1.0 if known(breakpoint.place) is not None else NEARLY) >= least
@@ -229,19 +229,19 @@ class Breakpoints:
         if not read:
             return
         same = pending.request.recorded is None  # otherwise another request was billed than the one that is predicted
-        if same and pending.hit >= 0 and self._ruler.known(pending.hit) is None and self._fits(pending.hit, read):
+        if same and pending.hit >= 0 and self._ruler.billed_at(pending.hit) is None and self._fits(pending.hit, read):
             self._ruler.learn(pending.hit, read)
             return
-        if all(self._ruler.known(breakpoint.place) != read for breakpoint in recorded):
+        if all(self._ruler.billed_at(breakpoint.place) != read for breakpoint in recorded):
             # a read that no known position explains belongs to the only unknown breakpoint that it fits
-            unknown = [breakpoint.place for breakpoint in recorded[:-1] if self._ruler.known(breakpoint.place) is None]
+            unknown = [point.place for point in recorded[:-1] if self._ruler.billed_at(point.place) is None]
             fitting = [place for place in unknown if self._fits(place, read)]
             if len(fitting) == 1:
                 self._ruler.learn(fitting[0], read)
         now = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
         for breakpoint in recorded:
             node = pending.path.nodes[breakpoint.place]
-            if self._ruler.known(breakpoint.place) == read and node not in self._entries:
+            if self._ruler.billed_at(breakpoint.place) == read and node not in self._entries:
                 self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
 
     def _fits(self, place: int, tokens: int) -> bool:

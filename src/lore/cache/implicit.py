@@ -53,8 +53,8 @@ class Prefix(MeasuredCache):
     def _found(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
         """Return the position up to which a kept prompt begins alike."""
         found = self._ruler.position(places - 1)
-        open_ = places == path.new < len(request.pieces) and path.alike > 0
-        if open_ and self._recency.live(path.like, request.at, lifetime):
+        open_ = places == path.new < len(request.pieces) and path.common_bytes > 0
+        if open_ and self._recency.live(path.similar_node, request.at, lifetime):
             found = max(found, self._begun(request, path))
         return min(found, self._total(request))
 

@@ -28,7 +28,7 @@ class MeasuredCache:
     def _lay(self, request: Request) -> TreePath:
         """Return the path of a request and measure it; the next usage is for it."""
         path = self._tree.path(request)
-        self._ruler.lay(request.chain, path, request.pieces, request.model)
+        self._ruler.measure(request.chain, path, request.pieces, request.model)
         self._pending = request
         return path
 
@@ -39,7 +39,7 @@ class MeasuredCache:
         """Return the position up to which the first new piece begins like an earlier one in its place."""
         if path.new >= len(request.pieces):
             return self._total(request)
-        return self._ruler.inside(path.new, path.alike, len(request.pieces[path.new].data))
+        return self._ruler.position_inside(path.new, path.common_bytes, len(request.pieces[path.new].data))
 
     def _predicted(
         self, request: Request, read: int, confidence: Confidence, reason: str, written: int = 0
@@ -63,7 +63,7 @@ class MeasuredCache:
         whole = sum(count or 0 for count in counts)
         odd = self._ruler.learn(len(request.pieces) - 1, whole)
         if request.output and usage.output_tokens is not None and not odd:
-            self._ruler.know(self._tree.generated(request).nodes[-1], whole + usage.output_tokens)
+            self._ruler.note_billed(self._tree.generated(request).nodes[-1], whole + usage.output_tokens)
         return odd
 
 

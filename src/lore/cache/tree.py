@@ -37,8 +37,8 @@ class TreePath(NamedTuple):
 
     nodes: list[int]  # the node after each piece
     new: int  # the place of the first node that was made for this request
-    alike: int = 0  # bytes at the beginning of the piece at `new` that an earlier piece in its place begins with
-    like: int = 0  # the node of that earlier piece
+    common_bytes: int = 0  # bytes at the beginning of the piece at `new` that an earlier piece in its place begins with
+    similar_node: int = 0  # the node of that earlier piece
     kept: int = 0  # leading nodes that are those of the chain's previous path
     cut: Sequence[int] = ()  # nodes that the previous path had after them
     begins: Sequence[int] = ()  # the node before each piece
@@ -59,7 +59,7 @@ class _TreeStep(Struct, frozen=True):
 
     begin: int  # the node before it
     node: int
-    alike: tuple[int, int] | None  # `alike` and `like` of `TreePath`, if it is the first new piece
+    similar: tuple[int, int] | None  # `common_bytes` and `similar_node` of `TreePath`, if it is the first new piece
 
 
 class PrefixTree:
@@ -80,25 +80,25 @@ class PrefixTree:
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
         kept = len(nodes)
         pieces = request.pieces[kept:]
-        new, alike, like = len(request.pieces), 0, 0
+        new, common_bytes, similar_node = len(request.pieces), 0, 0
         for place, step in enumerate(self._walk(request, trail, pieces), kept):
             begins.append(step.begin)
             nodes.append(step.node)
-            if step.alike is not None:
-                new, (alike, like) = place, step.alike
+            if step.similar is not None:
+                new, (common_bytes, similar_node) = place, step.similar
         sections.extend([piece.section for piece in pieces])
-        return TreePath(nodes, new, alike, like, kept, cut, begins)
+        return TreePath(nodes, new, common_bytes, similar_node, kept, cut, begins)
 
     def generated(self, request: Request) -> TreePath:
         """Return the path of a request's output, after the latest request of its chain."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
         nodes = [step.node for step in steps]
         for place, step in enumerate(steps):
-            if step.alike is not None:
-                return TreePath(nodes, place, *step.alike)
+            if step.similar is not None:
+                return TreePath(nodes, place, *step.similar)
         return TreePath(nodes, len(nodes))
 
-    def alike(self, left: int, right: int) -> tuple[int, int]:
+    def common_bytes(self, left: int, right: int) -> tuple[int, int]:
         """Return how many bytes the pieces of two nodes have in common at their beginning, and the left one's length.
 
         Both are 0 if the pieces follow different nodes, or if the bytes of one are no longer kept.
@@ -133,12 +133,12 @@ class PrefixTree:
             if piece.section != section:
                 section = piece.section
                 node = self._node(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
-            begin, alike, key = node, None, key_of(piece)
+            begin, similar, key = node, None, key_of(piece)
             found = self._nodes.get((begin, key))
             if found is None and not alone:
-                alone, alike = True, self._alike(begin, piece)
+                alone, similar = True, self._find_similar(begin, piece)
             node = self._made(begin, key, piece.data) if found is None else found
-            yield _TreeStep(begin, node, alike)
+            yield _TreeStep(begin, node, similar)
 
     def _node(self, before: int, key: bytes) -> int:
         found = self._nodes.get((before, key))
@@ -162,7 +162,7 @@ class PrefixTree:
                 del pieces[bisect_left(pieces, (old, node))]
         return made
 
-    def _alike(self, before: int, piece: Piece) -> tuple[int, int]:
+    def _find_similar(self, before: int, piece: Piece) -> tuple[int, int]:
         """Return the length of the longest common beginning with an earlier piece in the same place, and its node.
 
         Bytes that two images have in common are not common tokens.
@@ -244,7 +244,7 @@ class Ruler:
         self._scale = _Scale()
         self._rate = list(RATES.values())
 
-    def lay(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
+    def measure(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
         """Measure along the chain's latest path from now on; call it for each path of the chain, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
@@ -273,7 +273,7 @@ class Ruler:
             scale.left[last] = below + (billed - below) * self._between(start, last) / whole
             scale.known.insert(number, last)
 
-    def known(self, place: int) -> int | None:
+    def billed_at(self, place: int) -> int | None:
         """Return the billed position after a piece; None if no usage showed it."""
         return 0 if place < 0 else self._known.get(self._scale.nodes[place])
 
@@ -281,10 +281,10 @@ class Ruler:
         """Return the tokens of all pieces up to and with the one at `place`; -1 is before the first."""
         return round(self._position(place))
 
-    def inside(self, place: int, alike: int, size: int) -> int:
-        """Return the position after the first `alike` bytes of the piece at `place`, of `size` bytes."""
+    def position_inside(self, place: int, common_bytes: int, size: int) -> int:
+        """Return the position after the first `common_bytes` bytes of the piece at `place`, of `size` bytes."""
         before = self._position(place - 1)
-        return math.floor(before + (self._position(place) - before) * alike / max(size, 1))
+        return math.floor(before + (self._position(place) - before) * common_bytes / max(size, 1))
 
     def size(self, piece: Piece) -> float:
         """Return the tokens of a piece that is not on the path."""
@@ -313,7 +313,7 @@ class Ruler:
         self._known[scale.nodes[place]] = tokens
         return ""
 
-    def know(self, node: int, tokens: int) -> None:
+    def note_billed(self, node: int, tokens: int) -> None:
         """Note the position of a node that is on no path yet, unless it is known."""
         self._known.setdefault(node, tokens)
 

@@ -42,7 +42,7 @@ class View(NamedTuple):
 
     order: tuple[Section, ...] = ("tools", "system", "messages")  # in which it renders
     salts: tuple[tuple[Section, tuple[str, ...]], ...] = ()  # parameters that enter the prefix where a section begins
-    apart: tuple[str, ...] = ()  # parameters that select separate caches
+    scope: tuple[str, ...] = ()  # parameters that select separate caches
     placement: Literal["body", "latest", "none"] = "none"  # breakpoints: those of the body, also at the end, or none
     most: int = 4  # breakpoints that count
     drops: bool = False  # text that Anthropic drops is not content here either
@@ -60,8 +60,8 @@ VIEWS: dict[str, View] = {  # by cache; other caches have the plain view, or tha
     ),
     "bedrock": _EXPLICIT,
     "deepseek": View(order=("system", "tools", "messages")),
-    "openai": View(apart=_SPACES, salts=(("tools", ("response_format", "text")),)),
-    "openai-breakpoint": View(apart=(*_SPACES, *_EFFORT), placement="latest"),
+    "openai": View(scope=_SPACES, salts=(("tools", ("response_format", "text")),)),
+    "openai-breakpoint": View(scope=(*_SPACES, *_EFFORT), placement="latest"),
     "qwen": _EXPLICIT,
 }  # fmt: skip
 
@@ -100,11 +100,11 @@ class Views:
         host = turn.call.endpoint.partition("/")[0]
         behind = f"{turn.call.answered_by} {turn.call.deployment}".strip()
         asked_of = [part.encode("utf-8", "surrogatepass") for part in (model or "", host, turn.call.account, behind)]
-        apart = (*asked_of, _values(prompt, view.apart))
+        scope = (*asked_of, _values(prompt, view.scope))
         salts: list[tuple[Section, bytes]] = [(section, _values(prompt, names)) for section, names in view.salts]
         return Request(
             turn.chain, pieces, same, breakpoints[-view.most :], model=model, at=turn.at, answered=turn.answered_at,
-            space=b"\x00".join(apart), salts=tuple(salts),
+            space=b"\x00".join(scope), salts=tuple(salts),
             cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
             priority=_whole(params.get("priority", b"")) or 0, slot=_whole(params.get("id_slot", b"")),
             output=self._output(turn) if view.generates else (), ended=turn.ended if view.generates else None,

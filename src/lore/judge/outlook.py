@@ -108,7 +108,7 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
     request = Views(_VIEW, count).of(turn)
     ruler = Ruler()
-    ruler.lay(request.chain, PrefixTree().path(request), request.pieces, turn.model)
+    ruler.measure(request.chain, PrefixTree().path(request), request.pieces, turn.model)
     upto = [ruler.position(place) for place in range(len(request.pieces))]
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
         name = "qwen"

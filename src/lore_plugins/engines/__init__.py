@@ -33,7 +33,7 @@ def _lazy_model(module: str, name: str) -> Callable[..., Any]:
 VLLM = CacheRow(
     "vllm", "vllm", _lazy_model("blocks", "vllm"),
     ("block", "capacity", "window", "states", "groups", "full", "retention", "hybrid"),
-    flags=("states", "hybrid"), view=View(apart=("cache_salt",), generates=True),
+    flags=("states", "hybrid"), view=View(scope=("cache_salt",), generates=True),
 )  # fmt: skip
 SGLANG = CacheRow(
     "sglang", "sglang", _lazy_model("sglang", "SGLang"),
@@ -47,7 +47,7 @@ SGLANG = CacheRow(
         "strategy": ("extra_buffer", "no_buffer"),
         "tree": ("unified", "radix"),
     },
-    view=View(apart=("cache_salt", "extra_key", "lora_path"), generates=True),
+    view=View(scope=("cache_salt", "extra_key", "lora_path"), generates=True),
 )  # fmt: skip
 LLAMA_CPP = CacheRow(
     "llama.cpp", "llama.cpp", _lazy_model("llama_cpp", "LlamaCpp"),

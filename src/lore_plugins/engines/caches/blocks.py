@@ -133,7 +133,7 @@ class Blocks(EngineCache):
         before = self._ruler.position(path.kept - 1)
         for place in range(path.kept, len(request.pieces)):
             after = self._ruler.position(place)
-            alike = (path.like, common) if place == path.new else (0, 0)
+            alike = (path.similar_node, common) if place == path.new else (0, 0)
             self._names.add(path.nodes[place], path.nodes[place - 1] if place else 0, after - before, *alike)
             before = after
 
@@ -169,7 +169,8 @@ class Blocks(EngineCache):
         path, tokens = self._tree.generated(request), 0
         for place, piece in enumerate(request.output):
             size = round(self._ruler.size(piece))
-            alike = (path.like, size * path.alike // max(1, len(piece.data))) if place == path.new else (0, 0)
+            common = size * path.common_bytes // max(1, len(piece.data))
+            alike = (path.similar_node, common) if place == path.new else (0, 0)
             self._names.add(path.nodes[place], last, size, *alike)
             last, tokens = path.nodes[place], tokens + size
         return path.nodes, tokens

@@ -226,7 +226,7 @@ class LlamaCpp(EngineCache):
         place = common_nodes(held.nodes, asked.nodes)
         position = held.ends[place - 1] if place else 0
         if place < len(held.nodes) and place < len(asked.nodes):
-            alike, size = self._tree.alike(held.nodes[place], asked.nodes[place])
+            alike, size = self._tree.common_bytes(held.nodes[place], asked.nodes[place])
             shared = (held.ends[place] - position) * alike // size if size else 0
             position += min(shared, asked.ends[place] - position)
         return min(position, held.size, asked.size)

@@ -106,16 +106,16 @@ class SGLang(EngineCache):
 
     def _share(self, request: Request, path: TreePath, laid: Laid) -> None:
         """Record the common beginning of the request's and the output's first new piece with the piece at its place."""
-        if path.new < len(request.pieces) and path.alike:
+        if path.new < len(request.pieces) and path.common_bytes:
             before = laid.ends[path.new - 1] if path.new else 0
             alike = self._begun(request, path) - self._ruler.position(path.new - 1)
-            self._held.share(path.nodes[path.new], path.like, before + alike)
+            self._held.share(path.nodes[path.new], path.similar_node, before + alike)
         made = laid.made
-        if made.new < len(request.output) and made.alike:
+        if made.new < len(request.output) and made.common_bytes:
             place = len(request.pieces) + made.new
             begin, end = laid.ends[place - 1], laid.ends[place]
-            alike = made.alike * (end - begin) // len(request.output[made.new].data)
-            self._held.share(made.nodes[made.new], made.like, begin + alike)
+            alike = made.common_bytes * (end - begin) // len(request.output[made.new].data)
+            self._held.share(made.nodes[made.new], made.similar_node, begin + alike)
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._held.page)
