@@ -8,6 +8,7 @@ Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -180,10 +181,13 @@ _BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # 
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
 
 
+_OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
+
+
 def with_own_ids(record: OpenCodeRecord, line_id: str) -> OpenCodeRecord:
     """Return a message in which ids that a redactor replaced by one placeholder are empty, or those of calls unique."""
     ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
-    if all(visible_value(name) for name in filter(None, ids)):
+    if all(_OWN_ID.match(name) or visible_value(name) for name in filter(None, ids)):
         return record
     parts = [
         replace(
