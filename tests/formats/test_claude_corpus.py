@@ -71,7 +71,7 @@ def counted(path: Path) -> dict[str, Any]:
 
 
 def passes_of(bill: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what was billed for a response: its passes if it lists several, else its own counts."""
+    """Return the billed counts of a response: its passes if it lists several, else its own."""
     listed: list[dict[str, Any]] = bill.get("iterations") or []
     return listed if len(listed) > 1 else [bill]
 
@@ -115,7 +115,7 @@ def test_server_added_in_mid_session_is_named() -> None:
 
 
 def is_silent(record: dict[str, Any]) -> bool:
-    """Return whether a record need not show in what was read."""
+    """Return whether a reader may skip a record."""
     if record["type"] == "system":
         cleared = (record.get("microcompactMetadata") or {}).get("compactedToolIds")
         return record.get("subtype") != "compact_boundary" and not cleared

@@ -1,4 +1,4 @@
-"""Signals in Claude Code's logs: what a record shows besides its text."""
+"""Signals in Claude Code's logs: attachments, commands, images, settings, thinking."""
 
 from __future__ import annotations
 

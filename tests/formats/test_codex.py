@@ -397,7 +397,7 @@ def test_usage_record_after_its_copy_counts_once():
 
 
 def test_message_delivered_by_a_tool_is_no_item():
-    made = plain().message("assistant", "told by a tool")
+    made = plain().message("assistant", "sent by a tool")
     made.lines[-1]["metadata"] = {"delivered_assistant_message": "complete"}
     assert len(items(made)) == len(items(plain()))
 

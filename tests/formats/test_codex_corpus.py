@@ -1,6 +1,6 @@
 """Real Codex rollouts: requests, tokens, calls and compactions counted again with plain json.
 
-A request is a change of the sums; where they grew by more than the last response was billed, the rest is one more: that
+A request is a change of the sums; if they grew by more than the last response was billed, the rest is one more: that
 of a response which was interrupted before its bill was written.
 """
 

@@ -67,7 +67,7 @@ def test_parts_of_a_step_are_items():
 def test_prompt_with_system_and_tools_is_structural(tmp_path):
     (tmp_path / "wire.jsonl").write_bytes(plain().data())
     turns = list(Options().open(str(tmp_path / "wire.jsonl")).turns())
-    assert [turn.fidelity for turn in turns] == ["structural", "reconstructed"]  # thoughts stand in no such prompt
+    assert [turn.fidelity for turn in turns] == ["structural", "reconstructed"]  # such prompts cannot hold thoughts
     assert {segment.section for segment in turns[1].prompt} >= {"tools", "system", "messages"}
     old = Wire("1.0").message("hi").step(text("a"), usage=usage(9, 0))
     (tmp_path / "old.jsonl").write_bytes(old.data())
