@@ -34,10 +34,10 @@ def foretold(monkeypatch):
             def __init__(self, rules):
                 asked_about.append(self)
 
-            def begin(self):
+            def begin_recording(self):
                 pass
 
-            def turn(self, turn):
+            def predict(self, turn):
                 return Predicted("anthropic", Prediction(read, 0, 0, confidence))
 
         monkeypatch.setattr(reads, "Predictor", Foretelling)
