@@ -133,18 +133,6 @@ def _unreadable(message: str) -> Problems:
 # Events that lore derived, until the log holds them
 
 
-def remember_unsaved(chain: Chain, event: Event, before: tuple[Event, ...]) -> None:
-    """Remember a derived event that was applied; `before` are the unsaved events up to then.
-
-    When a delta moves, its first event is kept, which has the content.
-    """
-    first = event
-    if isinstance(event, PromptDelta):
-        same = (other for other in before if isinstance(other, PromptDelta) and other.seq == event.seq)
-        first = next(same, event)
-    chain.unsaved = (*chain.unsaved, first)
-
-
 def unsaved(chain: Chain) -> tuple[Event, ...]:
     """Return the unsaved events in order, with their places as they are now."""
     places = {insert.number: insert.place for insert in chain.persisted} if chain.unsaved else {}

@@ -31,14 +31,14 @@ class KnowledgeChanges:
         if event.op not in ("add", "create", "update"):
             return problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}")
         known = self.facts.get(event.id)
-        self.facts[event.id] = changed(known or Fact(event.id), event.category, event.title, event.content)
+        self.facts[event.id] = update_fact(known or Fact(event.id), event.category, event.title, event.content)
         self.removed.pop(event.id, None)
         if known is None and event.op == "update":
             return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added")
         return ()
 
 
-def changed(fact: Fact, category: str | None, title: str | None, content: str | None) -> Fact:
+def update_fact(fact: Fact, category: str | None, title: str | None, content: str | None) -> Fact:
     """Return an entry with the given fields; None leaves a field as it is."""
     return Fact(
         fact.id,

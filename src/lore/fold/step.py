@@ -122,10 +122,15 @@ class Folding:
         return problems
 
     def derive(self, event: e.Event) -> Problems:
-        """Apply an event that lore derived and the log does not hold yet; the chain remembers it as unsaved."""
-        unsaved = self._copy_of(event.chain).unsaved
+        """Apply an event that lore derived and the log does not hold yet; the chain remembers it as unsaved.
+
+        Of a delta that moves, the first event is remembered, which has the content.
+        """
+        before = [one for one in self._copy_of(event.chain).unsaved if isinstance(one, e.PromptDelta)]
         problems = self.apply(event)
-        inserts.remember_unsaved(self._copies[event.chain], event, unsaved)
+        chain = self._copies[event.chain]
+        same = (one for one in before if isinstance(event, e.PromptDelta) and one.seq == event.seq)
+        chain.unsaved = (*chain.unsaved, next(same, event))
         return problems
 
     def save(self, name: str) -> tuple[e.Event, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.fold.knowledge import changed
+from lore.fold.knowledge import update_fact
 from lore.model.events import Event, Knowledge
 from lore.model.inserts import SHORTEST_ID, signature
 from lore.model.mask import mask
@@ -59,7 +59,7 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
 
     def events(state: FoldedSession) -> list[Event]:
         known = state.knowledge.get(entry_id)
-        if known is not None and changed(known, *fields) == known:
+        if known is not None and update_fact(known, *fields) == known:
             return []
         return [Knowledge(op="add", id=entry_id, **fields._asdict())]
 
@@ -74,7 +74,7 @@ def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKno
 
     def events(state: FoldedSession) -> list[Event]:
         known = state.knowledge[_find(state, name)]
-        return [] if changed(known, *fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
+        return [] if update_fact(known, *fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
 
     return _write(path, options, "update", events, lambda state: [_find(state, name)])
 
