@@ -187,7 +187,7 @@ _AS_WRITTEN = frozenset((
 _TEXT_TYPES = ("text", "input_text", "output_text")  # a tuple: the type may be unhashable
 _EMPTY_VALUE = re.compile(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
 _EMPTY_BYTES = 4096  # that empty members may take
-_MESSAGE_PATHS = ("messages[", "input[", "contents[")
+MESSAGE_PATHS = ("messages[", "input[", "contents[")  # how paths begin of segments that belong to a message
 
 
 def is_empty(segment: Segment) -> bool:
@@ -198,11 +198,6 @@ def is_empty(segment: Segment) -> bool:
         return not _drop_empty(decode(segment.json))
     except (ValueError, RecursionError):
         return False
-
-
-def is_in_message(segment: Segment) -> bool:
-    """Return whether a segment belongs to a message, which has a role even if it is empty."""
-    return segment.path.startswith(_MESSAGE_PATHS)
 
 
 def differ_in_empty_members(previous: Segment, current: Segment) -> bool:

@@ -440,7 +440,8 @@ class _SectionExplainer:
         """Return the cause of a segment that the other side lacks or has elsewhere."""
         segment, is_gone, context = mismatch.segment, mismatch.current is None, self._context
         path = segment.path
-        if (mismatch.in_kept_message or not blocks.is_in_message(segment)) and blocks.is_empty(segment):
+        is_alone = not segment.path.startswith(blocks.MESSAGE_PATHS)  # an empty message still has a role
+        if (mismatch.in_kept_message or is_alone) and blocks.is_empty(segment):
             return self._explain_empty(mismatch, whole=True)
         block = blocks.block_of(segment, mismatch.envelope)
         change = "gone" if is_gone else "added"

@@ -143,7 +143,9 @@ class Assembler:
         if self._head_key is not None and key == self._head_key:
             return ()
         texts = layout.plain_texts(layout.system_texts(session, chain, self.rules))
-        texts = layout.join_texts(texts) if one else texts
+        if one and texts:
+            joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
+            texts = (layout.SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),)
         self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):

@@ -103,12 +103,6 @@ def plain_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
     return tuple(found)
 
 
-def join_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
-    """Return one block with all texts, blank lines between them."""
-    joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
-    return (SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),) if texts else ()
-
-
 def _on_a_line(name: str) -> str:
     """Return a name without line ends, so that it cannot pass for another part of the system prompt."""
     return "\\n".join(name.splitlines())
