@@ -30,7 +30,7 @@ from lore.store.registry import SessionAddress, address_of, is_store, mask_url, 
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
-_BLOCK = 64 * 1024  # of files that are compared: blocks of 128 KiB and more are mapped anew each time, a third as fast
+_BLOCK = 64 * 1024  # of files that are compared: blocks of 128 KiB and more are mapped again each time, a third as fast
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
 _STORAGE = frozenset(("session", "message", "part"))
@@ -137,7 +137,7 @@ class LocalFile(Source):
     """A file on this machine, read up to the end that it has when it is opened; also a missing one."""
 
     def open(self) -> FileIO:
-        """Open the file; raises LoreError for what is no regular file."""
+        """Open the file; raises LoreError if it is not a regular file."""
         path = self.name
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
@@ -247,14 +247,14 @@ class Remote(Source):
         pieces = self.pieces(HEAD)
         try:
             first = next(pieces, b"")
-        except LoreError:  # most are files, so nobody asks first whether it is a folder
+        except LoreError:  # most are files: a folder is tried only after an error
             if not (names := packed.members(self.name)):
                 raise
             yield from packed.folder_stream(self.name, names)
             return
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
-            raise LoreError(message, hint="copy it here, with what lies beside it (-wal), and name the copy")
+            raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
         if first.startswith(packed.ARCHIVE):
             yield from packed.archive_stream(self.name)
         else:
@@ -393,7 +393,7 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
 
 
 def _common(left: Iterator[bytes], right: Iterator[bytes], sizes: list[int]) -> int:
-    """Return the length of the common prefix; add to `sizes` what was read of each side."""
+    """Return the length of the common prefix; add the bytes read of each side to `sizes`."""
     common, held = 0, [b"", b""]
     while True:
         for side, pieces in enumerate((left, right)):
@@ -412,7 +412,7 @@ def _common(left: Iterator[bytes], right: Iterator[bytes], sizes: list[int]) -> 
 
 
 def folder_hint(path: str) -> str:
-    """Return a hint on what to name instead of what is no file."""
+    """Return a hint for a name that is not a file."""
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
 
 

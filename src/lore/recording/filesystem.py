@@ -224,7 +224,7 @@ def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> 
             place = waiting.pop()
             found: list[FolderEntry] = []
             try:
-                found.extend(_remote(place).entries(place))  # keeps what came before an error
+                found.extend(_remote(place).entries(place))  # keeps the entries before an error
             except OSError as error:
                 failed_on(place, error)
             folders = [entry.name for entry in found if entry.folder]

@@ -263,7 +263,7 @@ def _entries(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry |
     if folder and not filesystem.is_folder(folder):
         return found
     try:
-        found.extend(filesystem.entries(folder or "."))  # keeps what came before an error
+        found.extend(filesystem.entries(folder or "."))  # keeps the entries before an error
     except OSError as error:
         failed_on(folder, corpus.unreadable(folder, error))
     return found

@@ -33,10 +33,10 @@ class Options(msgspec.Struct, frozen=True):
     dialect: str | None = None  # assemble prompts in this dialect; None: the recording's own
     policy: Policy | None = None  # where the tail goes; None: as `rules` say
     rules: Rules = Rules()  # how prompts are assembled
-    counter: Counter | None = None  # counts tokens; None: nobody needs them
+    counter: Counter | None = None  # counts tokens; None: not needed
     completion: Completion | None = None  # what the caller adds to prompts that are not recorded whole
     template: Template | None = None  # the chat template to render prompts with
-    log: Callable[[str], None] = ignore  # receives what was read and decided
+    log: Callable[[str], None] = ignore  # receives notes about reading and decisions
 
     @property
     def ruled(self) -> Rules:

@@ -1,4 +1,4 @@
-"""Open the files that commands write: whole or not at all, and never over what was read.
+"""Open the files that commands write: whole or not at all, and never over an input.
 
 A file is written under a temporary name beside it, synchronised, then renamed.
 """

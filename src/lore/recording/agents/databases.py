@@ -40,7 +40,7 @@ def connect(database: str) -> sqlite3.Connection:
 
 
 def _opened(path: str, size: int, options: str) -> sqlite3.Connection:
-    """Open a copy of `size` bytes, with bounds on what is read of it."""
+    """Open a copy of `size` bytes, with bounds on its queries."""
     connection = sqlite3.connect(database_uri(path, options), uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, COLUMN_BYTES)
     checks = (QUERY_STEPS + QUERY_STEPS_PER_BYTE * size) // _STEPS
@@ -93,7 +93,7 @@ class _Copy:
     def _finish(self) -> None:
         """Merge the logs of changes into the copy and index it; after that it is only read."""
         with closing(_opened(self.path, self.size, "mode=rw")) as connection:
-            connection.execute("select count(*) from sqlite_master").fetchone()  # rolls back what was not committed
+            connection.execute("select count(*) from sqlite_master").fetchone()  # rolls back uncommitted changes
             if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):
                 raise ValueError("its log of changes cannot be merged")
             for table, columns in _LOOKED_UP.items():

@@ -228,7 +228,7 @@ def _stored_messages(connection: sqlite3.Connection, session: str) -> Iterator[I
 
 
 def _document(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a session as an export has it: what it is, then its messages, each in pieces."""
+    """Yield a session in the form of an export: its header, then its messages, in pieces."""
     yield b'{"info":' + info + b',"messages":['
     for number, message in enumerate(messages):
         if number:
