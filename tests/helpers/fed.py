@@ -8,12 +8,12 @@ from lore.formats.lines import LineCutter, TextReader
 
 def fed(reader: TextReader, data: bytes) -> list[Read]:
     """Return what the lines of `data` hold, without ending the file."""
-    return [read for line in LineCutter().feed(data) for read in reader.read_line(line)]
+    return [read for line in LineCutter(times=reader.times).feed(data) for read in reader.read_line(line)]
 
 
 def fed_in_two(reader: TextReader, data: bytes, cut: int) -> tuple[list[Read], list[Read]]:
     """Return what is read of a log that grew once: up to a byte, and the rest with its end."""
-    cutter = LineCutter()
+    cutter = LineCutter(times=reader.times)
     before = [read for line in cutter.feed(data[:cut]) for read in reader.read_line(line)]
     lines = [*cutter.feed(data[cut:]), *cutter.finish()]
     return before, [*(read for line in lines for read in reader.read_line(line)), *reader.end()]

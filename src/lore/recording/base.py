@@ -94,7 +94,7 @@ class Recording:
         self.boundaries: list[tuple[str, str | None]] = []  # uuid and time of each compaction
         self.measures: list[Measurement] = []  # what an engine's log measured of its cache
         self._data = data
-        self._cutter = LineCutter()  # of a log that grows
+        self._cutter = LineCutter(times=reader.times if isinstance(reader, TextReader) else 1)  # of a log that grows
 
     @property
     def events(self) -> bool:
