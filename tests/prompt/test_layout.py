@@ -11,7 +11,7 @@ from lore.model.inserts import shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import ANNOUNCED, UNANNOUNCED, News, delta_text, pinned_text
-from lore.prompt.layout import system_texts, tail_of, units, wrap
+from lore.prompt.layout import build_units, system_texts, tail_of, wrap
 from model.making import Fold, append, call, dumps, event, said, started, user
 
 RULES = Rules()
@@ -35,7 +35,7 @@ def shape(*events):
     fold = Fold(started(), *events)
     return [
         (size, [(unit.role, len(unit.blocks), len(unit.calls)) for unit in found])
-        for size, found in units(iter(fold.state.main().entries))
+        for size, found in build_units(iter(fold.state.main().entries))
     ]
 
 

@@ -52,12 +52,12 @@ class ReadLevel(Struct, frozen=True):
 class Signal(Struct, frozen=True):
     """A signal of the log that may make the read fall."""
 
-    sign: str  # its name in `model.state.SIGNS`, or `reasoning`
-    first: bool  # the chain shows it for the first time
+    name: str  # a key of `model.state.SIGNS`, or `reasoning`
+    is_first: bool  # no earlier turn of the chain showed this signal
     version: str  # of the client
-    left: int | None = None  # tokens that are read if its text is moved; None: the head
-    waited: bool = False  # an earlier request showed it, and it takes effect at this prompt
-    entries: int = 0  # of the timeline before its text
+    read_if_moved: int | None = None  # tokens that can still be read if the client moves its text; None: only the head
+    is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
+    entries: int = 0  # entries of the timeline before its text
 
 
 class TurnState(NamedTuple):
@@ -75,7 +75,7 @@ class TurnState(NamedTuple):
     head_changed: bool  # tools or system prompt differ, as far as the log shows
     new_positions: int  # between the last known position and the end
     earlier_position: int | None  # tokens at the position before the last known one
-    hook_entries: int | None  # entries before text that a hook added since the last prompt; None: there is none
+    hook_entries: int | None  # entries before text that a hook added since the last prompt; None: no such text
     without_hook: int | None  # tokens that are read if that text is removed
     hooks: tuple[str, ...]  # names of these hooks
     signals: tuple[Signal, ...]
@@ -153,7 +153,7 @@ class TranscriptCache:
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
         chain.begun, chain.model = True, turn.model
-        dropped = next((signal.entries for signal in state.signals if signal.sign == _REASONING), None)
+        dropped = next((signal.entries for signal in state.signals if signal.name == _REASONING), None)
         if dropped is not None:
             history.cut(dropped)  # the prompt after it is shorter from now on
         if usage is None or odd or usage.read_tokens is None:
@@ -184,15 +184,16 @@ class TranscriptCache:
         provider, model = self._where.provider, normal_name(state.model)
         for signal in state.signals:
             fall = find_fall(
-                signal.sign, prompted=state.grown.prompted, first=signal.first, version=signal.version, model=model,
+                signal.name, prompted=state.grown.prompted, first=signal.is_first, version=signal.version, model=model,
                 provider=provider,
             )  # fmt: skip
             if fall is None:
                 continue
             if fall.moves == "head":
-                yield history.shared_head or 0, signal.sign
+                yield history.shared_head or 0, signal.name
             else:
-                yield history.head if fall.moves == "history" or signal.left is None else signal.left, signal.sign
+                left = None if fall.moves == "history" else signal.read_if_moved
+                yield history.head if left is None else left, signal.name
         is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
         if is_far and state.unchanged == state.entries:
             yield history.head, "lookback"
@@ -238,7 +239,7 @@ def _state(
         chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
     hooks = chain.waiting.get(_HOOK)
     signals = tuple(_signals(chain, history, turn, grown))
-    hook = next((signal.left for signal in signals if signal.sign == _HOOK), None) if grown.prompted else None
+    hook = next((signal.read_if_moved for signal in signals if signal.name == _HOOK), None) if grown.prompted else None
     pause = None if history.used is None or at is None or at < history.used else at - history.used
     state = TurnState(
         cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
@@ -269,7 +270,9 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
     if grown.prompted:
         for sign, text in chain.waiting.items():
             left = history.read_within(text.entries, turn.at)
-            yield Signal(sign, first=False, version=text.version, left=left, waited=True, entries=text.entries)
+            yield Signal(
+                sign, is_first=False, version=text.version, read_if_moved=left, is_delayed=True, entries=text.entries
+            )
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
             yield Signal(sign.name, sign.name not in chain.shown, sign.version)
@@ -323,7 +326,7 @@ def _expired(history: ModelHistory, state: TurnState) -> ReadLevel | None:
 
 
 def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnState) -> int:
-    """Estimate how long a prompt is, from the latest usage of its model and what was added since."""
+    """Estimate how long a prompt is, from the latest usage of its model and the content added since."""
     grown = history.rate.tokens(state.grown, state.output)
     if history.first is None:
         return max(chain.total or 0, grown)

@@ -41,7 +41,7 @@ def problem(code: Code, message: str) -> Problems:
 
 
 def note_change(chain: Chain, cause: str, detail: str) -> None:
-    """Note that the next prompt may differ, and why; each cause is noted once a turn."""
+    """Note that the next prompt may differ, and why; it replaces an earlier note of this cause in the same turn."""
     others = tuple(change for change in chain.since if change.cause != cause)
     chain.since = (*others, Change(cause, detail))
 
@@ -186,7 +186,11 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
 
 
 def remove(chain: Chain, event: e.Remove) -> Problems:
-    """Remove items from the timeline. Costs a copy of the pointers from the first of them on."""
+    """Remove items from the timeline, and context that was inserted directly before them.
+
+    If any of them came in an earlier turn, a rewind is noted, unless only the requests show the removal (`observed`).
+    Costs a copy of the pointers from the first removed item on.
+    """
     index = index_of(chain)
     found = [index.place(uuid) for uuid in event.uuids]
     removed = sorted({place for place in found if place is not None})
@@ -266,7 +270,7 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 
 
 def end_deltas(chain: Chain) -> None:
-    """End all deltas and unpin all knowledge."""
+    """Drop all deltas and unpin all knowledge, so that the next request pins it again in the system prompt."""
     chain.pinned, chain.deltas = None, {}
 
 

@@ -180,7 +180,7 @@ def is_append(verdict: TurnVerdict) -> bool:
     if seen.pause is not None and seen.lifetime is not None and seen.pause > seen.lifetime:
         return False
     stood = seen.cached or 0
-    return not any(sign.sign == "reasoning" and (sign.left or 0) < stood - DROP for sign in seen.signals)
+    return not any(sign.name == "reasoning" and (sign.read_if_moved or 0) < stood - DROP for sign in seen.signals)
 
 
 def _keys(turn: Turn) -> Iterator[tuple[str, str]]:

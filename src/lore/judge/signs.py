@@ -143,16 +143,15 @@ def _counted(name: str) -> _Look:
 def _skill(context: PairContext) -> Cause | None:
     """Return that a skill was used since the last prompt of the user, in versions with which most reads fell then."""
     seen = context.state
-    waited = (
-        None if seen is None else next((sign for sign in seen.signals if sign.sign == "skill" and sign.waited), None)
-    )
-    if waited is None:
+    signals = () if seen is None else seen.signals
+    skill = next((signal for signal in signals if signal.name == "skill" and signal.is_delayed), None)
+    if skill is None:
         return None
     model = normal_name(context.right.model)
-    if find_fall("skill", prompted=True, first=False, version=waited.version, model=model) is None:
+    if find_fall("skill", prompted=True, first=False, version=skill.version, model=model) is None:
         return None
     found = Cause(Code.SKILL_LOADED, "messages", SignSeen("skill"), strength="weak")
-    return confirmed(found) if waited.left is not None and context.read == waited.left else found
+    return confirmed(found) if skill.read_if_moved is not None and context.read == skill.read_if_moved else found
 
 
 def _hook_text(context: PairContext) -> Cause | None:
@@ -169,15 +168,15 @@ def _hook_text(context: PairContext) -> Cause | None:
 def dropped_reasoning(context: PairContext) -> Signal | None:
     """Return the reasoning that is left out from this prompt of the user on; None where there is none."""
     seen = context.state
-    return None if seen is None else next((sign for sign in seen.signals if sign.sign == "reasoning"), None)
+    return None if seen is None else next((sign for sign in seen.signals if sign.name == "reasoning"), None)
 
 
 def _reasoning_dropped(context: PairContext) -> Cause | None:
     """Return that a provider left out what the model thought before this prompt of the user, and the read shows it."""
     dropped, read = dropped_reasoning(context), context.read
-    if dropped is None or dropped.left is None or read is None or read < dropped.left - DROP:
+    if dropped is None or dropped.read_if_moved is None or read is None or read < dropped.read_if_moved - DROP:
         return None
-    evidence = ReasoningDropped(dropped.entries, dropped.left, exact=read <= dropped.left + DROP)
+    evidence = ReasoningDropped(dropped.entries, dropped.read_if_moved, exact=read <= dropped.read_if_moved + DROP)
     strength = "strong" if evidence.exact else "weak"
     return Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", evidence, strength=strength)
 

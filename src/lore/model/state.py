@@ -164,7 +164,7 @@ class Index:
         return number if number is None or not self.removed else number - bisect_left(self.removed, number)
 
     def add(self, item: Item, after: Vector[Entry]) -> None:
-        """Follow an item that was put at the end; `after` is the timeline with it."""
+        """Add an item that was put at the end; `after` is the timeline with it."""
         self._set_number(item, len(after) - 1 + len(self.removed))
         self.owner = after
 
@@ -176,7 +176,7 @@ class Index:
             self.call_numbers[item.call_id] = max(known, number)
 
     def replace(self, item: Item, new: Item, after: Vector[Entry]) -> None:
-        """Follow an item that was replaced by another one of its uuid."""
+        """Update the index after an item was replaced by another one of its uuid."""
         if isinstance(item, ToolCall) and not (isinstance(new, ToolCall) and new.call_id == item.call_id):
             if self.has_repeated_calls:  # an earlier call of this id may be the last one now
                 self.__init__(after)
@@ -186,7 +186,10 @@ class Index:
         self.owner = after
 
     def insert(self, after: Vector[Entry], place: int) -> None:
-        """Follow an item that was inserted at `place`. Costs O(items from there on), after a removal O(all)."""
+        """Update the index after an item was inserted at `place`.
+
+        Costs O(items from there on), or O(all) if an item was removed before or a call id occurs twice.
+        """
         if self.has_repeated_calls or self.removed:
             self.__init__(after)
             return
@@ -197,7 +200,7 @@ class Index:
         self.owner = after
 
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
-        """Follow items that were removed. Costs O(log n) for each; O(all) once more were removed than remain."""
+        """Update the index after items were removed. Costs O(log n) each; O(all) once more were removed than remain."""
         if self.has_repeated_calls or len(self.removed) > len(after) + 1024:
             self.__init__(after)
             return
@@ -307,7 +310,10 @@ class FoldedSession(Struct, frozen=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether lore assembles this session's prompts; prompts of other tools get no text from lore."""
+        """Whether lore assembles the prompts: it recorded the session, or continues another tool's (`adopted`).
+
+        Prompts of other sessions get no text from lore.
+        """
         return self.adopted or self.format == "lore"
 
     def chain(self, name: str) -> Chain:
@@ -322,5 +328,8 @@ class FoldedSession(Struct, frozen=True):
         return Chain(name, kind, self.model, self.system, self.tools, self.params, divider=self.divider)
 
     def main(self) -> Chain:
-        """Return the main chain; if a log has none (a subagent's own file), its first."""
+        """Return the main chain with streamed text joined to its message.
+
+        It is the first chain if a log has no main one (a subagent's own file), an empty one if it has none at all.
+        """
         return settled(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))

@@ -138,8 +138,11 @@ def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
     return texts <= new_texts
 
 
-def differing_arguments(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
-    """Return the arguments of two calls that are written as text, if nothing else differs."""
+def read_argument_texts(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
+    """Return the arguments of two calls as text if both call one function; None if they are not JSON in a string.
+
+    Only Chat Completions writes such calls (`function.arguments`). The ids of the calls are not compared.
+    """
     functions = [raw_members(block.members.get("function", b"")) or {} for block in (before, after)]
     raw = [function.pop("arguments", b"") for function in functions]
     if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):

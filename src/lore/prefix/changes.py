@@ -573,7 +573,7 @@ class _SectionExplainer:
         changed = pair.changed_members()
         if changed and changed <= _SIGNATURES:
             return self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, "signature"))
-        arguments = blocks.differing_arguments(pair.before, pair.after)
+        arguments = blocks.read_argument_texts(pair.before, pair.after)
         if arguments is not None:
             reasons = explain_text(*arguments, self._budget)
             if len(reasons) == 1 and reasons[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):

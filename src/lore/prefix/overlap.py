@@ -124,7 +124,10 @@ _RESPONSES_TEXT_TYPES = (b',"type":"input_text"}', b',"type":"output_text"}')
 
 
 def canonical_of(segment: Segment) -> bytes:
-    """Return a segment's canonical encoding."""
+    """Return a segment's canonical JSON, encoded again at each call.
+
+    A plain string is encoded as a text block, and `input_text` and `output_text` as `text`.
+    """
     data = segment.json
     if data[:1] == b'"' and segment.kind in ("block", "text"):
         data = b'{"type":"text","text":' + data + b"}"
@@ -138,9 +141,11 @@ def canonical_of(segment: Segment) -> bytes:
 
 
 def name_relation(previous: Prompt, current: Prompt, overlap: Overlap) -> Relation:
-    """Name how the current prompt relates to the previous one.
+    """Return how the current prompt relates to the previous one.
 
-    It may also continue a request without messages, as a client may send its tools ahead.
+    They are `unrelated` if their dialects differ or no message is in both; if one has no messages, the heads have to be
+    equal. A prompt with a `previous_response_id` also extends one without messages: a client may send tools first.
+    `identical`: the tails are equal, too. `shrunk`: the previous prompt begins with the whole current one.
     """
     continues = overlap.is_covered and not len(previous.messages) and "previous_response_id" in current.params
     if previous.dialect != current.dialect or not (continues or _share_message(previous, current)):
@@ -297,7 +302,10 @@ class CanonicalSums:
         self._prompt = first
 
     def advance(self, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-        """Return the canonical bytes that two prompts share, and continue with the current one."""
+        """Return the number of canonical bytes that two prompts share. Pass `current` as `previous` next time.
+
+        Equal leading bytes of the first segment that differs count, too.
+        """
         position, sums = overlap.canonical, self._sums
         known = len(sums) - 1
         for segment in islice(iterate_from(self._prompt, known, tail=True), max(0, position - known)):

@@ -75,7 +75,10 @@ def find_changed_words(previous: str, current: str) -> list[tuple[Code, Varies]]
 
 
 def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | None:
-    """Return what two lines are about that differ only in numbers, by their other words; None if no word says it."""
+    """Return the kind of the numbers in which two lines differ: a date, a counter, a process id, a token count.
+
+    The other words of the line name it. None if they name none, or if the lines differ in more than numbers.
+    """
     if max(len(previous), len(current)) > _LONGEST_LINE or p.DIGITS.sub("0", previous) != p.DIGITS.sub("0", current):
         return None
     return next((p.KINDS[kind] for kind, label in p.LABELS if label.search(previous)), None)
@@ -209,7 +212,8 @@ class TextWrapper(Struct, frozen=True):
 def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextWrapper | None:
     """Return the text before or after `current` that only `previous` has; None if a user may have cut it.
 
-    A tag around it or labels show that a program wrote it. `any_end`: no user can have cut the end of this text.
+    A tag around it, a label or a reminder's opening shows that a program wrote it. `any_end`: the caller knows that no
+    user cut the end, so that a short text there counts without such a mark if it begins with a space or a tag.
     """
     kept = current.strip()
     if not kept or len(current) >= len(previous) or len(previous) > VARYING_TEXT:

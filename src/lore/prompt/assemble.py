@@ -194,7 +194,7 @@ class Assembler:
         segments: list[Segment] = []
         omitted: list[str] = []
         at = self._end.entries
-        for size, units in layout.units(entries.since(at)):
+        for size, units in layout.build_units(entries.since(at)):
             self._ends.append(self._end)
             first = entries[at].item
             if self._end.is_after_results and type(first) is CompactDivider:
@@ -259,8 +259,8 @@ class Assembler:
         after: list[Insert] = []
         if self._in_loops and (units[-1].role == "results" if units else end.is_after_results):
             after = waiting[late:]
-        opening = [unit for insert in before for unit in layout.inserted(insert)]
-        closing = [unit for insert in after for unit in layout.inserted(insert, after_results=True)]
+        opening = [unit for insert in before for unit in layout.build_insert_units(insert)]
+        closing = [unit for insert in after for unit in layout.build_insert_units(insert, after_results=True)]
         return inserts, after_results + len(after), (*opening, *units, *closing)
 
     def _rendered(self, unit: base.Unit, place: base.Spot) -> base.Rendered:

@@ -94,7 +94,11 @@ def _section_of(at: int, ends: HeadEnds, head: int) -> str:
 
 
 def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes]]) -> PlannedBreakpoints:
-    """Return recorded breakpoints; of more than four the last one of tools and system, and the last of the messages."""
+    """Return the breakpoints of a recorded prompt; `messages` are pairs of an index into the messages and a value.
+
+    Of more than four, the last one of the tools and the last one of the system prompt are kept, and the others are the
+    last ones of the messages.
+    """
     found = [(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
     on_head = len(found)
     found += [(len(head) + position, value) for position, value in messages[-MOST_BREAKPOINTS:]]

@@ -85,7 +85,10 @@ def is_shared(segment: Segment) -> bool:
 
 
 def plain_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
-    """Return the blocks with the texts of those that were recorded as messages or blocks."""
+    """Return the system prompt as plain JSON strings, which every dialect can render.
+
+    A text recorded as a provider's message or block becomes one string for each text in it; blank texts are left out.
+    """
     found: list[SystemText] = []
     for text in texts:
         if text.text[:1] != b"{":
@@ -108,8 +111,11 @@ def _on_a_line(name: str) -> str:
     return "\\n".join(name.splitlines())
 
 
-def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
-    """Yield the units of each group of entries, with the number of entries in it."""
+def build_units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
+    """Yield for each group of adjacent entries the number of entries and the units to render.
+
+    A response with tool calls has two units, the answer and the results; a group without content has none.
+    """
     group: list[i.Item] = []
     number = -1
     for entry in entries:
@@ -162,8 +168,8 @@ def _response(group: list[i.Item]) -> tuple[Unit, ...]:
     return answer, Unit("results", (), answer.calls, origin="tool")
 
 
-def inserted(insert: Insert, *, after_results: bool = False) -> tuple[Unit, ...]:
-    """Return the units of an insert; those after results extend the message of the results."""
+def build_insert_units(insert: Insert, *, after_results: bool = False) -> tuple[Unit, ...]:
+    """Return the units to render for an insert; with `after_results` they extend the message of the tool results."""
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}" + (f" {AFTER_RESULTS}" if after_results else "")
     return tuple(
