@@ -11,12 +11,12 @@ from cli.running import put
 from helpers.waiting import Script
 from lore.asking import SummaryAnswer
 from lore.compaction.activity import SessionActivity
+from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Dependencies, execute, judge_chain
 from lore.compaction.hooks import Continuous
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.model.events import MAIN, CompactApplied, ToolResultCleared
-from lore.prompt.entries import tokens_of
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession

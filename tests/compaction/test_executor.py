@@ -6,10 +6,10 @@ import pytest
 
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import SessionActivity
+from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Dependencies, judge_chain, prepare, token_scale
 from lore.compaction.settings import Compaction
 from lore.model.events import MAIN
-from lore.prompt.entries import tokens_of
 from model.making import Fold, append, event, said, started, user
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.compacting import Compacted
+from lore.compaction.entries import count_messages, tokens_of
 from lore.compaction.policy import RESULT_KEPT, plan_overflow, pruned_entries, shorten_result
-from lore.prompt.entries import count_messages, tokens_of
 
 
 def call(output):

@@ -12,6 +12,7 @@ from helpers.strategies.compacting import Compacted
 from lore import event
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import Firing, TimelineCut, Window
+from lore.compaction.entries import count_calls, count_messages, has_real_activity, tokens_of
 from lore.compaction.executor import compaction_events
 from lore.compaction.policy import (
     AFTER_TURN,
@@ -26,7 +27,6 @@ from lore.compaction.policy import (
 from lore.compaction.settings import Compaction, ContextSource
 from lore.config import Sessions
 from lore.model.items import ToolCall, UserMessage
-from lore.prompt.entries import count_calls, count_messages, has_real_activity, tokens_of
 
 NOON = 1772366400.0  # 2026-03-01T12:00:00Z
 DAY = 86_400

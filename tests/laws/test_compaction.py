@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from helpers.strategies.compacting import OUTSIDE, Compacted, plots
 from helpers.strategies.sessions import scripts, setups
 from lore.compaction.activity import SessionActivity
+from lore.compaction.entries import TimelineSizes, is_message, tokens_of
 from lore.compaction.executor import compaction_events
 from lore.compaction.policy import (
     AFTER_TURN,
@@ -32,7 +33,6 @@ from lore.model.state import settled
 from lore.model.times import parse_timestamp
 from lore.model.vector import Vector
 from lore.prompt.base import Rules
-from lore.prompt.entries import TimelineSizes, is_message, tokens_of
 from lore.prompt.layout import is_real
 from lore.recording.opening import Options
 

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     # isort: off
     from lore.compaction.base import SessionMemory as SessionMemory, StoreMemory as StoreMemory, is_idle as is_idle
     from lore.compaction.commands import NESTED as NESTED, is_nested as is_nested
+    from lore.compaction.entries import BYTES_PER_TOKEN as BYTES_PER_TOKEN, Entries as Entries
+    from lore.compaction.entries import has_real_activity as has_real_activity, is_injected as is_injected
+    from lore.compaction.entries import count_calls as count_calls, tokens_of as tokens_of
     from lore.compaction.hooks import run_in_thread as run_in_thread
     from lore.compaction.settings import Compaction as Compaction
     from lore.compaction.summarizers import summarizer_of as summarizer_of
@@ -17,6 +20,7 @@ __getattr__ = public_names(
     {
         "base": "SessionMemory StoreMemory is_idle",
         "commands": "NESTED is_nested",
+        "entries": "BYTES_PER_TOKEN Entries count_calls has_real_activity is_injected tokens_of",
         "hooks": "run_in_thread",
         "settings": "Compaction",
         "summarizers": "summarizer_of",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lore.cache.counts import reason_to_doubt, total
+from lore.compaction.entries import is_injected
 from lore.model.events import (
     MAIN,
     Append,
@@ -25,7 +26,6 @@ from lore.model.events import (
 )
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.times import parse_timestamp
-from lore.prompt.entries import is_injected
 from lore.prompt.layout import is_real
 
 UNTIMED = "gap triggers cannot be judged: the session holds no times"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
+from lore.compaction.entries import Entries
 from lore.model.events import ContextPersisted, Event, SessionStarted
 from lore.model.state import FoldedSession
-from lore.prompt.entries import Entries
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
 BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent

@@ -27,13 +27,13 @@ from typing import NamedTuple
 
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
+from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.transcripts import fresh, instructions, transcript, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.limits import COMMAND_BYTES, COMMANDS_AT_ONCE, COMPLAINT_BYTES
 from lore.model.mask import mask
-from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, inert, one_line

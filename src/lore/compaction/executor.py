@@ -23,6 +23,7 @@ from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
 from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, compare_moments
+from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarize_in_passes
 from lore.compaction.policy import (
@@ -42,7 +43,6 @@ from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, 
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.times import format_timestamp
-from lore.prompt.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import ignore

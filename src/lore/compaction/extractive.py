@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from lore.asking import SummaryAnswer, SummaryRequest
+from lore.compaction.entries import BYTES_PER_TOKEN, is_message
 from lore.compaction.transcripts import clipped, result_of, summary_in, words
 from lore.model.canonical import decode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
-from lore.prompt.entries import BYTES_PER_TOKEN, is_message
 from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
 

@@ -20,13 +20,13 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableAnswerError, usable
+from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, truncated, words
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
-from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import harmless, one_line

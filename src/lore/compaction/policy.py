@@ -26,6 +26,17 @@ from msgspec.structs import replace
 
 from lore.compaction.activity import ChainActivity
 from lore.compaction.base import Firing, ShortenedResult, TimelineCut, Trigger, Window
+from lore.compaction.entries import (
+    BYTES_PER_TOKEN,
+    Entries,
+    bytes_of,
+    calls_tools,
+    count_messages,
+    has_real_activity,
+    is_message,
+    tokens_of,
+    tokens_of_size,
+)
 from lore.compaction.settings import Compaction
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
@@ -39,17 +50,6 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
-from lore.prompt.entries import (
-    BYTES_PER_TOKEN,
-    Entries,
-    bytes_of,
-    calls_tools,
-    count_messages,
-    has_real_activity,
-    is_message,
-    tokens_of,
-    tokens_of_size,
-)
 from lore.prompt.layout import is_real
 
 AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")

@@ -18,6 +18,7 @@ from typing import Any, cast
 from lore.asking import GivenUpError, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
 from lore.compaction.commands import NESTED, ContextRequest, SummaryCommand, check_sources, is_nested, outside_context
+from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
@@ -40,7 +41,6 @@ from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.limits import ANSWER_BYTES
 from lore.model.mask import mask
-from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
 from lore.store.locks import boundary_key, state_folder
 from lore.store.registry import ignore

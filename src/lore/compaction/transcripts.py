@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lore.asking import SummaryRequest, again
+from lore.compaction.entries import BYTES_PER_TOKEN, is_injected
 from lore.model.canonical import text_of
 from lore.model.items import (
     AssistantMessage,
@@ -26,7 +27,6 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
-from lore.prompt.entries import BYTES_PER_TOKEN, is_injected
 from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
 

@@ -37,6 +37,7 @@ from lore.compaction.costs import (
     dollars,
     summary_price,
 )
+from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
 from lore.compaction.executor import compaction_events, find_shorter_stage, judge_chain
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import FULL, PolicyInput, kept_entries, pause_before_message, pruned_entries
@@ -49,7 +50,6 @@ from lore.model.results import UsageResult
 from lore.model.results.compact import CompactedSide, CompactedTotals, Figures, FiredTrigger
 from lore.model.state import Chain, FoldedSession, settled
 from lore.model.times import format_timestamp, parse_timestamp
-from lore.prompt.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, context_refresh
 

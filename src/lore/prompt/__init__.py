@@ -9,9 +9,6 @@ if TYPE_CHECKING:
     from lore.prompt.base import POLICIES as POLICIES, Policy as Policy
     from lore.prompt.dialects import DIALECTS as DIALECTS
     from lore.prompt.dialects.messages import Body as Body
-    from lore.prompt.entries import BYTES_PER_TOKEN as BYTES_PER_TOKEN, Entries as Entries
-    from lore.prompt.entries import has_real_activity as has_real_activity, is_injected as is_injected
-    from lore.prompt.entries import count_calls as count_calls, tokens_of as tokens_of
     from lore.prompt.layout import TICKS as TICKS, is_real as is_real
 
 __getattr__ = public_names(
@@ -20,7 +17,6 @@ __getattr__ = public_names(
         "base": "POLICIES Policy",
         "dialects": "DIALECTS",
         "dialects.messages": "Body",
-        "entries": "BYTES_PER_TOKEN Entries count_calls has_real_activity is_injected tokens_of",
         "layout": "TICKS is_real",
     },
 )

@@ -32,10 +32,10 @@ from lore.model.events import Event, OpaqueEvent, SessionStarted, Usage, encode
 from lore.model.jsonslice import array, is_json, object_of, raw_members
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
-from lore.prompt.replay import GatewayDelta, messages_of, replay, row_of
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import EventRecording
+from lore.recording.gateway_deltas import GatewayDelta, messages_of, replay, row_of
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lore.asking import Ask, Waiting, asking
-from lore.compaction import Compaction, is_idle, run_in_thread, summarizer_of
+from lore.compaction import Compaction, Entries, is_idle, run_in_thread, summarizer_of
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
 from lore.model import CompactDivider, Event, FoldedSession, SessionStarted, decode_time, encode, format_timestamp
-from lore.prompt import Entries
 from lore.store import Store, StoreError, Tell, ignore, is_reserved, trylock
 from lore_plugins.memory import buckets
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_wipe, nonzero, read_audit_log

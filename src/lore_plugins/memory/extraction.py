@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError, again, usable
+from lore.compaction import BYTES_PER_TOKEN, Entries, count_calls, has_real_activity, is_injected, tokens_of
 from lore.model import (
     AssistantMessage,
     Entry,
@@ -42,7 +43,7 @@ from lore.model import (
     printable,
     text_of,
 )
-from lore.prompt import BYTES_PER_TOKEN, TICKS, Entries, count_calls, has_real_activity, is_injected, is_real, tokens_of
+from lore.prompt import TICKS, is_real
 from lore.store import Tell, ignore
 from lore.untrusted import one_line
 from lore_plugins.memory.buckets import SECTIONS, MemoryTexts

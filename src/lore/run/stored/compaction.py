@@ -20,6 +20,7 @@ from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
+from lore.compaction.entries import tokens_of
 from lore.compaction.executor import execute, judge_chain, should_wait, token_scale
 from lore.compaction.settings import TRIED, WINDOWS, Compaction
 from lore.compaction.store_watch import Hands, Watch
@@ -34,7 +35,6 @@ from lore.model.results.compact import CompactResult, DryRunResult, FiredTrigger
 from lore.model.results.page import EarlierCompaction
 from lore.model.times import parse_timestamp
 from lore.plugins import published
-from lore.prompt.entries import tokens_of
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log

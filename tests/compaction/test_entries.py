@@ -6,8 +6,7 @@ import pytest
 from msgspec import Raw
 
 from helpers.strategies.compacting import Compacted
-from lore.model.canonical import encode
-from lore.prompt.entries import (
+from lore.compaction.entries import (
     IMAGE_TOKENS,
     TimelineSizes,
     calls_tools,
@@ -15,6 +14,7 @@ from lore.prompt.entries import (
     head_tokens,
     tokens_of,
 )
+from lore.model.canonical import encode
 from lore.prompt.layout import begins_as_tick, is_real
 
 
