@@ -17,6 +17,7 @@ from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.opening import Options
 from lore.report.forms.terminal import unseen_lines
 from lore.run.checking.check import check
+from lore.run.folding import fold
 from lore.testing import ReaderContract
 
 
@@ -297,6 +298,8 @@ def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
     (tmp_path / "b.jsonl").write_bytes(fork.count(20_300, 20_096).data())
     assert requests_and_copies(tmp_path / "a.jsonl") == (0, 1, 0)
     assert requests_and_copies(tmp_path / "b.jsonl") == (1, 1, 1)
+    usage = fold(str(tmp_path / "b.jsonl"), Options()).result.usage
+    assert (usage.turns, usage.uncached_tokens, usage.read_tokens) == (1, 204, 20_096)
     (tmp_path / "c.jsonl").write_bytes(copied.data())  # the parent, after its forks
     assert requests_and_copies(tmp_path) == (2, 2, 2)
 

@@ -39,7 +39,9 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
         event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.given_up,
     )  # fmt: skip
     chain.since = chain.signs = ()
-    chain.before = chain.totals = replace(chain.totals, turns=chain.turns)
+    if not chain.turn.is_inherited:
+        chain.totals = replace(chain.totals, turns=chain.totals.turns + 1)
+    chain.before = chain.totals
     return problems
 
 
@@ -49,7 +51,7 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
     if chain.turn is not None and event.turn == chain.turn.turn:
         response, hashes = (event.response_id, event.hashes) if isinstance(event, e.TurnCompleted) else (None, None)
         chain.last = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
-        chain.totals = _add(chain.before, usage)
+        chain.totals = chain.before if chain.turn.is_inherited else _add(chain.before, usage)
         return problems
     previous = chain.previous
     if previous is None or event.turn != previous.turn:

@@ -94,6 +94,11 @@ class OpenTurn(Struct, frozen=True, gc=False):
     call: Call | None = None
     given_up: str = ""
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether the log of a fork repeats this request of another session, which is billed there."""
+        return self.call is not None and bool(self.call.inherited_from)
+
 
 class ClosedTurn(Struct, frozen=True, gc=False):
     """The end of a request."""
@@ -238,7 +243,7 @@ class Chain(Struct):
     last: ClosedTurn | None = None  # the end of the latest request, once it has come
     previous: ClosedTurn | None = None  # the end of the request before it, whose last line may come late
     before: Totals = Totals()  # usage without the latest request
-    totals: Totals = Totals()  # usage of all requests
+    totals: Totals = Totals()  # usage of all requests except inherited ones
     since: tuple[Change, ...] = ()  # changes after the latest request
     signs: tuple[Sign, ...] = ()  # signs seen after the latest request
     sent: int = 0  # entries in the latest request
