@@ -174,3 +174,13 @@ def test_a_list_behind_more_than_a_recorder_writes_is_not_looked_for():
 )  # fmt: skip
 def test_a_list_is_found_by_its_path_alone(data, found):
     assert (array_at(data, PATHS) >= 0) is found
+
+
+def test_endless_number_is_never_held_whole():
+    pieces = chain((b'[{"a":',), repeat(b"1" * 2**20, 120))
+    tracemalloc.start()
+    try:
+        list(ElementCutter(pieces, ("",)))
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    finally:
+        tracemalloc.stop()

@@ -171,7 +171,6 @@ def _end_of_value(data: memoryview, at: int) -> int:
 
 def _scan(data: bytes | memoryview, at: int, depth: int) -> tuple[int, int, bool]:
     """Count brackets outside strings; return the depth, where the value ends or the scan stopped, and which it is."""
-    end = at
     for match in _TOKENS.finditer(data, at):
         opening = data[match.start()]
         if opening == 0x22:
@@ -187,8 +186,7 @@ def _scan(data: bytes | memoryview, at: int, depth: int) -> tuple[int, int, bool
             if closed >= depth:
                 return 0, match.start() + depth, True
             depth -= closed
-        end = match.end()
-    return depth, max(end, at), False
+    return depth, len(data), False
 
 
 class Documents:
