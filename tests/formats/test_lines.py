@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from lore.formats.bounds import is_crowded
+from lore.formats.folders import read_members
 from lore.formats.lines import Line, LineCutter, fault, split_joined
 from lore.model.limits import RECORD_BYTES
 
@@ -112,3 +115,9 @@ def test_a_record_is_crowded_by_values_and_not_by_the_commas_of_its_texts(monkey
     for raw, is_one in ((b"[" + b"1," * 50 + b"1]", True), *((text, False) for text in texts)):
         assert is_crowded(raw, 49) is is_one
         assert not is_crowded(raw, 5000)
+
+
+def test_blank_lines_of_a_pack_cost_their_bytes():
+    began = process_time()
+    assert len(list(read_members([b'{"lore_pack":"a","name":"b"}\n' + b"\n" * 2**20]))) == 1
+    assert process_time() - began < 4  # 14 seconds when each blank line copied what followed it

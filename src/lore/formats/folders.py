@@ -60,16 +60,16 @@ class PackMember(Struct, frozen=True):
 
 def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
     """Yield the members of a pack, and problems: bytes that are not a header, a pack that ends inside a member."""
-    pieces, pending, number, byte = filter(None, data), b"", 0, 0
+    pieces, held, at, number, byte = filter(None, data), b"", 0, 0, 0
     while True:
-        while (end := pending.find(b"\n")) < 0 and len(pending) <= _LONGEST_HEADER:
+        while (end := held.find(b"\n", at)) < 0 and len(held) - at <= _LONGEST_HEADER:
             if not (piece := next(pieces, b"")):
                 break
-            pending += piece
-        if end < 0 and not pending.strip():
+            held, at = held[at:] + piece, 0
+        line = held[at : end if end >= 0 else None]
+        if end < 0 and not line.strip():
             return
-        line = pending[: end if end >= 0 else None]
-        pending, byte = pending[len(line) + 1 :], byte + len(line) + 1
+        at, byte = at + len(line) + 1, byte + len(line) + 1
         if not line.strip():
             continue
         number += 1
@@ -77,16 +77,17 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
         if header is None and end >= 0:
             yield Problem(Code.UNREADABLE_LINE, "a file of a pack without its header", line=number, byte=byte)
             continue
-        parts, size = [pending], len(pending)
+        parts, size = list[bytes](), max(0, len(held) - at)
         while header is not None and size < header.size and (piece := next(pieces, b"")):
             parts.append(piece)
             size += len(piece)
-        joined = b"".join(parts)
         if header is None or size < header.size:
             yield Problem(Code.TORN_LAST_LINE, "the pack ends inside a file", line=number, byte=byte)
             return
-        yield PackMember(header, number, byte, joined[: header.size])
-        pending, byte = joined[header.size :], byte + header.size
+        if parts:
+            held, at = b"".join([held[at:], *parts]), 0
+        yield PackMember(header, number, byte, held[at : at + header.size])
+        at, byte = at + header.size, byte + header.size
 
 
 def _header(line: bytes) -> PackHeader | None:
