@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from itertools import chain, repeat
 
 import pytest
 
 from helpers.each import each
 from lore.formats.base import Reader
-from lore.formats.lines import LineCutter, LineReader
+from lore.formats.lines import LineCutter, LineReader, read_records
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
@@ -102,3 +104,33 @@ def test_records_printed_over_lines_are_recognised_and_read(indent: int):
     assert [read.value for read in everything(LoreLog(), printed)] == expected
     lines = [read.line for read in everything(LoreLog(), printed)]
     assert lines == [1, 5, 9]
+
+
+TORN_RECORD = '{\n "kind": "cache_reset",\n "reas'
+
+
+@pytest.mark.parametrize("indent", [1, None])
+@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', '{"kind":"cac'])
+def test_damaged_printed_record_hides_no_other(indent: int | None, place: int, damaged: str):
+    texts = [json.dumps(record, indent=indent) for record in (*LOG, RECORD, RECORD, RECORD)]
+    log = "\n".join([*texts[:place], damaged, *texts[place:]]).encode()
+    reads = everything(LoreLog(), log)
+    resets = [read.value.reason for read in reads if isinstance(read.value, CacheReset)]
+    assert resets == ["first", "second", "second", "second"]
+    first = "\n".join([*texts[:place], ""]).count("\n") + 1
+    assert min(read.line for read in reads if isinstance(read.value, Problem)) == first
+
+
+def test_list_printed_without_indentation_is_one_record():
+    text = json.dumps([{"a": [n]} for n in range(3000)], indent=0).encode()
+    assert [line.data for lines in read_records([text]) for line in lines] == [text]
+
+
+def test_blank_lines_inside_printed_record_are_not_held():
+    tracemalloc.start()
+    try:
+        list(read_records(chain((b"{\n",), repeat(b"\n" * 2**16, 256))))
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
+from itertools import pairwise
 from typing import ClassVar
 
 import msgspec
@@ -36,7 +37,8 @@ _BLANK_LINES = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")
 _STUBS = 32  # beginnings of objects in a damaged line that are tried as a whole record
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
-_PRINTED_TRIES = 1_000  # times that lines are tried as a whole value: another layout is read line by line
+_PRINTED_LINES = 1_000_000  # of a printed record: its values are fewer
+_VAIN_TRIES = 16  # times its greatest size that lines are parsed in vain: another layout is read line by line
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -46,18 +48,16 @@ class Line(Struct, frozen=True, gc=False):
     byte: int  # offset of its first byte in the file
     data: bytes  # empty: the line was too long to be held
     is_torn: bool = False  # the file ends here, without a line feed
-    is_blank: bool = False  # white space between the lines of a longer value
 
 
 class LineCutter:
-    """Cut bytes that arrive in pieces into lines; blank lines are counted and usually left out."""
+    """Cut bytes that arrive in pieces into lines; blank lines are counted and left out."""
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1, keep_blank: bool = False) -> None:
+    def __init__(self, *, times: int = 1) -> None:
         """Make a cutter for lines that may have `times` as many bytes as usual."""
         self.longest = self.limit * times
-        self._keep_blank = keep_blank
         self.number = 0  # lines that begin before `byte`
         self.byte = 0
         self._is_skipping = False  # the next bytes belong to a line that was too long
@@ -83,7 +83,7 @@ class LineCutter:
                 self.number += 1
                 cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif data[at] in SPACE and not self._keep_blank and (blank := _BLANK_LINES.match(data, at)) is not None:
+            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
                 self.number += blank.group().count(b"\n")
                 self.byte += len(blank.group())
                 end = blank.end() - 1
@@ -119,9 +119,8 @@ class LineCutter:
             return
         if start == 0 and data.startswith(BOM):
             data, start = data[len(BOM) :], len(BOM)
-        is_blank = not data.strip(SPACE)
-        if not is_blank or self._keep_blank:
-            cut.append(Line(self.number, start, data, is_torn, is_blank))
+        if data.strip(SPACE):
+            cut.append(Line(self.number, start, data, is_torn))
 
 
 def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
@@ -143,12 +142,11 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         begin += piece
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
-    is_printed = not _is_alone(first or begin.removeprefix(BOM))
-    cutter = LineCutter(times=times, keep_blank=is_printed)
-    if is_printed:
-        lines = (line for piece in chained((begin,), pieces) for line in cutter.feed(piece))
-        yield from ([record] for record in _read_printed(lines, cutter) if not record.is_blank)
+    if not _is_alone(first or begin.removeprefix(BOM)):
+        lines = read_lines(chained((begin,), pieces), times=times)
+        yield from ([record] for record in _read_printed(lines, LineCutter.limit * times))
         return
+    cutter = LineCutter(times=times)
     yield cutter.feed(begin)
     for piece in pieces:
         yield cutter.feed(piece)
@@ -161,44 +159,56 @@ def _is_alone(line: bytes) -> bool:
     return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
 
 
-def _read_printed(lines: Iterator[Line], cutter: LineCutter) -> Iterator[Line]:
-    """Yield values that span lines, and blank lines; single lines from where a value cannot be read."""
-    held, size, tries = list[Line](), 0, 0
+def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
+    """Yield values that span lines; single lines from where values are too long or another layout begins."""
+    held, vain = list[Line](), 0
     for line in lines:
-        if not held and (line.is_blank or _is_alone(line.data)):
+        if held and line.data[:1] in (b"{", b"[") and held[-1].data.rstrip(SPACE)[-1:] not in (b",", b"[", b":"):
+            yield from _split_printed(held) or _as_damaged(held)  # the value before has no end
+            held = []
+        if not held and _is_alone(line.data):
             yield line
             continue
         held.append(line)
-        size += len(line.data)
-        is_too_long = not line.data and not line.is_blank
-        if is_too_long or size > cutter.longest or tries > _PRINTED_TRIES:
+        size = line.byte + len(line.data) - held[0].byte
+        if not line.data or size > longest or len(held) > _PRINTED_LINES or vain > _VAIN_TRIES * longest:
             break
-        if line.data[:1] in (b"}", b"]"):  # printers write the end of a value at the start of a line
-            tries += 1
+        # Printers write the end of a value at the start of a line.
+        if line.data[:1] in (b"}", b"]") and not line.data.rstrip(SPACE).endswith(b","):
             if (values := _split_printed(held)) is not None:
                 yield from values
-                held, size, tries = [], 0, 0
+                held = []
+            else:
+                vain += size
     else:
-        held += cutter.finish()
         if held:
-            yield from _split_printed(held) or _as_one_damaged_value(held)
+            yield from _split_printed(held) or _as_damaged(held)
         return
     yield from held
     yield from lines
-    yield from cutter.finish()
 
 
-def _as_one_damaged_value(held: list[Line]) -> list[Line]:
-    """Return lines as one value, so that it is one problem; as they are if one of them is a record."""
-    if any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
+def _as_damaged(held: list[Line]) -> list[Line]:
+    """Return lines of a printed value as one, so that it is one problem; as they are if they are of another layout."""
+    is_printed = held[0].data.strip(SPACE) in (b"{", b"[")
+    if not is_printed or any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
         return held
-    text = b"\n".join(line.data for line in held)
-    return [Line(held[0].number, held[0].byte, text)]
+    return [Line(held[0].number, held[0].byte, _join_lines(held))]
+
+
+def _join_lines(lines: list[Line], feed: bytes = b"\n") -> bytes:
+    """Return the text of lines, with `feed` for each line feed between them, those of blank lines too."""
+    text = [lines[0].data]
+    for before, line in pairwise(lines):
+        text += [feed * (line.number - before.number), line.data]
+    return b"".join(text)
 
 
 def _split_printed(held: list[Line]) -> list[Line] | None:
     """Return the values that lines hold together; None if they are not whole values."""
-    text = b"\n".join(line.data for line in held).strip(SPACE)
+    if len(held) == 1:
+        return None
+    text = _join_lines(held).strip(SPACE)
     if is_json(text):
         return [Line(held[0].number, held[0].byte, text)]
     values = None if is_deep(text) else split_joined(text)
