@@ -60,8 +60,6 @@ CAPTURED_CALLS = 4_096  # recorded calls that did not end yet
 ZSTD_WINDOW_BYTES = 64 * 1024 * 1024  # that a compressed file may ask to be held
 
 # Reading a file
-SHORT_LINES = 1_000  # lines too short for a record that are reported; more are counted
-SHORT_OBJECTS = 50_000  # short lines that are objects: each is kept as an opaque event; more are counted
 SHORT_ENTRIES = 10_000  # entries of a document that are too short for a call; what follows them is not read
 BRANCH_WALKS = 16  # times that each line of Claude Code's log is read again, on average, to apply compactions
 UNBILLED_EVENTS = 1_000  # of a response of Codex that waits for its usage
