@@ -85,9 +85,31 @@ def test_nested_object_of_torn_record_is_no_record():
     assert reasons(torn) == (["first", "last"], ["LORE201"])
 
 
+def test_many_objects_of_torn_record_hide_no_record():
+    torn = b'{"kind":"mystery","data":[' + b'{"a":{"b":1}},' * 40 + b'"te'
+    assert reasons(torn + dumps(RECORD)) == (["first", "second", "last"], ["LORE201"])
+
+
 def test_record_cut_by_raw_line_feeds_is_read_whole():
-    cut = b'{"kind":"cache_reset","reason":"one\nand\r\ntwo"}'
-    assert reasons(cut) == (["first", "one\nand\ntwo", "last"], ["LORE209"])
+    cut = b'{"kind":"cache_reset","reason":"one\n\nand\r\ntwo"}'
+    assert reasons(cut) == (["first", "one\n\nand\ntwo", "last"], ["LORE209"])
+
+
+def test_record_after_nul_bytes_follows_torn_line():
+    assert reasons(STUB + b"\n" + b"\0" * 40 + dumps(RECORD))[0] == ["first", "second", "last"]
+
+
+def test_too_long_line_is_no_part_of_record(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(LineCutter, "limit", 200)
+    cut = b'{"kind":"cache_reset","reason":"one\n' + b"x" * 300 + b'\ntwo"}'
+    assert reasons(cut) == (["first", "last"], ["LORE201", "LORE217", "LORE201"])
+
+
+def test_keys_of_long_record_are_read_once(monkeypatch: pytest.MonkeyPatch):
+    asked = list[bytes]()
+    monkeypatch.setattr("lore.formats.lines.raw_members", asked.append)
+    reasons(b"x\n" * 100)
+    assert len(asked) == 1
 
 
 def test_broken_lines_before_a_whole_record_are_each_reported():

@@ -34,7 +34,8 @@ from lore.model.turn import Exchange
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _BLANK_LINES = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")
-_STUBS = 32  # beginnings of objects in a damaged line that are tried as a whole record
+_BEFORE_RECORD = re.compile(rb"[ \t\r\n\0]*+(?:\{|\Z)")
+_STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
 _PRINTED_LINES = 1_000_000  # of a printed record: its values are fewer
@@ -282,21 +283,21 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     Each must have half of the `keys` of the file's other records and be followed by nothing or by another one, so that
     a part of the torn record is not taken for a record.
     """
-    known = set(keys)
-    records, at = list[bytes](), line.find(b'{"')
-    for _ in range(_STUBS):
-        if at < 0:
-            break
-        end = _end_of_value(line, at)
-        is_followed_by_record = line[end:].lstrip(SPACE + b"\0")[:1] in (b"", b"{")
-        members = raw_members(line[at:end]) if end > 0 and is_followed_by_record else None
-        is_record = members is not None and 2 * len(known & members.keys()) >= max(2, len(known))
-        records += [line[at:end]] if is_record else []
-        at = line.find(b'{"', end if is_record else at + 1)
+    known, view = set(keys), memoryview(line)
+    records, at, failed = list[bytes](), line.find(b'{"'), 0
+    while at >= 0 and failed < _STUBS:
+        end = _end_of_value(view, at)
+        if end < 0:
+            failed, at = failed + 1, line.find(b'{"', at + 1)
+            continue
+        members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
+        if members is not None and 2 * len(known & members.keys()) >= max(2, len(known)):
+            records.append(line[at:end])
+        at = line.find(b'{"', end)
     return records
 
 
-def _end_of_value(line: bytes, at: int) -> int:
+def _end_of_value(line: memoryview, at: int) -> int:
     """Return where the JSON value at a byte ends; -1 if it is not whole."""
     try:
         _VALUE.decode(line[at:])
@@ -373,7 +374,8 @@ class LineReader(TextReader):
     """
 
     def __init__(self) -> None:
-        self._latest = b""  # the latest whole record
+        self._latest = b""  # the latest whole record, until its keys are asked for
+        self._keys: Iterable[str] = ()  # of the latest record that was asked for its keys
         self._broken: list[Line] = []  # lines that may be one record, cut by raw line feeds
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
@@ -405,7 +407,9 @@ class LineReader(TextReader):
         if _may_hold_more(line.data) and (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
             return [several, *(read for value in joined for read in self._read_part(_replaced(line, value)))]
-        if whole := find_whole_records(line.data, raw_members(self._latest) or ()):
+        if self._latest:
+            self._keys, self._latest = raw_members(self._latest) or (), b""
+        if whole := find_whole_records(line.data, self._keys):
             lost = len(line.data) - sum(map(len, whole))
             text = f"{lost:,} bytes beside a whole record are not a record: {reason}"
             found = problem(Code.UNREADABLE_LINE, text, line)
@@ -425,20 +429,24 @@ class LineReader(TextReader):
     def _join_broken(self, line: Line) -> Sequence[Read]:
         """Try a line as the end of a record that raw line feeds cut into several lines."""
         lines = [*self._broken, line]
-        whole = b"\\n".join([part.data.removesuffix(b"\r") for part in lines])
+        size = line.byte + len(line.data) - lines[0].byte
+        if not line.data or size > _BROKEN_BYTES:
+            return [*self._give_up_broken(), *self._read_damaged(line)]
+        whole = _join_lines(lines, b"\\n").replace(b"\r\\n", b"\\n")
         is_end = line.data.rstrip(SPACE).endswith(b"}")
         if is_end and is_json(whole) and (reads := self._record(_replaced(lines[0], whole))) is not None:
             self._broken, self._latest = [], whole
             text = f"a record cut into {len(lines)} lines by line feeds inside a text; it was read whole"
             return [problem(Code.JOINED_LINES, text, lines[0]), *reads]
-        if len(lines) < _BROKEN_LINES and len(whole) < _BROKEN_BYTES and line.data[:1] != b"{" and not line.is_torn:
+        if len(lines) < _BROKEN_LINES and line.data[:1] != b"{" and not line.is_torn:
             self._broken = lines
             return ()
         return [*self._give_up_broken(), *self._read_damaged(line)]
 
     def _give_up_broken(self) -> list[Read]:
         lines, self._broken = self._broken, []
-        return [read for line in lines for read in self._unreadable(line)]
+        reads = [*self._unreadable(lines[0])] if lines else []
+        return reads + [read for line in lines[1:] for read in self._read_damaged(line)]
 
     def _unreadable(self, line: Line) -> Sequence[Read]:
         self._lose()
