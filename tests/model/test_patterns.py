@@ -22,6 +22,7 @@ from lore.model.patterns import PathIndex, PathPattern, matches_name, matches_sh
         ("?.jsonl", "ab.jsonl", False),
         ("[ab].jsonl", "a.jsonl", True),
         ("[!ab].jsonl", "c.jsonl", True),
+        ("a[!b]c.jsonl", "a/c.jsonl", False),
         ("[z-a].jsonl", "b.jsonl", False),
         ("a+(b).jsonl", "a+(b).jsonl", True),
         ("a\nb", "a\nb", True),

@@ -107,9 +107,9 @@ class PathPattern:
         if character != "/":
             taken |= self._questions
             repeated |= self._names
-        for bit, is_negated, ranges in self._sets:
-            if matched & bit and any(first <= character <= last for first, last in ranges) is not is_negated:
-                taken |= bit
+            for bit, is_negated, ranges in self._sets:
+                if matched & bit and any(first <= character <= last for first, last in ranges) is not is_negated:
+                    taken |= bit
         return self._with_empty((matched & taken) << 1 | matched & repeated)
 
     def _with_empty(self, matched: int) -> int:
