@@ -209,12 +209,12 @@ class SessionBuilder:
             self.emit(e.Observed(**fields, chain=self.chain, at=self.at))
 
     def setting(self, name: str, value: str | None) -> None:
-        """Remember a setting; a change of a known value is a signal."""
+        """Remember a setting; a change of a known value is a signal, an unknown value changes nothing."""
         before = self.settings.get(name)
         if value:
             self.settings[name] = value
-        if before and before != value:
-            self.signal(Sign(name, before=before, after=value or ""))
+            if before and before != value:
+                self.signal(Sign(name, before=before, after=value))
 
 
 class LogReader(LineReader):
