@@ -96,7 +96,7 @@ def test_record_cut_by_raw_line_feeds_is_read_whole():
 
 
 def test_record_after_nul_bytes_follows_torn_line():
-    assert reasons(STUB + b"\n" + b"\0" * 40 + dumps(RECORD))[0] == ["first", "second", "last"]
+    assert reasons(STUB + b"\n" + b"\0" * 40 + dumps(RECORD)) == (["first", "second", "last"], ["LORE201"] * 2)
 
 
 def test_too_long_line_is_no_part_of_record(monkeypatch: pytest.MonkeyPatch):

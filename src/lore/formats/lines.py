@@ -407,9 +407,7 @@ class LineReader(TextReader):
         if _may_hold_more(line.data) and (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
             return [several, *(read for value in joined for read in self._read_part(_replaced(line, value)))]
-        if self._latest:
-            self._keys, self._latest = raw_members(self._latest) or (), b""
-        if whole := find_whole_records(line.data, self._keys):
+        if whole := self._find_whole(line):
             lost = len(line.data) - sum(map(len, whole))
             text = f"{lost:,} bytes beside a whole record are not a record: {reason}"
             found = problem(Code.UNREADABLE_LINE, text, line)
@@ -418,6 +416,11 @@ class LineReader(TextReader):
             self._broken = [line]
             return ()
         return self._unreadable(line)
+
+    def _find_whole(self, line: Line) -> list[bytes]:
+        if self._latest:
+            self._keys, self._latest = raw_members(self._latest) or (), b""
+        return find_whole_records(line.data, self._keys)
 
     def _read_part(self, line: Line) -> Sequence[Read]:
         """Return what one of several values on a line holds."""
@@ -438,15 +441,15 @@ class LineReader(TextReader):
             self._broken, self._latest = [], whole
             text = f"a record cut into {len(lines)} lines by line feeds inside a text; it was read whole"
             return [problem(Code.JOINED_LINES, text, lines[0]), *reads]
-        if len(lines) < _BROKEN_LINES and line.data[:1] != b"{" and not line.is_torn:
+        is_part = line.data[:1] != b"{" and not line.is_torn and not self._find_whole(line)
+        if is_part and len(lines) < _BROKEN_LINES:
             self._broken = lines
             return ()
         return [*self._give_up_broken(), *self._read_damaged(line)]
 
     def _give_up_broken(self) -> list[Read]:
         lines, self._broken = self._broken, []
-        reads = [*self._unreadable(lines[0])] if lines else []
-        return reads + [read for line in lines[1:] for read in self._read_damaged(line)]
+        return [read for line in lines for read in self._unreadable(line)]
 
     def _unreadable(self, line: Line) -> Sequence[Read]:
         self._lose()
