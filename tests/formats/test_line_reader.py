@@ -133,7 +133,7 @@ TORN_RECORD = '{\n "kind": "cache_reset",\n "reas'
 
 @pytest.mark.parametrize("indent", [1, None])
 @pytest.mark.parametrize("place", [0, 2])
-@pytest.mark.parametrize("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', '{"kind":"cac'])
+@pytest.mark.parametrize("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', TORN_RECORD + 'on": [', '{"kind":"cac'])
 def test_damaged_printed_record_hides_no_other(indent: int | None, place: int, damaged: str):
     texts = [json.dumps(record, indent=indent) for record in (*LOG, RECORD, RECORD, RECORD)]
     log = "\n".join([*texts[:place], damaged, *texts[place:]]).encode()

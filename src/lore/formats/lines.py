@@ -164,8 +164,8 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
     """Yield values that span lines; single lines from where values are too long or another layout begins."""
     held, vain = list[Line](), 0
     for line in lines:
-        if held and line.data[:1] in (b"{", b"[") and held[-1].data.rstrip(SPACE)[-1:] not in (b",", b"[", b":"):
-            yield from _split_printed(held) or _as_damaged(held)  # the value before has no end
+        if held and line.data[:1] in (b"{", b"[") and _is_next(line, held):
+            yield from _split_printed(held) or _as_damaged(held)
             held = []
         if not held and _is_alone(line.data):
             yield line
@@ -187,6 +187,12 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
         return
     yield from held
     yield from lines
+
+
+def _is_next(line: Line, held: list[Line]) -> bool:
+    """Return whether a line that opens an object or a list begins another value, because nothing calls for one."""
+    is_same = line.data.strip(SPACE) == held[0].data.strip(SPACE) and held[1:2] and held[1].data[:1] in (b" ", b"\t")
+    return bool(is_same) or held[-1].data.rstrip(SPACE)[-1:] not in (b",", b"[", b":")
 
 
 def _as_damaged(held: list[Line]) -> list[Line]:
