@@ -55,6 +55,17 @@ def test_each_line_is_an_exchange():
     assert [found.body for found in read(LINES)] == LINES.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("request_name", "response_name"),
+    [("request_body", "response_body"), ("payload", "response"), ("input", "output")],
+)
+def test_record_with_other_member_names_is_read(request_name, response_name):
+    data = dumps({request_name: ONE, response_name: {"id": "m", "usage": {"input_tokens": 7}}}) + b"\n"
+    assert recognise(data) is Bodies
+    (found,) = read(data)
+    assert (json.loads(found.body), found.response_id, found.usage.uncached_tokens) == (ONE, "m", 7)
+
+
 def test_record_gives_body_usage_and_time():
     found = read(RECORDS)
     assert [(got.fidelity, got.usage, got.at) for got in found] == [

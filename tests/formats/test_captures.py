@@ -85,6 +85,8 @@ NOCK = {
             dumps({"kind": "response", "ts": AT + "0Z", "url": URL, "method": "POST", "status": 200, **BODIES}),
         ),
         (ProxyLines, b"".join(dumps(half) + b"\n" for half in HALVES)),
+        (ProxyLines, dumps({"req": {"url": URL, "body": ASKED}, "res": {"statusCode": 200, "body": SAID}})),
+        (ProxyLines, dumps({"request": {"uri": URL, "payload": ASKED}, "response": {"code": 200, "payload": SAID}})),
         (ProxyList, dumps([NOCK])),
         (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),
     ],

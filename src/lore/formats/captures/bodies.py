@@ -173,7 +173,7 @@ def _key_in(record: dict[str, bytes]) -> str:
     """Return the name of the member that is the body; empty if the object is the body."""
     if is_body(record):
         return ""
-    return "body" if record.keys() >= _WRITTEN else "request" if "request" in record else "request_body"
+    return "body" if record.keys() >= _WRITTEN else next(filter(record.__contains__, _REQUESTS), _REQUESTS[0])
 
 
 def _answer(record: dict[str, bytes]) -> ParsedAnswer:
@@ -184,15 +184,16 @@ def _answer(record: dict[str, bytes]) -> ParsedAnswer:
 
 
 def _response(record: dict[str, bytes]) -> Content:
-    response = record.get("response", record.get("response_body", b"null"))
-    if response in _NONE:
-        response = record.get("response_sse", b"null")
+    given = (record[name] for name in _RESPONSES if record.get(name, b"null") not in _NONE)
+    response = next(given, b"null")
     return Content(response, "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json")
 
 
+_REQUESTS = ("request", "request_body", "payload", "input")  # members that may be the body
+_RESPONSES = ("response", "response_body", "output", "response_sse")
 _NONE = (b"null", b'""')
 _SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
-_NAMED = re.compile(rb'"(?:messages|contents|input|request|request_body|body)"|\\u')  # or a key that is escaped
+_NAMED = re.compile(rb'"(?:messages|contents|input|request|request_body|payload|body)"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 _TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")
 _STATUS = ("status", "status_code")

@@ -49,18 +49,20 @@ class Layout(NamedTuple):
 
 
 COMMON = Layout(
-    url=("request.url", "request.uri", "request.path", "when.path", "url", "uri", "path"),
-    method=("request.method", "when.method", "method"),
-    headers=("request.headers", "when.header", "reqHeaders", "headers"),
+    url=("request.url", "request.uri", "request.path", "req.url", "req.path", "when.path", "url", "uri", "path"),
+    method=("request.method", "req.method", "when.method", "method"),
+    headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
     request=("request.body", "request.parsed_body", "request.body_raw", "request.rawBody", "request.postData",
-             "when.body", "reqBody", "requestBody"),
+             "request.payload", "req.body", "req.payload", "when.body", "reqBody", "requestBody"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
-            "response.code", "then.status", "status_code", "statusCode", "http_status", "code"),
-    response_headers=("response.headers", "then.header", "resHeaders"),
+            "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
+            "status_code", "statusCode", "http_status", "code"),
+    response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
     response=("response.body", "response.parsed_body", "response.body_raw", "response.rawBody", "response.events",
-              "response.content", "then.body", "resBody", "responseBody"),
-    at=("request.timestamp", "request.ts", "timestamp", "startedDateTime", "startedAt", "recordedAt", "recorded_at",
-        "ts"),
+              "response.content", "response.payload", "res.body", "res.payload", "resp.body", "resp.payload",
+              "then.body", "resBody", "responseBody"),
+    at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
+        "recorded_at", "ts"),
     answered=("response.timestamp",),
     ended=("logged_at", "response.ts"),
 )  # fmt: skip
@@ -74,6 +76,7 @@ _SMALL = 1024  # bytes of a record that is searched for these names before it is
 _BEFORE_END = 0.05  # a response that was stamped when it was logged began at an unknown time before
 _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
 _LONGEST = 86_400  # seconds of a call; more than that comes from a wrong clock
+_REQUESTS = (b"request", b"req", b"reqBody", b"requestBody")  # members that hold a request
 _LOOKED_AT = 64  # lines at a file's beginning: a proxy may write other records before its first call
 
 
@@ -255,9 +258,7 @@ class ProxyLines(RecordReader):
         for number, line in enumerate(each(head)):
             if number == _LOOKED_AT:
                 break
-            if (b'"request"' in line or b'"reqBody"' in line or b'"requestBody"' in line) and _holds_call(
-                raw_members(line) or {}
-            ):
+            if any(b'"%b"' % name in line for name in _REQUESTS) and _holds_call(raw_members(line) or {}):
                 return True
         return False
 
@@ -310,7 +311,8 @@ def _half_of(members: dict[str, bytes]) -> tuple[str, str]:
         (_HALVES.get(text_in(members.get(key, b"")).lower(), "") for key in ("type", "kind") if key in members), ""
     )
     name = next((text for key in _IDS if (text := text_in(members.get(key, b"")))), "")
-    is_whole = "reqBody" in members or "requestBody" in members or members.get("request", b"")[:1] == b"{"
+    has_object = any(members.get(key, b"")[:1] == b"{" for key in ("request", "req"))
+    is_whole = has_object or "reqBody" in members or "requestBody" in members
     return (side, name) if side and name and not is_whole else ("", "")
 
 
@@ -319,5 +321,5 @@ def _holds_call(members: dict[str, bytes]) -> bool:
     if _half_of(members)[0] == "request":
         return bool(ENDPOINT.search(endpoint_of(text_in(members.get("url", b"")), {}))) and "body" in members
     record = _Members(members)
-    has_response = any(key in members for key in ("response", "reqBody", "requestBody"))
+    has_response = any(key in members for key in ("response", "res", "resp", "reqBody", "requestBody"))
     return has_response and bool(record.text(COMMON.url)) and any(record.at(path) for path in COMMON.request)
