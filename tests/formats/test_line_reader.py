@@ -156,3 +156,12 @@ def test_blank_lines_inside_printed_record_are_not_held():
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
+
+
+def test_too_long_printed_record_is_one_problem(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(LineCutter, "limit", 400)
+    long = {"kind": "cache_reset", "reason": ["long"] * 100}
+    log = "\n".join(json.dumps(record, indent=1) for record in (*LOG, long, RECORD)).encode()
+    reads = everything(LoreLog(), log)
+    assert [read.value.reason for read in reads if isinstance(read.value, CacheReset)] == ["first", "second"]
+    assert [(read.value.code, read.line) for read in reads if isinstance(read.value, Problem)] == [("LORE217", 9)]

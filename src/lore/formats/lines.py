@@ -162,8 +162,11 @@ def _is_alone(line: bytes) -> bool:
 
 def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
     """Yield values that span lines; single lines from where values are too long or another layout begins."""
-    held, vain = list[Line](), 0
+    held, vain, is_passing = list[Line](), 0, False
     for line in lines:
+        is_passing = is_passing and line.data[:1] in (b" ", b"\t", b"}", b"]", b"")
+        if is_passing:  # the value before was too long
+            continue
         if held and line.data[:1] in (b"{", b"[") and _is_next(line, held):
             yield from _split_printed(held) or _as_damaged(held)
             held = []
@@ -173,7 +176,11 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
         held.append(line)
         size = line.byte + len(line.data) - held[0].byte
         if not line.data or size > longest or len(held) > _PRINTED_LINES or vain > _VAIN_TRIES * longest:
-            break
+            if not _is_indented(held):
+                break
+            yield Line(held[0].number, held[0].byte, b"")
+            held, vain, is_passing = [], 0, True
+            continue
         # Printers write the end of a value at the start of a line.
         if line.data[:1] in (b"}", b"]") and not line.data.rstrip(SPACE).endswith(b","):
             if (values := _split_printed(held)) is not None:
@@ -191,14 +198,17 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
 
 def _is_next(line: Line, held: list[Line]) -> bool:
     """Return whether a line that opens an object or a list begins another value, because nothing calls for one."""
-    is_same = line.data.strip(SPACE) == held[0].data.strip(SPACE) and held[1:2] and held[1].data[:1] in (b" ", b"\t")
-    return bool(is_same) or held[-1].data.rstrip(SPACE)[-1:] not in (b",", b"[", b":")
+    is_opening = line.data.strip(SPACE) in (b"{", b"[")
+    return (is_opening and _is_indented(held)) or held[-1].data.rstrip(SPACE)[-1:] not in (b",", b"[", b":")
+
+
+def _is_indented(held: list[Line]) -> bool:
+    return held[0].data.strip(SPACE) in (b"{", b"[") and len(held) > 1 and held[1].data[:1] in (b" ", b"\t")
 
 
 def _as_damaged(held: list[Line]) -> list[Line]:
     """Return lines of a printed value as one, so that it is one problem; as they are if they are of another layout."""
-    is_printed = held[0].data.strip(SPACE) in (b"{", b"[")
-    if not is_printed or any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
+    if not _is_indented(held) or any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
         return held
     return [Line(held[0].number, held[0].byte, _join_lines(held))]
 
@@ -238,38 +248,32 @@ def on_single_lines(head: bytes) -> bytes:
     """Return the beginning of a file with each record on one line; empty if its first line is a whole value."""
     if _is_alone(next(each(head), b"")):
         return b""
-    text = head.removeprefix(BOM).decode("utf-8", "replace").strip(" \t\r\n")
-    records, at = list[bytes](), 0
-    while at < len(text):
-        try:
-            _, end = _VALUES.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        records.append(text[at:end].encode("utf-8", "surrogatepass").translate(None, b"\r\n"))
-        at = end
-        while at < len(text) and text[at] in " \t\r\n":
-            at += 1
-    return b"".join(record + b"\n" for record in records)
+    values, _ = _split_values(head.removeprefix(BOM).decode("utf-8", "replace"))
+    return b"".join(value.encode("utf-8", "surrogatepass").translate(None, b"\r\n") + b"\n" for value in values)
 
 
 def split_joined(line: bytes) -> list[bytes] | None:
     """Return the JSON values that are side by side in a line; None if it is anything else."""
     try:
-        text = line.decode("utf-8")
+        values, is_whole = _split_values(line.decode("utf-8"))
     except UnicodeDecodeError:
         return None
-    values, at = list[bytes](), 0
-    text = text.strip(" \t\r\n")
+    return [value.encode("utf-8") for value in values] if is_whole and len(values) > 1 else None
+
+
+def _split_values(text: str) -> tuple[list[str], bool]:
+    """Return the JSON values that a text begins with, and whether they are all of it."""
+    values, text, at = list[str](), text.strip(" \t\r\n"), 0
     while at < len(text):
         try:
             _, end = _VALUES.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return None
-        values.append(text[at:end].encode("utf-8"))
+            return values, False
+        values.append(text[at:end])
         at = end
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
-    return values if len(values) > 1 else None
+    return values, True
 
 
 def _may_hold_more(line: bytes) -> bool:
