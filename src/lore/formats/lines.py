@@ -425,7 +425,7 @@ class LineReader(TextReader):
         if line.data[:2] == b'{"' and not line.is_torn:
             self._broken = [line]
             return ()
-        return self._unreadable(line)
+        return self._unreadable(line, reason)
 
     def _find_whole(self, line: Line) -> list[bytes]:
         if self._latest:
@@ -461,12 +461,12 @@ class LineReader(TextReader):
         lines, self._broken = self._broken, []
         return [read for line in lines for read in self._unreadable(line)]
 
-    def _unreadable(self, line: Line) -> Sequence[Read]:
+    def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
         self._lose()
         if not line.data:
             return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.times)}", line),)
         code = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
-        return (problem(code, f"unreadable line: {fault(line.data)}", line),)
+        return (problem(code, f"unreadable line: {reason or fault(line.data)}", line),)
 
     def _record(self, line: Line) -> Sequence[Read] | None:
         """Return what a line holds; None if it is not a record, as a line without bytes never is."""
