@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from lore.formats.kimi import content as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.lines import Line as Line, LineCutter as LineCutter, RecordReader as RecordReader
     from lore.formats.lines import TextReader as TextReader
-    from lore.formats.lines import each as each, fault as fault, first_records as first_records, placed as placed
+    from lore.formats.lines import (
+        nonblank_lines as nonblank_lines,
+        fault as fault,
+        first_records as first_records,
+        placed as placed,
+    )
     from lore.formats.lines import problem as problem
     from lore.formats.lore_log import LoreLog as LoreLog
     from lore.formats.pi import messages as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
@@ -41,7 +46,7 @@ __getattr__ = public_names(
         "contents": "ContentError decompress object_of",
         "folders": "PackMember PackReader in_file",
         "http": "FIELDS account_of call_of is_body",
-        "lines": "Line LineCutter RecordReader TextReader each fault first_records placed problem",
+        "lines": "Line LineCutter RecordReader TextReader nonblank_lines fault first_records placed problem",
         "lore_log": "LoreLog",
         "registry": "Format lacks_of",
         "values": (

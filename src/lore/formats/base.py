@@ -35,7 +35,6 @@ class Read(Struct, frozen=True, gc=False):
     line: int  # from 1
     byte: int  # from 0: where the line starts
     file: str = ""  # the file in a folder that is read as one recording; empty if there is only one
-    times: int = 1  # how often a problem occurred; its place is that of the first
 
 
 class Reader(Protocol):

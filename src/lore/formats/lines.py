@@ -232,7 +232,7 @@ def _split_printed(held: list[Line]) -> list[Line] | None:
     return None if values is None else [Line(held[0].number, held[0].byte, value) for value in values]
 
 
-def each(head: bytes) -> Iterator[bytes]:
+def nonblank_lines(head: bytes) -> Iterator[bytes]:
     """Yield the lines of a file's beginning that are not blank."""
     at = len(BOM) if head.startswith(BOM) else 0
     while at < len(head):
@@ -246,7 +246,7 @@ def each(head: bytes) -> Iterator[bytes]:
 
 def on_single_lines(head: bytes) -> bytes:
     """Return the beginning of a file with each record on one line; empty if its first line is a whole value."""
-    if _is_alone(next(each(head), b"")):
+    if _is_alone(next(nonblank_lines(head), b"")):
         return b""
     values, _ = _split_values(head.removeprefix(BOM).decode("utf-8", "replace"))
     return b"".join(value.encode("utf-8", "surrogatepass").translate(None, b"\r\n") + b"\n" for value in values)
@@ -514,7 +514,7 @@ def first_records(head: bytes) -> list[bytes]:
     if is_json(text):
         return array(text)[:8] if text[:1] == b"[" else [text]
     records: list[bytes] = []
-    for line in each(head):
+    for line in nonblank_lines(head):
         piece = line.strip(SPACE)
         if piece[:1] in (b"{", b"[") and is_json(piece):
             records += array(piece)[:8] if piece[:1] == b"[" else [piece]

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from lore.formats.base import Read, Yields
-from lore.formats.lines import Line, LineReader, each, problem
+from lore.formats.lines import Line, LineReader, nonblank_lines, problem
 from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
@@ -44,7 +44,7 @@ class LoreLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        kind = (raw_members(next(each(head), b"")) or {}).get("kind", b"")
+        kind = (raw_members(next(nonblank_lines(head), b"")) or {}).get("kind", b"")
         return lenient.snake(text_of(kind)) in e.KINDS
 
     def _record(self, line: Line) -> list[Read] | None:
@@ -199,7 +199,7 @@ class AssembledLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return (raw_members(next(each(head), b"")) or {}).keys() >= _OPENING
+        return (raw_members(next(nonblank_lines(head), b"")) or {}).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
         record = _decoded(line.data)

@@ -20,7 +20,7 @@ from lore.formats.bounds import is_crowded
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
-from lore.formats.lines import each, on_single_lines
+from lore.formats.lines import nonblank_lines, on_single_lines
 from lore.formats.unrecognised import members_of
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
@@ -236,7 +236,7 @@ def reader_of(head: bytes) -> Reader | None:
         return next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
     if is_crowded(head):
         return None
-    line = next(each(head), b"").strip(SPACE)
+    line = next(nonblank_lines(head), b"").strip(SPACE)
     opening = raw_members(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
@@ -250,7 +250,7 @@ def reader_of(head: bytes) -> Reader | None:
 
 def _first_that_recognises(head: bytes, names: list[str]) -> str | None:
     """Return the first of these formats whose reader recognises a file; the first record rules many out."""
-    opening = (raw_members(next(each(head), b"").strip(SPACE)) or {}).keys()
+    opening = (raw_members(next(nonblank_lines(head), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
         may_be = opening >= row.members and (not row.signs or any(sign in head for sign in row.signs))
@@ -277,9 +277,9 @@ def missing_plug_in(head: bytes) -> PlugInFormat | None:
     missing = [row for row in _PLUG_IN_FORMATS if row.name not in FORMATS and row.may_be(head)]
     if not missing:
         return None
-    keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in raw_members(line) or ()} or members_of(
-        head
-    ).keys()
+    keys = {
+        key for line in islice(nonblank_lines(head), _RECORDS_SEEN) for key in raw_members(line) or ()
+    } or members_of(head).keys()
     return next((row for row in missing if row.members <= keys), None)
 
 

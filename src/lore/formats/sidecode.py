@@ -25,7 +25,7 @@ from msgspec import Struct
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.contents import array_of, object_of
-from lore.formats.lines import Line, each, problem
+from lore.formats.lines import Line, nonblank_lines, problem
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
@@ -70,7 +70,7 @@ class Sidecode(LoreLog):
         All lines are deltas without another member; one changes the timeline, and one lacks fields of lore's events.
         """
         is_own = changes_timeline = False
-        for number, line in enumerate(each(head)):
+        for number, line in enumerate(nonblank_lines(head)):
             members = raw_members(line)
             if members is None or number == _FIRST_LINES:
                 break

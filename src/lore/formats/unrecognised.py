@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.formats.beginning import BOM, SPACE, SQLITE
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.model.jsonslice import raw_members
 
 RECORD = (
@@ -146,7 +146,7 @@ def describe(head: bytes) -> tuple[str, str]:
     first = head.removeprefix(BOM).lstrip(SPACE)[:1]
     if first != b"{":
         return "a JSON array" if first == b"[" else "text", ""
-    lines = [line.strip(SPACE) for line in islice(each(head), 2)]
+    lines = [line.strip(SPACE) for line in islice(nonblank_lines(head), 2)]
     what = "JSON Lines" if len(lines) == 2 and all(raw_members(line) is not None for line in lines) else "a JSON object"
     names = list(members_of(head))
     return (_listing(what, "members", names), "") if names else ("", "")

@@ -57,12 +57,10 @@ class Problems:
         self._taken = 0
         self.counts: Counter[tuple[str, str | None]] = Counter()
 
-    def add(
-        self, problem: Problem, file: str | None, line: int | None = None, byte: int | None = None, *, times: int = 1
-    ) -> None:
-        """Count a problem and keep it, with the given place if it has none; it may have occurred many `times`."""
-        self.counts[problem.code, file] += times
-        if times > 1 or self.counts[problem.code, file] <= KEPT:
+    def add(self, problem: Problem, file: str | None, line: int | None = None, byte: int | None = None) -> None:
+        """Count a problem and keep it, with the given place if it has none."""
+        self.counts[problem.code, file] += 1
+        if self.counts[problem.code, file] <= KEPT:
             placed = msgspec.structs.replace(
                 problem,
                 file=problem.file or file,
@@ -139,12 +137,12 @@ class Recording:
     def take_problem(self, read: Read) -> None:
         """Keep a problem of the reader."""
         if isinstance(read.value, Problem):
-            self.problems.add(read.value, self.shown, times=read.times)
+            self.problems.add(read.value, self.shown)
 
     def _without_problems(self, found: Iterable[Read]) -> Iterator[Read]:
         for read in found:
             if type(read.value) is Problem:
-                self.problems.add(read.value, self.shown, times=read.times)
+                self.problems.add(read.value, self.shown)
             elif type(read.value) is Measurement:
                 self.measures.append(read.value)
             else:

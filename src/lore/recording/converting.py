@@ -24,7 +24,7 @@ from lore.errors import LoreError, Where
 from lore.formats.base import HOLDS, Read
 from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.bounds import is_crowded
-from lore.formats.lines import Line, each, fault
+from lore.formats.lines import Line, fault, nonblank_lines
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Code, Problem
@@ -202,7 +202,7 @@ def _records(path: str) -> Iterator[bytes]:
     if is_json(text):
         yield from array(text) if text[:1] == b"[" else [text]
         return
-    for line in each(text):
+    for line in nonblank_lines(text):
         yield line.strip(SPACE) if is_json(line.strip(SPACE)) else b"null"
 
 

@@ -127,7 +127,7 @@ class EventRecording(Recording):
                 if problems:
                     report(problems, read)
             elif isinstance(event, Problem):
-                self.problems.add(event, self._file_of(read) or self.shown, times=read.times)
+                self.problems.add(event, self._file_of(read) or self.shown)
             else:
                 self.apply(read, event)
         for turn in waiting.values():
@@ -302,7 +302,7 @@ class SessionChains:
         for read in found:
             event = read.value
             if isinstance(event, Problem):
-                self._problems.add(event, shown, times=read.times)
+                self._problems.add(event, shown)
                 continue
             if isinstance(event, Exchange | Measurement | Turn) or (
                 isinstance(event, e.SessionStarted) and self._started

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from lore.errors import LoreError
 from lore.formats.beginning import is_document
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.model.canonical import printable, text_of
 from lore.model.events import MAIN, Append
 from lore.model.items import TextBlock, UserMessage
@@ -74,7 +74,7 @@ def _name_in_log(path: str, head: bytes) -> str:
     """Return the best name in the lines at the beginning and the end of a log."""
     tail = b"" if len(head) < corpus.HEAD // 2 else _tail(path)
     best, rank = "", 0
-    for line in (*each(head), *each(tail)):
+    for line in (*nonblank_lines(head), *nonblank_lines(tail)):
         if _LINE.search(line) is None or (record := raw_members(line)) is None:
             continue
         for row in _RECORDS:
@@ -134,7 +134,7 @@ def _name_beside(path: str) -> str:
     if thread is None or home is None:
         return ""
     listed = filesystem.small_file(os.path.join(home[1], "session_index.jsonl"))
-    rows = [raw_members(line) or {} for line in each(listed) if thread[1].encode() in line]
+    rows = [raw_members(line) or {} for line in nonblank_lines(listed) if thread[1].encode() in line]
     return next((text_at(row, ("thread_name",)) or "" for row in reversed(rows)), "")
 
 

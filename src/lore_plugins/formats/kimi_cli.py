@@ -21,7 +21,17 @@ from zlib import crc32
 
 from msgspec import Raw, Struct
 
-from lore.formats import LineCutter, LogReader, PackMember, PackReader, Read, SessionBuilder, Yields, each, in_file
+from lore.formats import (
+    LineCutter,
+    LogReader,
+    PackMember,
+    PackReader,
+    Read,
+    SessionBuilder,
+    Yields,
+    in_file,
+    nonblank_lines,
+)
 from lore.formats import kimi_content as kimi
 from lore.model import (
     NULL,
@@ -292,7 +302,7 @@ class KimiCli(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = raw_members(next(each(head), b"")) or {}
+        own = raw_members(next(nonblank_lines(head), b"")) or {}
         if own.get("type") == b'"metadata"':
             return own.keys() == {"type", "protocol_version"}
         if own.keys() == {"timestamp", "message"}:  # before the protocol had a version

@@ -19,7 +19,7 @@ from typing import ClassVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.formats import LogReader, Said, each, said_in, text_in
+from lore.formats import LogReader, Said, nonblank_lines, said_in, text_in
 from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, raw_members
 
 Members = dict[str, bytes]
@@ -46,7 +46,7 @@ class OpenFang(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         has_sign = False
-        for number, line in enumerate(each(head)):
+        for number, line in enumerate(nonblank_lines(head)):
             record = raw_members(line)
             if record is None or number == _MOST_CHECKED:
                 break

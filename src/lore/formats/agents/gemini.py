@@ -28,7 +28,7 @@ from lore.formats.agents.google import GoogleContent
 from lore.formats.beginning import array_at
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import text_of
@@ -382,7 +382,7 @@ class GeminiCli(_GeminiChats, LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        header = raw_members(next(each(head), b"")) or {}
+        header = raw_members(next(nonblank_lines(head), b"")) or {}
         has_names = all(header.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
         return has_names and "messages" not in header
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, TextBlock, ToolCall, UserMessage, is_absent
@@ -90,7 +90,7 @@ class GeminiStream(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        first = raw_members(next(each(head), b"")) or {}
+        first = raw_members(next(nonblank_lines(head), b"")) or {}
         return first.keys() >= FIRST_KEYS and first["type"] == b'"init"'
 
     def handle(self, data: bytes) -> None:

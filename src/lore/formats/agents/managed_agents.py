@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from lore.formats.beginning import SPACE, array_at
 from lore.formats.bills import billed_of
 from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
-from lore.formats.lines import Line, each
+from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import blocks_in, result_of, said_in, text_in
 from lore.model import events as e
 from lore.model import lenient
@@ -184,7 +184,7 @@ class ManagedAgents(_ManagedEvents, LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        lines = each(head)
+        lines = nonblank_lines(head)
         first = raw_members(next(lines, b"")) or {}
         if first.get("type") == b'"session"':
             first = raw_members(next(lines, b"")) or {}
@@ -203,5 +203,5 @@ class ManagedAgentsList(_ManagedEvents, DocumentReader):
     def recognises(cls, head: bytes) -> bool:
         text = head.lstrip(SPACE)
         begin = 1 if text[:1] == b"[" else array_at(head, (".data",))
-        is_one_line = raw_members(next(each(head), b"")) is not None
+        is_one_line = raw_members(next(nonblank_lines(head), b"")) is not None
         return begin > 0 and not is_one_line and b'"processed_at"' in head and _EVENT.search(head, begin) is not None

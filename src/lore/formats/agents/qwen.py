@@ -28,7 +28,7 @@ from lore.formats.agents import google
 from lore.formats.agents.google import GoogleContent
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
@@ -154,7 +154,7 @@ class QwenCode(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for line in islice(each(head), _HEAD_LINES):
+        for line in islice(nonblank_lines(head), _HEAD_LINES):
             record = raw_members(line) or {}
             if not record.keys() >= {"uuid", "parentUuid", "sessionId", "type"}:
                 return False

@@ -22,7 +22,7 @@ from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import Content, body_text, recorded_body
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, refusal, status_of
-from lore.formats.lines import Line, RecordReader, each, fault, problem
+from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, problem
 from lore.formats.lines import placed as at_line
 from lore.formats.plain_chat import signs
 from lore.formats.values import text_in
@@ -48,10 +48,10 @@ class Bodies(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        lines = (line.strip(SPACE) for line in each(head))
+        lines = (line.strip(SPACE) for line in nonblank_lines(head))
         if any(line[:1] == b"{" and _exchange(line, answer=False) is not None for line in lines):
             return True
-        if not (_looks_like_body(head) and fault(next(each(head), b""))):  # what decodes all of it comes last
+        if not (_looks_like_body(head) and fault(next(nonblank_lines(head), b""))):  # what decodes all of it comes last
             return False
         return not (signs.are_lines(head) or signs.is_document(head))
 

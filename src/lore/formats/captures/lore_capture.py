@@ -24,7 +24,7 @@ from lore.formats.base import Read
 from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import NO_CONTENT, Content, unescape
 from lore.formats.http import ENDPOINT, Http, Judged, endpoint_of, exchanges_of, headers_of, status_of
-from lore.formats.lines import Line, LineReader, each, placed, problem
+from lore.formats.lines import Line, LineReader, nonblank_lines, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -70,7 +70,7 @@ class LoreCapture(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        opening = raw_members(next(each(head), b"")) or {}
+        opening = raw_members(next(nonblank_lines(head), b"")) or {}
         return "lore_capture" in opening
 
     def _record(self, line: Line) -> list[Read] | None:

@@ -20,7 +20,7 @@ from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.documents import Documents
 from lore.formats.http import ENDPOINT, Http, endpoint_of, exchanges_of, headers_of, status_of
-from lore.formats.lines import Line, RecordReader, each, placed, problem
+from lore.formats.lines import Line, RecordReader, nonblank_lines, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import decode, encode, text_of
 from lore.model.codes import Code
@@ -255,7 +255,7 @@ class ProxyLines(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for number, line in enumerate(each(head)):
+        for number, line in enumerate(nonblank_lines(head)):
             if number == _LOOKED_AT:
                 break
             if any(b'"%b"' % name in line for name in _REQUESTS) and _holds_call(raw_members(line) or {}):

@@ -23,7 +23,7 @@ from lore.formats.builder import LogReader
 from lore.formats.claude import records, signals
 from lore.formats.claude.graph import RecordGraph
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part
-from lore.formats.lines import Line, each
+from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import item_name, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
@@ -75,7 +75,7 @@ class ClaudeCode(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(map(records.is_record, each(head)))
+        return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
         record, session = records.decode_record(data), self.session

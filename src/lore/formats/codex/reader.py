@@ -28,7 +28,7 @@ from lore.formats.builder import LogReader
 from lore.formats.codex import items
 from lore.formats.codex.context import ContextField, signals_of_context
 from lore.formats.codex.session import CodexSession
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.formats.values import count_in, text_in
 from lore.model import events as e
 from lore.model.codes import Code
@@ -70,7 +70,7 @@ class Codex(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        members = raw_members(next(each(head), b"")) or {}
+        members = raw_members(next(nonblank_lines(head), b"")) or {}
         if not members.keys() >= {"type", "payload"} or members["payload"][:1] != b"{":
             return False
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES

@@ -26,7 +26,7 @@ from lore.formats.builder import LogReader
 from lore.formats.copilot import records
 from lore.formats.copilot.bills import Answer, CopilotBills, CopilotChain
 from lore.formats.copilot.usage import OPENING
-from lore.formats.lines import Line, each
+from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import Kinds, opens, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
@@ -67,7 +67,7 @@ class Copilot(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for line in each(head):
+        for line in nonblank_lines(head):
             if line.startswith(OPENING):  # lore alone writes this
                 return True
             members = raw_members(line) or {}

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.builder import LogReader, Message
 from lore.formats.kimi import content as kimi
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.formats.values import stamp_of
 from lore.model import events as e
 from lore.model import lenient
@@ -142,7 +142,7 @@ class KimiCode(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = raw_members(next(each(head), b"")) or {}
+        own = raw_members(next(nonblank_lines(head), b"")) or {}
         return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
 
     def handle(self, data: bytes) -> None:

@@ -27,7 +27,7 @@ from msgspec import UNSET, Raw
 
 from lore.formats.bills import name_of
 from lore.formats.builder import LogReader
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.formats.pi import messages
 from lore.formats.pi.messages import PiEntry, PiMessage
 from lore.formats.values import stamp_at, text_in
@@ -142,7 +142,7 @@ class Pi(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for line in each(head):
+        for line in nonblank_lines(head):
             members = raw_members(line) or {}
             kind = members.get("type", b"")
             if kind == b'"session"':

@@ -28,7 +28,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of
 from lore.formats.documents import ElementCutter
 from lore.formats.http import FIELDS, KEPT
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.formats.values import CalledFunction, text_in
 from lore.model.deferred import pattern
 from lore.model.events import Usage
@@ -183,7 +183,7 @@ _LONG = pattern(
 
 def are_lines(head: bytes) -> bool:
     """Return whether a file begins with lines of messages or conversations; damaged lines are ignored."""
-    return _are_chats(each(head))
+    return _are_chats(nonblank_lines(head))
 
 
 def is_list(head: bytes) -> bool:

@@ -15,7 +15,7 @@ import re
 from itertools import islice
 
 from lore.formats.beginning import SPACE
-from lore.formats.lines import each
+from lore.formats.lines import nonblank_lines
 from lore.model.canonical import decode
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.recording import filesystem
@@ -49,7 +49,7 @@ def project_of(head: bytes, path: str) -> str | None:
 
 def project_in(head: bytes) -> str | None:
     """Return the folder that the beginning of a log names."""
-    for line in islice(each(head), _LINES):
+    for line in islice(nonblank_lines(head), _LINES):
         own = raw_members(line.strip(SPACE))
         if own is None:
             break
@@ -94,7 +94,7 @@ def _by_session(path: str) -> str | None:
     if agents != "agents":
         return None
     listed = filesystem.small_file(os.path.join(os.path.dirname(os.path.dirname(sessions)), "session_index.jsonl"))
-    rows = (raw_members(line) for line in each(listed))
+    rows = (raw_members(line) for line in nonblank_lines(listed))
     return next((text_at(row, ("workDir",)) for row in rows if text_at(row, ("sessionId",)) == name), None)
 
 
