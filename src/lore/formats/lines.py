@@ -34,6 +34,7 @@ from lore.model.turn import Exchange
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _BLANK_LINES = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")
+_EMPTY_LINES = re.compile(rb"\n++")
 _BEFORE_RECORD = re.compile(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
@@ -56,9 +57,11 @@ class LineCutter:
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1) -> None:
-        """Make a cutter for lines that may have `times` as many bytes as usual."""
+    def __init__(self, *, times: int = 1, keep_spaces: bool = False) -> None:
+        """Make a cutter for lines that may have `times` as many bytes as usual; `keep_spaces`: also lines of spaces."""
         self.longest = self.limit * times
+        self._keep_spaces = keep_spaces
+        self._blank = _EMPTY_LINES if keep_spaces else _BLANK_LINES
         self.number = 0  # lines that begin before `byte`
         self.byte = 0
         self._is_skipping = False  # the next bytes belong to a line that was too long
@@ -84,7 +87,7 @@ class LineCutter:
                 self.number += 1
                 cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
+            elif data[at] in SPACE and (blank := self._blank.match(data, at)) is not None:
                 self.number += blank.group().count(b"\n")
                 self.byte += len(blank.group())
                 end = blank.end() - 1
@@ -120,13 +123,13 @@ class LineCutter:
             return
         if start == 0 and data.startswith(BOM):
             data, start = data[len(BOM) :], len(BOM)
-        if data.strip(SPACE):
+        if data.strip(SPACE) or (data and self._keep_spaces):
             cut.append(Line(self.number, start, data, is_torn))
 
 
-def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
+def read_lines(data: Iterable[bytes], *, times: int = 1, keep_spaces: bool = False) -> Iterator[Line]:
     """Yield the lines of a file that are not blank; `data` are its bytes in pieces of any size."""
-    cutter = LineCutter(times=times)
+    cutter = LineCutter(times=times, keep_spaces=keep_spaces)
     for piece in data:
         yield from cutter.feed(piece)
     yield from cutter.finish()
@@ -144,8 +147,10 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
     if not _is_alone(first or begin.removeprefix(BOM)):
-        lines = read_lines(chained((begin,), pieces), times=times)
-        yield from ([record] for record in _read_printed(lines, LineCutter.limit * times))
+        lines = read_lines(chained((begin,), pieces), times=times, keep_spaces=True)
+        for record in _read_printed(lines, LineCutter.limit * times):
+            if record.data.strip(SPACE) or not record.data:
+                yield [record]
         return
     cutter = LineCutter(times=times)
     yield cutter.feed(begin)
@@ -161,7 +166,7 @@ def _is_alone(line: bytes) -> bool:
 
 
 def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
-    """Yield values that span lines; single lines from where values are too long or another layout begins."""
+    """Yield values that span lines; single lines, and lines of spaces, if values are too long or of another layout."""
     held, vain, is_passing = list[Line](), 0, False
     for line in lines:
         is_passing = is_passing and line.data[:1] in (b" ", b"\t", b"}", b"]", b"")
@@ -199,7 +204,8 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
 def _is_next(line: Line, held: list[Line]) -> bool:
     """Return whether a line that opens an object or a list begins another value, because nothing calls for one."""
     is_opening = line.data.strip(SPACE) in (b"{", b"[")
-    return (is_opening and _is_indented(held)) or held[-1].data.rstrip(SPACE)[-1:] not in (b",", b"[", b":")
+    last = next(text for before in reversed(held) if (text := before.data.rstrip(SPACE)))
+    return (is_opening and _is_indented(held)) or last[-1:] not in (b",", b"[", b":")
 
 
 def _is_indented(held: list[Line]) -> bool:
