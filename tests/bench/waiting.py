@@ -19,7 +19,7 @@ from bench.recordings import Fields
 from model.making import dumps
 from pictures.home import Session
 
-SMALL_RATIO = 15  # 0.25 s where bare Python takes 17 ms
+SMALL_RATIO = 12  # 0.25 s where bare Python takes 17 ms
 NOTHING_NEW_SECONDS = 0.3
 
 
