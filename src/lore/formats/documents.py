@@ -77,10 +77,6 @@ class ElementCutter:
                 self.is_empty = not self._data.strip()
                 return False
 
-    def stop(self) -> None:
-        """Read no more of the document."""
-        self._pieces, self._data, self._at, self.is_whole = iter(()), b"", 0, True
-
     def _begin(self) -> int:
         text = self._data.removeprefix(BOM).lstrip(SPACE)
         if text[:1] == b"[" and "" in self._paths:
