@@ -72,9 +72,9 @@ class SessionBuilder:
         self.line = line
         self.at, self.chain, self.agent = None, e.MAIN, None
 
-    def read_record(self, line: Line, handle: Callable[[bytes], None]) -> bool:
-        """Emit what a record makes; False if it is not a JSON object. A record that `handle` refuses stays opaque."""
-        self.start_record(line)
+    def read_record(self, line: Line, handle: Callable[[bytes], None]) -> list[Read] | None:
+        """Return what a record makes; None if it is not a JSON object. A record that `handle` refuses stays opaque."""
+        self.line, self.at, self.chain, self.agent = line, None, e.MAIN, None  # `start_record`, which costs a call
         data, before = line.data, len(self._reads)
         try:
             if not data.isascii():
@@ -83,9 +83,9 @@ class SessionBuilder:
         except (ValueError, RecursionError) as error:
             if fault(data):
                 del self._reads[before:]
-                return False
+                return None
             self.keep_malformed(error)
-        return True
+        return self.take()
 
     def take(self) -> list[Read]:
         """Return the reads since the last call."""
@@ -229,8 +229,7 @@ class LogReader(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
-        is_object = bool(line.data) and self.session.read_record(line, self.handle)
-        return self.session.take() if is_object else None
+        return self.session.read_record(line, self.handle) if line.data else None
 
     def _rest(self) -> list[Read]:
         self.session.start_record(self.session.line)
@@ -289,9 +288,10 @@ class DocumentReader:
         reason = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
         if reason:
             return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", record)]
-        if is_deep(record.data) or not self.session.read_record(record, self.handle):
+        reads = None if is_deep(record.data) else self.session.read_record(record, self.handle)
+        if reads is None:
             return [problem(Code.UNREADABLE_LINE, f"unreadable record: {fault(record.data)}", record)]
-        return self.session.take()
+        return reads
 
     def handle_head(self, data: bytes) -> None:
         """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""

@@ -120,10 +120,11 @@ class OpenHands(PackReader):
 
     def _member(self, member: PackMember) -> list[Read]:
         session, self.session.file = self.session, member.header.name
-        if not session.read_record(Line(1, 0, member.data), self._handle):
+        reads = session.read_record(Line(1, 0, member.data), self._handle)
+        if reads is None:
             reason = fault(member.data) if member.data.strip() else "an empty file"
             session.problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}")
-        return session.take()
+        return reads or session.take()
 
     def _rest(self) -> list[Read]:
         session = self.session

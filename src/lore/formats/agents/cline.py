@@ -112,12 +112,12 @@ class Cline(DocumentReader):
 
     def read_task(self, placed: Iterable[Placed], coming: int) -> list[Read]:
         """Read the merged records of a task; `coming` counts the cuts that the screen will show."""
-        self._coming = coming
+        self._coming, reads = coming, list[Read]()
         for self.session.file, record, line in placed:
-            self.session.read_record(line, lambda _, record=record: self._read(record))
+            reads += self.session.read_record(line, lambda _, record=record: self._read(record)) or ()
         self.session.start_record(self.session.line)
         self.finish()
-        return self.session.take()
+        return [*reads, *self.session.take()]
 
     def handle_head(self, data: bytes) -> None:
         members = raw_members(data) or {}

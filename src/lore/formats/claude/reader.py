@@ -87,10 +87,11 @@ class ClaudeCode(LogReader):
         if record.type not in records.MODELLED:
             self._read_metadata(record)
             return
-        session.start_session(
-            record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
-            parent_session_id=records.fork_source(record) or None, title=self._title or None,
-        )  # fmt: skip
+        if not session.is_started:
+            session.start_session(
+                record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
+                parent_session_id=records.fork_source(record) or None, title=self._title or None,
+            )  # fmt: skip
         chain = self._chains.get(session.chain) or self._chains.setdefault(session.chain, ClaudeChain())
         if is_repeated and uuid not in chain.order:
             text = f"uuid {uuid!r} came before and is out of the timeline; passed over"
