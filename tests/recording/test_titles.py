@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from lore.recording.titles import MOST, shortened, spoken, title_of
 
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROMPT = {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": "s",
           "message": {"role": "user", "content": "Fix the login test"}}  # fmt: skip
 CODEX = {"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": {"id": "t", "cwd": "/w"}}
-COPILOT = {"type": "session.start", "id": "a", "parentId": None, "data": {"sessionId": "s", "version": 1}}
+AT = "2026-01-01T00:00:00Z"
+COPILOT = {"type": "session.start", "id": "a", "timestamp": AT, "parentId": None,
+           "data": {"sessionId": "s", "version": 1, "producer": "copilot-agent"}}  # fmt: skip
 PI = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
 GEMINI = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "kind": "main"}
+
+QWEN = {"uuid": "q1", "parentUuid": None, "sessionId": "s", "timestamp": AT, "type": "user", "cwd": "/w",
+        "message": {"role": "user", "parts": [{"text": "Fix the login test"}]}}  # fmt: skip
 
 
 def log(path: Path, *records: object) -> str:
@@ -31,9 +38,12 @@ def log(path: Path, *records: object) -> str:
          {"type": "ai-title", "aiTitle": "A model's", "sessionId": "s"}],
         [PROMPT, {"type": "summary", "summary": "Login", "leafUuid": "u1"}],
         [CODEX, {"type": "event_msg", "payload": {"type": "thread_name_updated", "thread_name": "Login"}}],
-        [COPILOT, {"type": "session.title_changed", "id": "b", "parentId": "a", "data": {"title": "Login"}}],
+        [COPILOT, {"type": "session.title_changed", "id": "b", "timestamp": AT, "parentId": "a",
+                   "data": {"title": "Login"}}],
         [PI, {"type": "session_info", "name": "Old"}, {"type": "session_info", "name": "Login"}],
         [GEMINI, {"$set": {"summary": "Login"}}],
+        [QWEN, {**QWEN, "uuid": "q2", "parentUuid": "q1", "type": "system", "subtype": "custom_title",
+                "systemPayload": {"customTitle": "Login", "titleSource": "manual"}}],
         [{"kind": "session_started", "v": 1, "session_id": "s", "title": "Old"},
          {"kind": "session_changed", "title": "Login"}],
     ],
@@ -65,6 +75,30 @@ def test_copilot_title_comes_from_its_workspace(tmp_path: Path) -> None:
     path = log(tmp_path / "s" / "events.jsonl", COPILOT)
     (tmp_path / "s" / "workspace.yaml").write_text('id: s\nsummary: "Login"\n', encoding="utf-8")
     assert title_of(path) == "Login"
+
+
+def test_gemini_document_title_is_its_summary(tmp_path: Path) -> None:
+    path = tmp_path / "session.json"
+    path.write_text(json.dumps({**GEMINI, "summary": "Login", "messages": []}), encoding="utf-8")
+    assert title_of(str(path)) == "Login"
+
+
+@pytest.mark.parametrize(("is_custom", "expected"), [(True, "Login"), (False, "what is here?")])
+def test_kimi_code_title_if_the_user_gave_it(tmp_path: Path, is_custom: bool, expected: str) -> None:
+    path = tmp_path / "s" / "agents" / "main" / "wire.jsonl"
+    path.parent.mkdir(parents=True)
+    shutil.copy(FIXTURES / "kimi-code" / "wire.jsonl", path)
+    (tmp_path / "s" / "state.json").write_text(json.dumps({"title": "Login", "isCustomTitle": is_custom}), "utf-8")
+    assert title_of(str(path)) == expected
+
+
+@pytest.mark.parametrize("state", [{"state.json": {"custom_title": "Login"}}, {"metadata.json": {"title": "Login"}}])
+def test_kimi_cli_title_comes_from_its_state(tmp_path: Path, state: dict[str, object]) -> None:
+    for name, value in state.items():
+        (tmp_path / name).write_text(json.dumps(value), "utf-8")
+    for name in ("wire.jsonl", "context.jsonl"):
+        log(tmp_path / name, {"role": "user", "content": "hello"})
+    assert title_of(str(tmp_path)) == "Login"
 
 
 @pytest.mark.parametrize(("title", "expected"), [("Login", "Login"), ("New session - 2026-01-01T00:00:00Z", None)])

@@ -85,6 +85,7 @@ class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
     session_id: str | None = None
     start_time: str | None = None
     kind: str | None = None
+    summary: str | None = None  # the title of the chat
     changes: Raw = msgspec.field(default=NULL, name="$set")
     rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
 
@@ -94,6 +95,7 @@ class GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):
 
     messages: tuple[Raw, ...] | None = None  # another history
     session_id: str | None = None  # written when a chat is resumed
+    summary: str | None = None  # the title of the chat
 
 
 decode = lenient.decoding(GeminiRecord)
@@ -145,7 +147,8 @@ class _GeminiChats:
         session, session_id = self.session, header.session_id or ""
         if not session.is_started:
             self._chain = f"agent-{session_id}" if header.kind == "subagent" else e.MAIN
-            session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain)
+            title = header.summary or None
+            session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain, title=title)
         session.chain = self._chain
 
     def _read_message(self, record: GeminiRecord) -> None:
@@ -395,6 +398,8 @@ class GeminiCli(_GeminiChats, LogReader):
             self._read_message(record)
         elif not is_absent(record.changes):
             changes = decode_changes(bytes(record.changes))
+            if changes.summary:
+                session.emit(e.SessionChanged(title=changes.summary, chain=self._chain, at=session.at))
             if changes.messages is not None:
                 self._replace_history(changes.messages)
             elif changes.session_id is not None:

@@ -119,6 +119,7 @@ class QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
     auth_type: str = ""
     mode: str = ""
     hook_context: str = ""
+    custom_title: str = ""
 
 
 decode = lenient.decoding(QwenRecord)
@@ -289,6 +290,8 @@ class QwenCode(LogReader):
                     session.emit(e.SessionChanged(dialect=chain.dialect, chain=session.chain))
             case "session_approval_mode":
                 session.setting("permission-mode", _payload_of(record).mode)
+            case "custom_title" if title := _payload_of(record).custom_title:
+                session.emit(e.SessionChanged(title=title, chain=session.chain, at=session.at))
             case "ui_telemetry" if _API_ERROR in bytes(record.system_payload):
                 session.signal(Sign("api-error"))
             case _:

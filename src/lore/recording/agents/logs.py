@@ -1,4 +1,4 @@
-"""Where agents keep their logs, and in which records the names of sessions: one table for all commands.
+"""Where agents keep their logs: one table for all commands.
 
 A variable that is set replaces all places without one. In a path `~` is the home folder, `{data}` XDG's data folder
 (most agents use it on every system), `{app}` and `{local}` the system's folders for data of applications, `{cache}`
@@ -56,15 +56,6 @@ class Logs(NamedTuple):
     project: ProjectName | None = None  # names the folder of a project, at `*` or below; None: projects share one
 
 
-class NameRecord(NamedTuple):
-    """A record of a log in which an agent names the session."""
-
-    word: bytes  # occurs in every such line
-    type_at: tuple[str, ...]  # where the record has `word` as its type; empty: nowhere
-    name_at: tuple[str, ...]
-    rank: int  # a name of a higher rank wins, of equal ones the last
-
-
 class Agent(NamedTuple):
     """An agent."""
 
@@ -72,7 +63,6 @@ class Agent(NamedTuple):
     title: str  # for people
     formats: tuple[str, ...]  # of its logs
     logs: tuple[Logs, ...]
-    names: tuple[NameRecord, ...] = ()
 
     @property
     def is_read(self) -> bool:
@@ -98,21 +88,17 @@ AGENTS: tuple[Agent, ...] = (
     Agent("claude-code", "Claude Code", ("claude-code",), (
         Logs(("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects", "~/.config/claude/projects"), ("*.jsonl",),
              project=project_name),
-    ), (
-        NameRecord(b"custom-title", ("type",), ("customTitle",), 3),  # chosen by the user
-        NameRecord(b"ai-title", ("type",), ("aiTitle",), 2),
-        NameRecord(b"summary", ("type",), ("summary",), 1),
     )),
     Agent("codex", "Codex CLI", ("codex",), (
         Logs(("$CODEX_HOME/sessions", "~/.codex/sessions"), ("rollout-*.jsonl", "rollout-*.jsonl.zst")),
         Logs(("$CODEX_HOME/archived_sessions", "~/.codex/archived_sessions"),
              ("rollout-*.jsonl", "rollout-*.jsonl.zst")),
-    ), (NameRecord(b"thread_name_updated", ("payload", "type"), ("payload", "thread_name"), 2),)),
+    )),
     Agent("pi", "pi", ("pi",), (
         Logs(("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions"), ("*.jsonl",),
              project=_pi_name),
         Logs(("~/.openclaw/agents/*/sessions",), ("*.jsonl",)),
-    ), (NameRecord(b"session_info", ("type",), ("name",), 2),)),
+    )),
     Agent("oh-my-pi", "oh-my-pi", ("pi",), (Logs(("~/.omp/agent/sessions",), ("*.jsonl",)),)),
     Agent("opencode", "OpenCode", ("opencode",), (
         Logs(("$OPENCODE_DB",), ("*",), deep=False),
@@ -127,14 +113,14 @@ AGENTS: tuple[Agent, ...] = (
     Agent("gemini", "Gemini CLI", ("gemini-cli", "gemini-cli-json"), (
         Logs(("$GEMINI_CLI_HOME/.gemini/tmp/*/chats", "~/.gemini/tmp/*/chats"), ("*.json", "*.jsonl"),
              project=_sha256_name),
-    ), (NameRecord(b'"$set"', (), ("$set", "summary"), 2),)),
+    )),
     Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
     )),
     Agent("copilot", "GitHub Copilot CLI", ("copilot",), (
         Logs(("$COPILOT_HOME/session-state", "~/.copilot/session-state"), ("*.jsonl",)),
-    ), (NameRecord(b"session.title_changed", ("type",), ("data", "title"), 2),)),
+    )),
     Agent("cline", "Cline", ("cline", "cline-task"), (
         Logs(_extension("saoudrizwan.claude-dev"), _TASK),
         Logs(("$CLINE_DIR/data/tasks", "~/.cline/data/tasks"), _TASK),
