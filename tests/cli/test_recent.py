@@ -90,6 +90,28 @@ def test_last_in_a_folder_of_a_repository_takes_its_sessions(empty_folder, monke
     assert "rollout-own.jsonl" in lore("check", "--last").err
 
 
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_last_takes_sessions_started_in_a_subfolder(empty_folder, monkeypatch, is_repository):
+    sub = Path("work/packages/app").absolute()
+    sub.mkdir(parents=True)
+    if is_repository:
+        Path("work/.git").mkdir()
+    lines = [{**asked("u1", "hello"), "cwd": str(sub)}, answered("a1", "msg_1", text("yes"), "u1")]
+    own = os.path.abspath(aged(put(f"home/.claude/projects/{project_name(str(sub))}/a.jsonl", *lines), 2))
+    about("home/.codex/sessions/rollout-other.jsonl", Path("work-2").absolute(), 1)
+    newer = os.path.abspath("home/.codex/sessions/rollout-own.jsonl")
+    monkeypatch.chdir("work")
+    assert lore("check", "--last").err.rstrip() == f"the newest session of this project is {own}"
+    about(newer, sub, 1)
+    assert lore("check", "--last").err.rstrip() == f"the newest session of this project is {newer}"
+
+
+def test_last_in_home_folder_leaves_its_projects_out(empty_folder, monkeypatch):
+    about("home/.codex/sessions/rollout-own.jsonl", Path("home/work").absolute(), 1)
+    monkeypatch.chdir("home")
+    assert lore("check", "--last").code == 2
+
+
 def test_last_without_session_of_the_project_names_the_newest(empty_folder):
     other = about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
     put("s.jsonl", session())

@@ -43,7 +43,8 @@ def _pi_name(folder: str) -> str:
     return f"--{_PI.sub('-', below)}--"
 
 
-def _sha256_name(folder: str) -> str:
+def sha256_name(folder: str) -> str:
+    """Return the name of Gemini CLI's folder for a project: the digest of its path."""
     return hashlib.sha256(os.fsencode(folder)).hexdigest()
 
 
@@ -112,7 +113,7 @@ AGENTS: tuple[Agent, ...] = (
     )),
     Agent("gemini", "Gemini CLI", ("gemini-cli", "gemini-cli-json"), (
         Logs(("$GEMINI_CLI_HOME/.gemini/tmp/*/chats", "~/.gemini/tmp/*/chats"), ("*.json", "*.jsonl"),
-             project=_sha256_name),
+             project=sha256_name),
     )),
     Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),

@@ -15,8 +15,8 @@ from lore.errors import LoreError
 from lore.formats.registry import GENERIC, measures_cache
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import session_of
-from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
-from lore.recording.agents.projects import project_beside, project_of
+from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places, sha256_name
+from lore.recording.agents.projects import md5_name, project_beside, project_of
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, drop_moved, inputs, written_at
 from lore.recording.opening import Options, kind_of
@@ -107,18 +107,20 @@ def is_recording(path: str, format: str | None) -> bool:
 def newest_of_project(here: Surroundings, format: str | None = None) -> str | None:
     """Return the newest session of the current folder's project; None if agents keep none.
 
-    The project is the folder, or one above it up to the root of its Git repository. Costs a look at each log's name
-    and time, and the beginning of logs that are newer and whose place does not tell their project. Raises LoreError
-    for a log that cannot be read: it may be the newest.
+    The project is the folder's Git repository, else the folder, each with all folders below it. Below the home folder
+    and those above it are all projects: they stand for themselves alone. Costs a look at each log's name and time, and
+    the beginning of logs that are newer and whose place does not tell their project. Raises LoreError for a log that
+    cannot be read: it may be the newest.
     """
-    folders = _project_folders(here.folder)
-    own = [place.path for folder in folders for place in places(here._replace(folder=folder), project=True)]
-    own = [os.path.join(path, "") for path in own]
-    known = set(map(os.path.realpath, folders))
+    above = _project_folders(here.folder)
+    home = os.path.realpath(here.home or os.sep)
+    roots = [folder for folder in map(os.path.realpath, above) if not _is_below(home, folder)]
+    project = Project(frozenset(map(os.path.realpath, above)), roots[-1] if roots else "")
+    own = [os.path.join(place.path, "") for place in places(here, project=True)]
     for logs in agent_logs(here).groups:
         path = logs[0].file.path
-        is_own = path.startswith(tuple(own))
-        if (is_own or _is_about(logs[0], known)) and is_recording(path, format):
+        is_own = path.startswith(tuple(own)) or _is_about(logs[0], project)
+        if is_own and is_recording(path, format):
             return path
     return None
 
@@ -141,6 +143,13 @@ def no_session_of_project(here: Surroundings) -> LoreError:
     return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
 
 
+class Project(NamedTuple):
+    """The folders of a project, as real paths."""
+
+    folders: frozenset[str]  # the current one and those above it
+    root: str  # all folders below it are of the project, too; empty if there is none
+
+
 def _project_folders(folder: str) -> list[str]:
     """Return a folder and those above it up to the root of its Git repository; outside of one the folder alone."""
     found, above = [folder], folder
@@ -152,13 +161,24 @@ def _project_folders(folder: str) -> list[str]:
     return found
 
 
-def _is_about(log: AgentLog, folders: set[str]) -> bool:
-    """Return whether a log, or a file next to it, names one of these folders as its project."""
+def _is_below(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or in it."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _is_about(log: AgentLog, project: Project) -> bool:
+    """Return whether a log, or a file next to it, names a folder of a project as the one that it was started in."""
     path = log.file.path
-    if log.place is not None and log.place.logs.project is not None:
-        project = project_beside(path)  # a folder for each project has another name
+    name = None if log.place is None else log.place.logs.project
+    if name in (md5_name, sha256_name):
+        folder = project_beside(path)
+    elif name is not None and not any(name(known).rstrip("-") in path for known in project.folders):
+        return False  # the folder with the logs of a project is named after it
     elif corpus.is_in_database(path):
-        project = corpus.opencode().directory_of(path)
+        folder = corpus.opencode().directory_of(path)
     else:
-        project = project_of(corpus.open_head(path).head, path)
-    return project is not None and os.path.realpath(project) in folders
+        folder = project_of(corpus.open_head(path).head, path)
+    if folder is None:
+        return False
+    folder = os.path.realpath(folder)
+    return folder in project.folders or (bool(project.root) and _is_below(folder, project.root))
