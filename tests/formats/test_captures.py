@@ -135,6 +135,21 @@ def test_places_are_those_of_the_entries():
         assert data.count(b"\n", 0, read.byte) + 1 == read.line
 
 
+def test_refusal_in_har_has_its_place():
+    refused = json.loads(har(ASKED, ASKED))
+    refused["log"]["entries"][1]["response"] |= {
+        "status": 400,
+        "content": {"text": '{"error": {"message": "too long"}}'},
+    }
+    data = json.dumps(refused, indent=1).encode()
+    (found,) = [read.value for read in everything(Har(), data) if isinstance(read.value, Problem)]
+    assert (found.code, found.message.rpartition(": ")[2]) == ("LORE231", "too long")
+    assert (found.byte, found.line) == (
+        data.rindex(b'  {\n    "startedDateTime"') + 2,
+        data.count(b"\n", 0, found.byte) + 1,
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

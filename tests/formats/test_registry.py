@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from lore.formats.captures import litellm
 from lore.formats.captures import recorders as captures
 from lore.formats.claude import records as claude_records
-from lore.formats.registry import FORMATS, READERS, plug_in_of
+from lore.formats.registry import FORMATS, READERS, plug_in_of, reader_of
+from lore.model.codes import Problem
+from lore.testing import everything
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 LOOK = """
 import sys
@@ -39,3 +47,28 @@ def test_row_of_every_format_has_a_reader():
 
 def test_formats_of_the_core_are_in_no_plugin():
     assert not [name for name, row in FORMATS.items() if plug_in_of(name) and not row.place.startswith("lore_plugins.")]
+
+
+LOGS = ("claude-code/compaction.jsonl", "codex/rollout.jsonl", "kimi-code/wire.jsonl", "gemini-cli/stream.jsonl")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("log", LOGS)
+def test_log_in_one_array_equals_lines(log, indent):
+    lines = (FIXTURES / log).read_bytes()
+    records = [json.loads(line) for line in lines.splitlines()]
+    array = json.dumps(records, indent=indent, separators=(",", ":"), ensure_ascii=False).encode()
+    found = [type(reader_of(data)) for data in (lines, array)]
+    events, listed = (
+        [read.value for read in everything(kind(), data)] for kind, data in zip(found, (lines, array), strict=True)
+    )
+    assert found[0] is found[1]
+    assert [type(event) for event in listed] == [type(event) for event in events]
+
+
+def test_torn_array_of_records_is_read_up_to_its_end():
+    lines = (FIXTURES / LOGS[0]).read_bytes()
+    array = b"[" + lines.replace(b"\n", b",")[:-30]
+    found = [read.value for read in everything(reader_of(array), array)]
+    assert len(found) > 5
+    assert [value.code for value in found if isinstance(value, Problem)] == ["LORE202"]

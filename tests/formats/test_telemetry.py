@@ -11,7 +11,7 @@ from lore.formats.captures.telemetry import GenAI
 from lore.model.events import Usage
 from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of
-from lore.testing import ReaderContract
+from lore.testing import ReaderContract, everything
 from model.making import dumps
 
 FLAT, OTLP = fixture("otel-genai/stable.jsonl"), fixture("otel-genai/breaks.jsonl")
@@ -103,6 +103,28 @@ def test_unknown_parts_are_unchanged():
 
 def test_call_without_content_is_a_problem():
     assert codes(GenAI, span(**{"gen_ai.input.messages": None})) == ["LORE228"]
+
+
+TOO_LONG = "Error code: 400 - {'error': {'message': 'prompt is too long'}}"
+FAILED = {"exception.message": TOO_LONG}
+
+
+@pytest.mark.parametrize(
+    ("status", "more", "message", "code"),
+    [
+        ({"status_code": "ERROR"}, FAILED, f"api.test refused a request (HTTP 400): {TOO_LONG}", 400),
+        ({"code": 2, "message": "?"}, {"error.type": "404"}, "api.test refused a request (HTTP 404): ?", 404),
+        ({"code": 2, "message": "?"}, {"error.type": "ConnectError"}, "a request to api.test failed: ?", None),
+        ({"code": 2, "message": "slow down"}, {"error.type": "429"}, None, 429),
+        ({"code": 2, "message": "slow down"}, {"error.type": "RateLimitError"}, None, None),
+        ({"code": 1}, FAILED, None, None),
+    ],
+)
+def test_failed_span_quotes_what_the_api_said(status, more, message, code):
+    failed = json.loads(span(**{"server.address": "api.test"}, **more)) | {"status": status}
+    first, *problems = [read.value for read in everything(GenAI(), dumps(failed))]
+    assert first.call.status == code
+    assert [(found.code, found.message) for found in problems] == ([("LORE231", message)] if message else [])
 
 
 def test_span_of_an_agent_is_ignored():

@@ -6,6 +6,8 @@ Folders are full of other JSON and YAML: a YAML file counts only if it begins li
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain as chained
 from itertools import islice
 
 from lore.model.limits import BEGINNING_BYTES, BEGINNING_TOKENS
@@ -24,6 +26,15 @@ _CASSETTE = re.compile(
     rb"(?:(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
     rb"|when:[ \t]*\r?\n[ \t]+(?:path|method|scheme|host|header|query_param)[a-z_]*:)"  # httpmock
 )
+
+
+def peek(data: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first byte of a file that is not white space (nothing if there is none), and all of its bytes."""
+    pieces, begin, start = filter(None, data), b"", b""
+    while (not start or begin == BOM[: len(begin)]) and (piece := next(pieces, b"")):
+        begin += piece
+        start = begin.removeprefix(BOM).lstrip(SPACE)[:1]
+    return start, chained((begin,), pieces)
 
 
 def may_be_recording(head: bytes) -> bool:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.beginning import BOM, SPACE
+from lore.formats.beginning import BOM, SPACE, peek
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.documents import ElementCutter
 from lore.formats.lines import Line, LineReader, fault, problem
@@ -27,7 +27,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json
-from lore.model.limits import ENTRY_BYTES
+from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
@@ -218,13 +218,26 @@ class SessionBuilder:
 
 
 class LogReader(LineReader):
-    """A reader of an agent's log with a record a line."""
+    """A reader of an agent's log with a record a line; the records may also be the elements of one JSON array."""
 
     yields: ClassVar[Yields] = "events"
 
     def __init__(self) -> None:
         super().__init__()
         self.session = SessionBuilder()
+
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        start, data = peek(data)
+        return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else super().read(data)
+
+    def _read_array(self, records: ElementCutter) -> Iterator[Read]:
+        number = 0
+        for record in records:
+            number = max(number + 1, record.number)  # of records on one line each counts as a line: ids are made of it
+            yield from self.read_line(Line(number, record.byte, record.data))
+        yield from self.end()
+        if not records.is_whole:
+            yield problem(Code.TORN_LAST_LINE, "the array ends inside a record", records.place)
 
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
@@ -266,8 +279,7 @@ class DocumentReader:
             for record in records:
                 yield from self._read_record(record)
             if not records.is_whole:
-                place = Line(records.line, records.byte, b"")
-                yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", place)
+                yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
         elif not records.is_empty:
             yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
         self.is_whole = records.is_whole

@@ -17,7 +17,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.http import Http, Judged, exchanges_in
-from lore.formats.lines import Line, fault
+from lore.formats.lines import Line, fault, placed, problem
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING
@@ -63,6 +63,11 @@ class ElementCutter:
                     return
             else:
                 return
+
+    @property
+    def place(self) -> Line:
+        """Where the next byte is that is not read."""
+        return Line(self.line, self.byte, b"")
 
     def find_array(self) -> bool:
         """Read up to the first element; False if the document has no such array in its first 4 MiB."""
@@ -143,6 +148,11 @@ class ElementCutter:
                 return False
 
 
+def elements_on_lines(head: bytes) -> bytes:
+    """Return the elements of the JSON array that a file begins with, each on a line; empty for another beginning."""
+    return b"".join(element.data.translate(None, b"\r\n") + b"\n" for element in ElementCutter([head], ("",)))
+
+
 def _end_of_value(data: memoryview, at: int) -> int:
     """Return where the string, object or array at a byte ends; -1 if it is not whole.
 
@@ -208,25 +218,24 @@ class Documents:
         short = 0
         for element in elements:
             for value in self.values(element):
-                yield Read(value, element.number, element.byte)
+                yield placed(value, element)
             short += 0 < len(element.data) < _SHORT
             if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
                 reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {_SHORT} bytes"
                 message = f"the rest of the document is passed over: {reason}"
-                yield Read(Problem(Code.CAPTURE_TOO_LARGE, message), elements.line, elements.byte)
+                yield problem(Code.CAPTURE_TOO_LARGE, message, elements.place)
                 return
         if elements.begin is None:
             yield from self.without_array(elements)
         elif not elements.is_whole:
-            message = "the document ends before its list does"
-            yield Read(Problem(Code.TORN_LAST_LINE, message), elements.line, elements.byte)
+            yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", elements.place)
 
     def without_array(self, elements: ElementCutter) -> Iterator[Read]:
         """Yield what there is to report of a document without its array."""
         if not elements.is_empty:
             where = " or ".join(path[1:] or "a list" for path in self.paths)
             within = f" within {BEGINNING_BYTES >> 20} MiB" if elements.is_cut else ""
-            yield Read(Problem(Code.UNREADABLE_LINE, f"a document without {where}{within}"), 1, 0)
+            yield problem(Code.UNREADABLE_LINE, f"a document without {where}{within}", Line(1, 0, b""))
 
     def values(self, element: Line) -> Iterable[Judged]:
         """Return the exchanges and problems of one element."""

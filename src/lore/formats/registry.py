@@ -17,7 +17,9 @@ from typing import NamedTuple
 from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, may_be_recording
 from lore.formats.bounds import is_crowded
+from lore.formats.builder import LogReader
 from lore.formats.captures.bodies import Bodies
+from lore.formats.documents import elements_on_lines
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import nonblank_lines, on_single_lines
@@ -241,20 +243,26 @@ def reader_of(head: bytes) -> Reader | None:
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
     named = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
-    found = _first_that_recognises(head, [name for name in named if name not in GENERIC])
+    exact = [name for name in named if name not in GENERIC]
+    found = _first_that_recognises(head, exact)
     if found is None and (printed := on_single_lines(head)):  # records over several lines, as if on one
-        found = _first_that_recognises(printed, [name for name in named if name not in GENERIC])
+        found = _first_that_recognises(printed, exact)
+    if found is None and (listed := elements_on_lines(head)):  # records in one array, too
+        found = _first_that_recognises(listed, exact, LogReader)
     found = found or _first_that_recognises(head, [name for name in named if name in GENERIC])
     return None if found is None else READERS[rank_alike(head, found)[0]]()
 
 
-def _first_that_recognises(head: bytes, names: list[str]) -> str | None:
-    """Return the first of these formats whose reader recognises a file; the first record rules many out."""
+def _first_that_recognises(head: bytes, names: list[str], base: type = object) -> str | None:
+    """Return the first of these formats whose reader, a subclass of `base`, recognises a file.
+
+    The first record rules many out before their readers are imported.
+    """
     opening = (raw_members(next(nonblank_lines(head), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
         may_be = opening >= row.members and (not row.signs or any(sign in head for sign in row.signs))
-        if may_be and READERS[name].recognises(head):
+        if may_be and issubclass(READERS[name], base) and READERS[name].recognises(head):
             return name
     return None
 

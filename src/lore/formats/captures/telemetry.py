@@ -26,18 +26,30 @@ from lore.formats import http
 from lore.formats.answers import with_response
 from lore.formats.base import Read
 from lore.formats.bills import billed_from
-from lore.formats.contents import array_of, body_of, call_of, message_of, object_of, result_of, text_block, unescape
+from lore.formats.contents import (
+    Content,
+    array_of,
+    body_of,
+    call_of,
+    message_of,
+    object_of,
+    result_of,
+    text_block,
+    unescape,
+)
 from lore.formats.lines import Line, RecordReader, first_records
-from lore.formats.values import count_in
+from lore.formats.values import count_in, text_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import TYPED_LEVELS
+from lore.model.mask import cut_masked
 from lore.model.times import decode_time
 from lore.model.turn import Call, Exchange
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
+_ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
 _SMALL = 1024  # bytes of a record that is searched for a call's attributes before it is sliced
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
@@ -49,6 +61,7 @@ class SpanRecord(NamedTuple):
     name: str
     attributes: Mapping[str, bytes]  # JSON by name
     at: float | None  # when it began
+    failure: str | None = None  # why it failed, as its exception or status says; None if it did not
 
     def text(self, *keys: str) -> str:
         """Return the first of these attributes as text; empty if all are missing."""
@@ -75,7 +88,15 @@ def _span(record: dict[str, bytes], shared: MutableMapping[str, bytes]) -> SpanR
     body = _plain(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
     at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
-    return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at)
+    return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at, _failure(record, own))
+
+
+def _failure(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
+    status = raw_members(record.get("status", b"")) or {}
+    if status.get("status_code", status.get("code")) not in _ERRORS:
+        return None
+    said = (own.get("exception.message", b""), status.get("description", b""), status.get("message", b""))
+    return next((text for raw in said if (text := text_in(raw))), "")
 
 
 def _attributes(raw: bytes) -> dict[str, bytes]:
@@ -141,7 +162,12 @@ class GenAI(RecordReader):
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         if len(data) < _SMALL and b"gen_ai." not in data and b"\\u" not in data:
             return []  # most records of a log are not calls
-        return [_exchange(span) for span in span_records(data) if _is_call(span)]
+        found: list[Exchange | Problem] = []
+        for span in filter(_is_call, span_records(data)):
+            found.append(_exchange(span))
+            if (failed := _refused(span)) is not None:
+                found.append(failed)
+        return found
 
 
 def _is_call(span: SpanRecord) -> bool:
@@ -168,13 +194,47 @@ def _exchange(span: SpanRecord) -> Exchange | Problem:
     model = own.get("gen_ai.request.model", own.get("gen_ai.response.model", b"null"))
     tools = _list(own.get("gen_ai.tool.definitions", own.get("gen_ai.request.tools", b""))) or _numbered_tools(own)
     call = Call(
-        endpoint=http.endpoint_of(span.text("server.address"), {}),
+        endpoint=_endpoint(span),
+        status=_status(span),
         session=span.text("gen_ai.conversation.id", "session.id"),
         agent=span.text("gen_ai.agent.id", "gen_ai.agent.name"),
     )
     body = body_of(model, messages, tools, params)
     response_id = span.text("gen_ai.response.id")
     return Exchange(body, "structural", span.at, _usage(own), response_id=response_id, call=call)
+
+
+def _endpoint(span: SpanRecord) -> str:
+    return http.endpoint_of(span.text("server.address"), {})
+
+
+def _status(span: SpanRecord) -> int | None:
+    """Return the HTTP status of a failed call, which clients write into the message if no attribute has it."""
+    if span.failure is None:
+        return None
+    known = next((found for key in _STATUSES if (found := http.status_of(span.attributes.get(key, b"")))), None)
+    named = _CODE.search(span.failure[:_BEGINNING])
+    return known or (int(named[1]) if named else None)
+
+
+def _refused(span: SpanRecord) -> Problem | None:
+    """Return why a model call failed, unless clients repeat such calls unchanged."""
+    if span.failure is None:
+        return None
+    endpoint, status = _endpoint(span), _status(span)
+    if status is not None:
+        return http.refusal(endpoint, status, Content(encode(span.failure), "text"))
+    kind = span.text("exception.type", "error.type")
+    if _REPEATED.search(kind) or not (span.failure or kind):
+        return None
+    said = cut_masked(" ".join((span.failure or kind).split()), _BEGINNING)
+    return Problem(Code.CALL_FAILED, f"a request to {endpoint or 'the API'} failed: {said}")
+
+
+_STATUSES = ("http.response.status_code", "http.status_code", "error.type")
+_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?)\W{0,3}([45]\d\d)\b")
+_BEGINNING = 300  # characters of a message: what is quoted, and searched for a status
+_REPEATED = re.compile(r"(?i)rate.?limit|time.?out|overloaded|cancel|generatorexit|interrupt")
 
 
 def _list(raw: bytes) -> bytes:

@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain as chained
 from typing import Any, ClassVar, cast
 
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.beginning import BOM, SPACE, is_yaml_cassette
+from lore.formats.beginning import is_yaml_cassette, peek
 from lore.formats.bounds import too_much
 from lore.formats.captures.recorders import Captures, call_in
 from lore.formats.http import exchanges_of
-from lore.formats.lines import Line
+from lore.formats.lines import Line, placed, problem
 from lore.model.canonical import encode
-from lore.model.codes import Code, Problem
+from lore.model.codes import Code
 from lore.model.jsonslice import sliced_members
 from lore.model.limits import YAML_ANCHORS, YAML_BYTES, YAML_LEVELS, YAML_TEXT_BYTES, YAML_VALUES
 from lore.model.mask import cut_masked, mask
@@ -72,11 +71,7 @@ class Vcr:
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield the calls of a cassette."""
-        pieces, begin, start = filter(None, data), b"", b""
-        while (not start or begin == BOM[: len(begin)]) and (piece := next(pieces, b"")):
-            begin += piece
-            start = begin.removeprefix(BOM).lstrip(SPACE)[:1]
-        pieces = chained((begin,), pieces)
+        start, pieces = peek(data)
         if start == b"{":
             yield from _Json().read(pieces)
         elif start:
@@ -127,22 +122,21 @@ def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
 
 
 def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read]:
-    place = line.number or 1, line.byte
     if not line.number:
-        yield Read(Problem(Code.UNREADABLE_LINE, "a cassette without interactions"), *place)
+        yield problem(Code.UNREADABLE_LINE, "a cassette without interactions", Line(1, 0, b""))
     elif not 0 < len(line.data) <= YAML_BYTES:
-        yield Read(Problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(YAML_BYTES)}"), *place)
+        yield problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(YAML_BYTES)}", line)
     elif _WORD.match(line.data) is None:
         try:
             items: Any = load(line.data, anchors)
         except YamlError as error:
-            yield Read(Problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}"), *place)
+            yield problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}", line)
             return
         listed = cast("list[object]", items) if isinstance(items, list) else [items]
         calls: list[object] = [item for item in listed if isinstance(item, dict)]
         for call in calls:
             for value in exchanges_of(call_in(sliced_members(encode(call)))):
-                yield Read(value, *place)
+                yield placed(value, line)
 
 
 _TAG = "tag:yaml.org,2002:"
