@@ -120,7 +120,7 @@ def test_findings_come_before_the_recording_ends_and_sums_when_interrupted(form)
             valid(json.loads(first), "finding")
             assert json.loads(first)["code"] == "LORE101"
         else:
-            assert first.startswith("✗ LORE101 date-in-prefix  r.jsonl:2  turn 2")
+            assert first.startswith("✗ r.jsonl:2  turn 2  system  LORE101 date-in-prefix")
         add("r.jsonl", dumps(waste[2]) + b"\n")
         while "r.jsonl:3" not in (seen := follower.line()) and '"line":3' not in seen:
             assert seen

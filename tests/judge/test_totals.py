@@ -29,8 +29,8 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
     assert (summary.waste_tokens, summary.unexplained_tokens, summary.lost_tokens) == (500, 100, 1000)
     assert (summary.unexplained, summary.ruled_out) == (2, {"expiry": 2, "model": 1})
     lines = "\n".join(sums_lines(summary))
-    assert "re-billed without need: 500 tokens" in lines
-    assert "unexplained: 100 tokens in 2 cache breaks" in lines
+    assert "re-billed as waste: 500 tokens" in lines
+    assert "re-billed, no cause found for sure: 100 tokens in 2 cache breaks" in lines
     assert "ruled out: expiry, model" in lines
 
 

@@ -50,7 +50,7 @@ def test_a_cassette_that_wastes_its_cache_fails_the_run(suite, folder) -> None:
     result.assert_outcomes(passed=1)
     assert result.ret == 1
     assert "all below folders named cassettes" in said(result)
-    assert "LORE101 date-in-prefix  cassettes/bad.jsonl:2" in said(result)
+    assert "cassettes/bad.jsonl:2  turn 2  system  LORE101 date-in-prefix" in said(result)
     assert "fix: Freeze the date" in said(result)
     assert result.outlines[-2] == (
         "lore: 1 of 2 cassettes waste their prompt cache: 1x LORE101 date-in-prefix, in cassettes/bad.jsonl; "
@@ -73,7 +73,7 @@ def test_stable_cassettes_pass_and_are_counted(suite, folder) -> None:
     result = suite(PASSES, "--lore-cassettes")
     assert result.ret == 0
     assert "2 files, 2 chains, 4 turns" in said(result)
-    assert "1 file passed over" in said(result)
+    assert "1 file skipped" in said(result)
 
 
 def test_folders_where_pytest_does_not_look_are_left_out(suite, folder, pytester) -> None:
@@ -190,7 +190,7 @@ def test_cassettes_of_vcr_itself_are_judged(suite, pytester) -> None:
     result.assert_outcomes(passed=2)
     assert result.ret == 1
     assert "those that this run used" in said(result)
-    assert said(result).count("LORE101 date-in-prefix  cassettes/tape.") == 2
+    assert said(result).count("✗ cassettes/tape.") == 2
     assert "cassettes/tape.yaml is used by test_it.py::test_agent[yaml]" in said(result)
 
 

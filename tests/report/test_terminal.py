@@ -64,11 +64,11 @@ def test_the_next_command_names_the_file_that_cost_most():
 
 
 # Three problems were counted below two that were shown, and nothing said where the third one was.
-def test_problems_that_are_not_shown_are_said_to_be_hidden():
+def test_hidden_problems_and_notes_are_counted():
     codes = ("LORE204", "LORE203", "LORE125")
     result = checked(Summary(problems=2), [found(code, "nobody") for code in codes])
-    assert "2 problems in the recordings, 1 of them shown with -v only\n" in report(result)
-    assert "2 expected or harmless: show them with -v\n" in report(result)
+    assert "2 problems in the recordings, 1 of them hidden (use -v)\n" in report(result)
+    assert "2 notes hidden (use -v)\n" in report(result)
     assert "2 problems in the recordings\n" in report(result, verbose=True)
 
 
@@ -152,8 +152,8 @@ def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(
 def test_what_was_argued_for_is_named_again_without_its_grounds():
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
     again = shown(lambda out: diff.write(made, out, {"LORE101"}))
-    assert "LORE101 date-in-prefix (waste): as above; each with its grounds: -v" in again
-    assert "lost 500 bytes" in again
+    assert "LORE101 date-in-prefix (waste): as above; the reasons of each turn: -v" in again
+    assert "500 bytes, about 125 tokens re-billed (estimated)" in again
     assert CAUSE.message not in again
     assert "fix:" not in again
 
@@ -200,7 +200,7 @@ def test_what_nothing_explains_is_argued_for_once_over_several_files(together):
     for each in fell:
         assert text.count(each.message) == 1
         assert text.index(each.message) < text.index("as above")
-    assert text.count("as above; each with its grounds: -v") == 4
+    assert text.count("as above; the reasons of each turn: -v") == 4
     assert text.count(FOUND[0].message) == 3, "what is explained differs from file to file"
     assert all(f"{name}.jsonl  turn 4" in text for name in "abc")
     every = report(checked(Summary(), findings), verbose=True)

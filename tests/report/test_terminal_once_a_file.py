@@ -20,7 +20,7 @@ def test_unexplained_losses_of_a_file_are_grouped():
     (one,) = once_a_file([fell(2, 3_000), fell(7, 9_000), fell(9, 4_000), fell(11, 1_500)])
     assert (one.turn, one.line, one.times, one.lost_tokens) == (None, None, 4, 17_500)
     assert round(one.lost_dollars, 6) == 0.0175
-    assert one.message.startswith("the billed read fell in 4 turns though the conversation went on; most in turn 7 "
+    assert one.message.startswith("the billed read fell in 4 turns though the conversation continued; most in turn 7 "
                                   "(line 70): 9,000 tokens, turn 9 (line 90): 4,000 tokens, turn 2 ")  # fmt: skip
     assert "turn 11" not in one.message
     assert one.message.endswith("ruled out in each: expiry; not recorded: system; each turn: -v")

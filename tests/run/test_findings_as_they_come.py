@@ -34,7 +34,7 @@ def test_findings_as_they_come_are_the_text_of_the_whole(verbose: bool, redact: 
     Terminal(writer).write(result, plain(parts), verbose=verbose)
     Terminal().write(result, plain(whole), verbose=verbose)
     assert before
-    assert writer.heard == len(result.findings)
+    assert writer.received == len(result.findings)
     assert parts.getvalue() == whole.getvalue()
 
 

@@ -215,7 +215,7 @@ def follow_one(
     from lore.model.results import CheckResult
     from lore.recording.tailing import every
     from lore.report.forms.registry import REPORTS
-    from lore.report.forms.terminal import write_finding
+    from lore.report.forms.terminal import write_findings
     from lore.report.redacted.results import redacted
     from lore.run.checking.watch import follow_check
 
@@ -237,7 +237,7 @@ def follow_one(
             elif isinstance(shown, CheckResult):
                 REPORTS["terminal"].write(shown, console, verbose=True)
             elif verbose or shown.severity != "note":
-                write_finding(shown, console)
+                write_findings([shown], console)
     return common.INTERRUPTED
 
 

@@ -117,7 +117,7 @@ def sessions(
     """List the sessions that agents keep here, the newest first.
 
     Of each: the agent, the project, its age, its requests, the tokens that were read from a cache, those that were
-    re-billed without need, and those that were re-billed though nothing in the log explains it. Sessions that are
+    re-billed as waste, and those that were re-billed though nothing in the log explains it. Sessions that are
     shown are read for that, up to 256 MB of them; --all reads all.
     `lore check PATH` says why tokens were re-billed. What was read is kept in your cache folder, in numbers and
     names alone; nothing leaves this machine.

@@ -26,7 +26,12 @@ def in_words(finding: Finding, change: Mapping[str, Callable[[str], str]] = MASK
     evidence = None if finding.evidence is None else replace_texts(finding.evidence, change)
     ruled_out = tuple([replace_texts(reason, change) for reason in finding.ruled_out])
     changed = replace(finding, evidence=evidence, also=also, ruled_out=ruled_out)
-    return replace(changed, message="; ".join(filter(None, _parts(changed))))
+    return replace(changed, message=message_of(changed))
+
+
+def message_of(finding: Finding, *, quote: bool = True) -> str:
+    """Return the message of a finding whose texts are masked. Without `quote` it omits the change that is quoted."""
+    return "; ".join(filter(None, _parts(finding, quote=quote)))
 
 
 def _also_in_words(seen: SecondaryCause, change: Mapping[str, Callable[[str], str]]) -> SecondaryCause:
@@ -34,8 +39,12 @@ def _also_in_words(seen: SecondaryCause, change: Mapping[str, Callable[[str], st
     return replace(seen, evidence=evidence, message=evidence.sentence())
 
 
-def _parts(finding: Finding) -> Iterator[str]:
-    text = "" if finding.evidence is None else finding.evidence.sentence()
+def _parts(finding: Finding, *, quote: bool) -> Iterator[str]:
+    evidence = finding.evidence
+    if evidence is None:
+        text = ""
+    else:
+        text = evidence.sentence() if quote or evidence.quoted_change() is None else evidence.headline()
     text += f" (and {finding.more} more like it)" if finding.more else ""
     if finding.skipped:
         text += f"; {finding.skipped:,} more differences of this kind were not examined one by one"

@@ -75,10 +75,6 @@ _ELSEWHERE: dict[Setting, str] = {
 _FAMILIES: dict[ModelFamily, str] = {"claude": "Claude", "openai": "OpenAI's models", "": "this provider"}
 
 
-def _change(before: str, after: str) -> str:
-    return f"…{before}… became …{after}…"
-
-
 def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
     elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
     return f"with {_FAMILIES[family]} {_MISSES[level]}{elsewhere}"
@@ -182,9 +178,11 @@ class TextChanged(EvidenceFact, frozen=True):
     before: Content
     after: Content
 
-    def sentence(self) -> str:
-        what = f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
-        return f"{what}: {_change(self.before, self.after)}"
+    def headline(self) -> str:
+        return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
+
+    def quoted_change(self) -> tuple[str, str]:
+        return self.before, self.after
 
 
 class BlockChanged(EvidenceFact, frozen=True):
@@ -196,10 +194,12 @@ class BlockChanged(EvidenceFact, frozen=True):
     members: tuple[Own, ...] = ()  # the members that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
 
-    def sentence(self) -> str:
+    def headline(self) -> str:
         members = (*self.members, *self.unknown_members)
-        where = f"{self.path} differs in {join_names(members)}" if members else f"{self.path} differs"
-        return f"{where}: {_change(self.before, self.after)}"
+        return f"{self.path} differs in {join_names(members)}" if members else f"{self.path} differs"
+
+    def quoted_change(self) -> tuple[str, str]:
+        return self.before, self.after
 
 
 class BlockMoved(EvidenceFact, frozen=True):
@@ -248,9 +248,11 @@ class Respelled(EvidenceFact, frozen=True):
     before: Content | None = None
     after: Content | None = None
 
-    def sentence(self) -> str:
-        shown = "" if self.before is None or self.after is None else f": {_change(self.before, self.after)}"
-        return f"{self.path} {_SPELLINGS[self.spelling]}{shown}"
+    def headline(self) -> str:
+        return f"{self.path} {_SPELLINGS[self.spelling]}"
+
+    def quoted_change(self) -> tuple[str, str] | None:
+        return None if self.before is None or self.after is None else (self.before, self.after)
 
 
 class EmptyMember(EvidenceFact, frozen=True):
@@ -310,10 +312,13 @@ class ResultRewritten(EvidenceFact, frozen=True):
     after: Content
     cleared: Content | None = None  # what the session recorded about it
 
-    def sentence(self) -> str:
+    def headline(self) -> str:
         if self.cleared is not None:
             return f"{self.cleared}, {self.path} among them"
-        return f"{self.path} was sent before with other content: {_change(self.before, self.after)}"
+        return f"{self.path} was sent before with other content"
+
+    def quoted_change(self) -> tuple[str, str] | None:
+        return (self.before, self.after) if self.cleared is None else None
 
 
 class ResultSentEarly(EvidenceFact, frozen=True):

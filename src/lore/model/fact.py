@@ -33,7 +33,16 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
 
     def sentence(self) -> str:
         """Return the fact in words. Texts are quoted as they are: mask or redact them first."""
+        change = self.quoted_change()
+        return self.headline() if change is None else f"{self.headline()}: …{change[0]}… became …{change[1]}…"
+
+    def headline(self) -> str:
+        """Return the fact in words, without the change that it quotes. Facts that quote none override `sentence`."""
         raise NotImplementedError
+
+    def quoted_change(self) -> tuple[str, str] | None:
+        """Return the excerpts before and after the change, or None if the fact does not quote both."""
+        return None
 
 
 def text_kind(annotation: object) -> TextKind | None:

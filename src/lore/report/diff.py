@@ -10,7 +10,7 @@ from lore.model.results import CachePrediction, CauseResult, DiffResult, Diverge
 from lore.model.vector import common_prefix
 from lore.report.console import Console, hang, line
 from lore.report.plain import file_line, no_prompt_line, visible
-from lore.report.sentences.findings import format_loss
+from lore.report.sentences.findings import format_fix, format_loss
 
 BAR = 40
 _LABEL = 12  # columns
@@ -147,15 +147,14 @@ def _count(count: int | None, name: str) -> str:
 
 def _cause(cause: CauseResult, out: Console, *, again: bool) -> None:
     style = _KINDS[cause.kind]
-    message = "as above; each with its grounds: -v" if again else cause.message
+    message = "as above; the reasons of each turn: -v" if again else cause.message
     text = line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {message}")
     hang(out, text, _LABEL)
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         size = f"{cause.lost_bytes:,} bytes, " if cause.lost_bytes else ""
-        out.print(line(f"            lost {size}{format_loss(cause)}"))
+        out.print(line(f"            {size}{format_loss(cause)}"))
     if again:
         return
-    if cause.actor != "nobody":
-        out.print(line(f"            can act: {cause.actor}"))
     if cause.kind != "expected":
-        out.print(line("            fix: ", (cause.fix, "green")))
+        heading, fix = format_fix(cause)
+        out.print(line(f"            {heading}: ", (fix, "green")))

@@ -80,7 +80,7 @@ def _money(result: results.SimulateResult, out: Console) -> None:
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
     again = f", {format_money(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
-    out.print(line((f"re-billed without need: {totals.waste_tokens:,} tokens{again}", style)))
+    out.print(line((f"re-billed as waste: {totals.waste_tokens:,} tokens{again}", style)))
     unexplained = [turn for turn in result.turns if turn.unexplained_tokens]
     if unexplained:
         paid = "" if cost.unexplained is None else f", {format_money(cost.unexplained)}"
@@ -177,7 +177,7 @@ def _groups(groups: Sequence[results.GroupResult], out: Console, *, verbose: boo
         for group in rows if verbose else rows[-_DAYS_SHOWN:] if by == "day" else rows[:_GROUPS_SHOWN]:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             paid = f", billed {format_money(group.billed)}" if group.billed is not None else ""
-            again = f", {format_money(group.waste)} re-billed without need" if group.waste else ""
+            again = f", {format_money(group.waste)} re-billed as waste" if group.waste else ""
             if group.unexplained:
                 again += f", {format_money(group.unexplained)} unexplained"
             lost = f", {group.lost_tokens:,} tokens lost" if group.lost_tokens else ""

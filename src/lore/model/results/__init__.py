@@ -281,7 +281,7 @@ class Summary(Struct):
     known: int = 0  # findings that the baseline removes
     unexplained: int = 0  # cache breaks without a certain cause
     unexplained_tokens: int = 0
-    waste_tokens: int = 0  # re-billed without need
+    waste_tokens: int = 0  # re-billed as waste
     ruled_out: dict[str, int] = {}  # for each reason: how many unexplained cache breaks it does not explain
     waste_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
     unexplained_dollars: float | None = None

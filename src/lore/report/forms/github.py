@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.console import Console
-from lore.report.forms.terminal import Reported, command_of, shown, who_can_act, worst_first
+from lore.report.forms.terminal import Reported, command_of, shown, worst_first
 from lore.report.plain import counted, visible
-from lore.report.sentences.findings import format_loss
+from lore.report.sentences.findings import describe_cost_and_fix
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -58,11 +58,8 @@ def _annotation(finding: Finding) -> str:
         name: _data(text).replace(":", "%3A").replace(",", "%2C") for name, text in {**where, "title": title}.items()
     }
     given = ",".join(f"{name}={text}" for name, text in texts.items())
-    lost = f" Lost {format_loss(finding)}." if finding.lost_tokens else ""
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
-    text = f"{turn}{finding.message}.{lost} {finding.fix}"
-    if acting := who_can_act(finding):
-        text += f" ({acting})"
+    text = f"{turn}{finding.message}. {describe_cost_and_fix(finding)}"
     return f"::{_LEVELS[finding.severity]} {given}::{_data(text)}"
 
 

@@ -15,9 +15,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lore.model.results import Finding
 from lore.report.console import Console
-from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, who_can_act
+from lore.report.forms.terminal import Reported, command_of, shown, sums_lines
 from lore.report.plain import turn_of, visible
-from lore.report.sentences.findings import format_loss
+from lore.report.sentences.findings import format_fix, format_loss
 
 
 class Junit:
@@ -73,10 +73,8 @@ def _case(finding: Finding) -> Iterable[str]:
 def _body(finding: Finding) -> Iterable[str]:
     yield finding.message
     if finding.lost_tokens:
-        yield f"lost {format_loss(finding)}"
-    if acting := who_can_act(finding):
-        yield acting
-    yield f"fix: {finding.fix}"
+        yield format_loss(finding)
+    yield ": ".join(format_fix(finding))
     yield f"lore explain {finding.code}"
 
 

@@ -16,6 +16,7 @@ from lore.report.console import Console
 from lore.report.forms import terminal
 from lore.report.measured import measured_view
 from lore.report.plain import counted, place_of, turn_of, visible
+from lore.report.sentences.findings import format_fix
 from lore.report.simulation import agreement_lines
 
 ROWS, CELL = 200, 300
@@ -50,7 +51,7 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
     if causes:
         yield from ("### Costliest causes", "")
         for number, cause in enumerate(causes, 1):
-            yield f"{number}. **{cause.code} {cause.name}**: {terminal.costly_in_words(cause)}. {_text(cause.fix)}"
+            yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
         yield ""
 
 
@@ -61,7 +62,7 @@ def simulated_lines(result: SimulateResult) -> Iterable[str]:
     yield f"- cache: {_text(result.cache or 'as served')}, rules as of {result.rules.as_of or 'unknown'}"
     for line in agreement_lines(result.agreement):
         yield f"- {_text(line)}"
-    yield f"- re-billed without need: {result.totals.waste_tokens:,} tokens"
+    yield f"- re-billed as waste: {result.totals.waste_tokens:,} tokens"
     if isinstance(result.measured, MeasuredResult):
         yield from (f"- {_text(line)}" for line in measured_view().summary(result.measured))
     yield ""
@@ -89,7 +90,7 @@ def _simulated(turn: SimulatedTurn) -> str:
 def _row(finding: Finding) -> str:
     turn = "" if finding.turn is None else turn_of(finding.turn, finding.chain)
     where = [_text(text) for text in (place_of(finding.path, finding.line), turn, finding.json_path) if text]
-    what = [_text(finding.message), *filter(None, (terminal.who_can_act(finding),))]
+    what = [_text(finding.message), *([] if finding.severity == "note" else [_text(": ".join(format_fix(finding)))])]
     lost = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
     cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), lost
     return f"| {' | '.join(cells)} |"

@@ -26,7 +26,7 @@ from lore.report.console import Console
 from lore.report.forms.json_report import safe
 from lore.report.forms.terminal import Reported, shown, worst_first
 from lore.report.plain import visible
-from lore.report.sentences.findings import format_loss
+from lore.report.sentences.findings import describe_cost_and_fix
 
 ROOT = "%SRCROOT%"
 MOST_RESULTS = 25_000  # findings in a run: code scanning refuses a file that holds more
@@ -96,8 +96,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         if finding.line is not None and finding.line > 0:
             physical["region"] = {"startLine": finding.line}
         place["physicalLocation"] = physical
-    lost = f" Lost {format_loss(finding)}." if finding.lost_tokens else ""
-    text = visible(f"{finding.message}.{lost} {finding.fix}")
+    text = visible(f"{finding.message}. {describe_cost_and_fix(finding)}")
     facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
         "ruleId": finding.code,

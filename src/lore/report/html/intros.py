@@ -160,7 +160,7 @@ def _findings(found: Sequence[Finding], *, folded: bool = True) -> PageBlock:
         return PageBlock("Findings", ("None that is worse than a note.",))
     rows: list[tuple[Cell, ...]] = [
         (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens),
-         terminal.place_in_words(finding), finding.message, finding.fix)
+         terminal.describe_place([finding]), finding.message, finding.fix)
         for finding in found[:FINDINGS]
     ]  # fmt: skip
     heads = ("severity", "code", "tokens", "where", "what was found", "what to do")
@@ -175,7 +175,7 @@ def of_simulation(result: SimulateResult) -> Intro:
     totals = result.totals
     cache = f"lore simulate, cache: {result.cache or 'as served'}"
     again = f", {format_money(totals.cost.waste)} more than reading them" if totals.cost.waste else ""
-    lead = f"{totals.waste_tokens:,} tokens were re-billed without need{again}."
+    lead = f"{totals.waste_tokens:,} tokens were re-billed as waste{again}."
     if totals.unexplained_tokens:
         lead += f" {totals.unexplained_tokens:,} tokens were re-billed, and no cause is sure."
     rows: list[tuple[Cell, ...]] = [

@@ -44,15 +44,35 @@ def format_usage(billed: results.UsageResult) -> str:
 
 
 def format_loss(cause: Finding | results.CauseResult) -> str:
-    """Return how many tokens were lost, how that is known, and what they cost beyond their price when read."""
-    return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){format_extra_cost(cause)}"
+    """Return how many tokens were re-billed and what that cost beyond reading them from the cache.
+
+    Says `about` and `estimated` unless the counts were recorded or counted.
+    """
+    sure = cause.tokens != "estimated"
+    notes = [note for note in (format_extra_cost(cause), "" if sure else "estimated") if note]
+    return f"{'' if sure else 'about '}{cause.lost_tokens or 0:,} tokens re-billed" + (
+        f" ({', '.join(notes)})" if notes else ""
+    )
 
 
 def format_extra_cost(cause: Finding | results.CauseResult | results.CostlyCause) -> str:
-    """Return what lost tokens cost beyond their price when read: `, $0.01 re-billed` if it was waste."""
-    if cause.lost_dollars is None:
-        return ""
-    return f", {format_money(cause.lost_dollars)} {'re-billed' if cause.kind == 'waste' else 'more than reading them'}"
+    """Return what re-billed tokens cost beyond their price when read from the cache; empty if unknown."""
+    return "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
+
+
+def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
+    """Return the heading and the text of a fix, such as ("fix (agent author)", "Sort the tools by name.")."""
+    who = _WHO_FIXES.get(finding.actor)
+    return f"fix ({who})" if who else "fix", finding.fix
+
+
+def describe_cost_and_fix(finding: Finding) -> str:
+    """Return what a finding cost and its fix, as sentences of one paragraph."""
+    cost = f"{format_loss(finding)}. " if finding.lost_tokens else ""
+    return cost + ": ".join(format_fix(finding))
+
+
+_WHO_FIXES = {"author": "agent author", "user": "user", "provider": "provider"}
 
 
 def cause_result(finding: Finding) -> results.CauseResult:
