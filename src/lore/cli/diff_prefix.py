@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lore.cli import common, flags
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lore.model.results import DiffResult
 
 
 @common.quiet_pipe
@@ -26,6 +21,9 @@ def run(
     fail_under: Annotated[
         float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every pair of a session, also those that continue.")
+    ] = False,
     tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True,
     cache: Annotated[
         list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
@@ -47,11 +45,12 @@ def run(
 ) -> int:
     """Compare two turns: what is reused, and why not all.
 
-    With one name, every successive pair of a session is compared, or the turn that is named with the one before it.
-    Beside it stands what the provider's cache would read of the later turn; with --no-tokens only where --cache names
-    one.
+    With one name, the pairs of a session that differ, or whose usage shows a loss, are shown (--all shows every pair);
+    a name PATH#N is compared with its previous turn. The provider's cache is predicted for the later turn; with
+    --no-tokens only if --cache names one.
     """
     from lore.recording.opening import Options
+    from lore.report.diff import DiffWriter
     from lore.report.sentences.findings import describe_missing
     from lore.run.diff import Caches, TurnComparison, compared
     from lore.tokens.o200k import Counter
@@ -77,30 +76,17 @@ def run(
         caches = Caches(chosen(None, loaded), names)
     who = common.reader_named(reader) or loaded.settings.check.reader
     diffs = compared(left, right, TurnComparison(options, redact, caches, common.dated_rules(loaded), who))
-    write = _writer(as_json=as_json, color=color, verbose=verbose)
-    failed, lacks = False, set[tuple[str, str]]()
+    writer = None if as_json else DiffWriter(common.out(color), every=every, verbose=verbose)
+    write = common.write_json if writer is None else writer.write
+    failed, missing = False, set[tuple[str, str]]()
     for diff in diffs:
         with common.writing():
             write(diff)
-        lacks |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
+        missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
-    if not as_json:
-        for name, what in sorted(lacks):
+    if writer is not None:
+        with common.writing():
+            writer.finish()
+        for name, what in sorted(missing):
             common.tell(f"note: {describe_missing([name], what)}")
     return 1 if failed else 0
-
-
-def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[DiffResult], None]:
-    if as_json:
-        return common.write_json
-    from lore.model.codes import UNEXPLAINED
-    from lore.report.diff import write
-
-    console, argued = common.out(color), set[str]()
-
-    def write_text(diff: DiffResult) -> None:
-        write(diff, console, argued)
-        if not verbose:  # what nothing explains is argued for once
-            argued.update({cause.code for cause in diff.causes} & {*UNEXPLAINED})
-
-    return write_text

@@ -1,42 +1,89 @@
-"""`lore diff-prefix` for a person: a bar of reused against lost, where it broke, why, what to do."""
+"""The terminal report of `lore diff-prefix`: the shared prefix, the first difference, its cause, cost and fix."""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from lore.model.codes import Code
+from lore.model.codes import UNEXPLAINED, Code
 from lore.model.fact import format_money
 from lore.model.results import CachePrediction, CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import Console, hang, line
-from lore.report.plain import file_line, no_prompt_line, visible
+from lore.report.plain import counted, file_line, no_prompt_line, turn_of, visible
 from lore.report.sentences.findings import format_fix, format_loss
 
 BAR = 40
 _LABEL = 12  # columns
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)
 _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
+_CONTINUES = ("identical", "extension")
 
 
-def write(diff: DiffResult, out: Console, argued: AbstractSet[str] = frozenset()) -> None:
-    """Write one comparison; causes whose codes were `argued` for before have no grounds and no fix."""
+class DiffWriter:
+    """Writes comparisons as they come: of two turns one, of a session the pairs that differ or read too little.
+
+    With `every`, all pairs of a session are written. The reasons why a fall has no explanation are written once, or
+    with `verbose` at each pair.
+    """
+
+    def __init__(self, out: Console, *, every: bool = False, verbose: bool = False) -> None:
+        self._out, self._every, self._verbose = out, every, verbose
+        self._explained = set[str]()
+        self._pairs = self._shown_pairs = 0
+
+    def write(self, diff: DiffResult) -> None:
+        """Write the next comparison if it is to be shown."""
+        if diff.turn is not None:  # a pair of a session
+            self._pairs += 1
+            if not self._every and not is_notable(diff):
+                return
+            if self._shown_pairs:
+                self._out.print()
+            self._shown_pairs += 1
+        write(diff, self._out, self._explained)
+        if not self._verbose:
+            self._explained |= {cause.code for cause in diff.causes} & {*UNEXPLAINED}
+
+    def finish(self) -> None:
+        """Write how many pairs of a session continued without a loss and were not shown."""
+        hidden = self._pairs - self._shown_pairs
+        if not hidden:
+            return
+        if self._shown_pairs:
+            self._out.print()
+        pairs = f"{hidden:,} of {counted(self._pairs, 'pair')}"
+        self._out.print(line((f"{pairs} only extend the previous prompt (--all shows them)", "dim")))
+
+
+def is_notable(diff: DiffResult) -> bool:
+    """Check if a pair differs before its end, lost tokens, has a cause other than an expected one, or a problem."""
+    continues = diff.relation in _CONTINUES
+    return (
+        not continues or bool(diff.problems) or any(cause.is_break or cause.kind != "expected" for cause in diff.causes)
+    )
+
+
+def write(diff: DiffResult, out: Console, explained: AbstractSet[str] = frozenset()) -> None:
+    """Write one comparison; causes whose codes were `explained` before are written without reasons and fix."""
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
     described = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
-    out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), (described and f"  {described}", "dim")))
+    out.print(line(*_heading(diff), (described and f"  {described}", "dim")))
     fell = _loss(diff, out)
     if fell:
-        _causes(diff, out, argued)
-    if diff.prompt is not None:
+        _causes(diff, out, explained)
+    if diff.prompt is not None and fell and (side.lacks or side.fidelity == "reconstructed"):
+        hang(out, line(f"  reused    {_describe_rebuilt(diff.prompt, side.lacks or '')}"), _LABEL)
+    elif diff.prompt is not None:
         respelled = any(cause.code in _SPELLING for cause in diff.causes)
         _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out, respelled=respelled)
     if diff.divergence is not None:
         _divergence(diff.divergence, out)
     if not fell:
-        _causes(diff, out, argued)
-    _witnesses(diff, out)
+        _causes(diff, out, explained)
+    _evidence(diff, out)
     for cache in diff.caches:
-        hang(out, line(f"  cache     {_foreseen(cache)}"), _LABEL)
+        hang(out, line(f"  cache     {_describe_prediction(cache)}"), _LABEL)
     if diff.file is not None:
         file = diff.file
         out.print(line(file_line(file.left_bytes, file.right_bytes, file.common_prefix_bytes)))
@@ -48,26 +95,45 @@ def write(diff: DiffResult, out: Console, argued: AbstractSet[str] = frozenset()
         out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
 
 
+def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
+    """Return the names of both sides; of a session its name once, with the turns."""
+    left, right = diff.left.name, diff.right.name
+    path = right.rpartition("#")[0]
+    if diff.turn is None or not left.startswith(f"{path}#"):
+        return (left, "bold"), " → ", (right, "bold")
+    before = left[len(path) + 1 :].rpartition(":")[2]
+    return (path, "bold"), "  ", (f"turn {before} → {turn_of(diff.turn, diff.chain)}", "bold")
+
+
+def _describe_rebuilt(lengths: PromptLengths, missing: str) -> str:
+    """Return that a prompt rebuilt from a log cannot show a change which usage shows."""
+    unrecorded = f"; not recorded, and perhaps changed: {missing}" if missing else ""
+    return (
+        f"the log cannot show the change: it holds {lengths.left_bytes:,} bytes of the previous prompt, all of them "
+        f"unchanged{unrecorded}"
+    )
+
+
 def _loss(diff: DiffResult, out: Console) -> bool:
-    """Say first what was lost by the bill; tell whether that is the news, since the bytes go on."""
+    """Write what usage shows as lost; return True if the recorded bytes nevertheless continue the previous prompt."""
     lost = max((cause.lost_tokens or 0 for cause in diff.causes if cause.is_break), default=0)
     read = None if diff.billed is None else diff.billed.read_tokens
     if not lost or read is None:
         return False
     paid = max((cause.lost_dollars or 0.0 for cause in diff.causes if cause.is_break), default=0.0)
     full = int(BAR * read / (read + lost))
-    text = line("  bill      ")
+    text = line("  usage     ")
     text.append("█" * full, "green")
     text.append("░" * (BAR - full), "red")
-    money = f", {format_money(paid)} more than reading them" if paid else ""
-    text.append(f"  {lost:,} tokens that could have been read were not{money}; {read:,} were", "bold")
+    money = f" ({format_money(paid)})" if paid else ""
+    text.append(f"  {lost:,} tokens re-billed{money}; {read:,} read from the cache", "bold")
     hang(out, text, _LABEL)
-    return diff.relation in ("identical", "extension")
+    return diff.relation in _CONTINUES
 
 
-def _causes(diff: DiffResult, out: Console, argued: AbstractSet[str]) -> None:
+def _causes(diff: DiffResult, out: Console, explained: AbstractSet[str]) -> None:
     for cause in diff.causes:
-        _cause(cause, out, again=cause.code in argued)
+        _cause(cause, out, again=cause.code in explained)
 
 
 def _lengths(
@@ -111,8 +177,8 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
         out.print(shown)
 
 
-def _witnesses(diff: DiffResult, out: Console) -> None:
-    """Write what bytes, bill and verdict say, one under the other, and how they contradict."""
+def _evidence(diff: DiffResult, out: Console) -> None:
+    """Write what bytes, usage and the provider's verdict show, and how they contradict each other."""
     three, billed = diff.columns, diff.billed
     if billed is None and diff.verdict is None:
         if diff.prompt is not None:
@@ -132,7 +198,7 @@ def _witnesses(diff: DiffResult, out: Console) -> None:
         out.print(line("  disagree  ", (three.dispute, "bold yellow")))
 
 
-def _foreseen(prediction: CachePrediction) -> str:
+def _describe_prediction(prediction: CachePrediction) -> str:
     rest = ", ".join((_count(prediction.write_tokens, "written"), _count(prediction.uncached_tokens, "uncached")))
     read = _count(prediction.read_tokens, "tokens")
     return f"{prediction.cache} would read {read}, {rest} ({_SURE[prediction.confidence]})"
