@@ -2,9 +2,9 @@
 
 That rule says that a request reads all of the input of the one before it in its chain. A prediction is made before its
 bill is read. Beside it stand the share that reads what the request before read, and the share that fits either: what
-no rule that picks one of the two can pass. DeepSeek's requests (mini-swe-agent) read all of the one before with its
-answer (94 of 194), or exactly what that one read (100), in whole blocks of 64; neither times nor sizes in the file
-tell which (counted with plain `json` over the corpus, 2026-11-23), and the bar of 97 % would need it to be known.
+no rule that picks one of the two can pass. The bars are those of unseen recordings. DeepSeek's two runs here are not
+like those: of 3,633 requests of other runs 95.5 % read the previous prompt with its answer, in units of 64; of the 194
+here 94 do, and 100 read exactly what the previous request read.
 
 Figures come as (measure, bar, measured, met), the fields of a row; without real recordings (LORE_CORPUS) they say so.
 The corpus holds few files of most agents: each row says how many requests it rests on.
@@ -41,8 +41,8 @@ ROWS: tuple[tuple[str, str, float | None, Callable[[dict[str, Any]], bool]], ...
     ("Codex CLI", "codex/*.jsonl", 0.86, lambda turn: True),
     ("pi, Anthropic's cache", "pi/*.jsonl", 0.96, lambda turn: turn["cache"] == "anthropic"),
     ("pi, other caches", "pi/*.jsonl", None, lambda turn: turn["cache"] != "anthropic"),
-    ("OpenCode", "opencode/*.json", 0.70, lambda turn: True),
-    ("mini-swe-agent (DeepSeek)", "mini-swe-agent/*.json", 0.97, lambda turn: True),
+    ("OpenCode", "opencode/*.json", 0.67, lambda turn: True),
+    ("mini-swe-agent (DeepSeek)", "mini-swe-agent/*.json", 0.95, lambda turn: True),
     ("Copilot CLI", "copilot/*.jsonl", None, lambda turn: True),
     ("Gemini CLI (implicit cache)", "gemini/*.json", None, lambda turn: True),
     ("Roo Code", "cline-roo/*ui_messages.json", None, lambda turn: True),

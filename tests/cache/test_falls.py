@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.cache.falls import FALLS, find_fall
+from lore.cache.falls import falls, find_fall
 from lore.model.state import SIGNS
 
 
@@ -17,6 +17,7 @@ from lore.model.state import SIGNS
     ("no-thinking", {"prompted": True, "model": "claude-opus-4-6"}, ""), ("no-thinking", {"prompted": True}, ""),
     ("skill", {"prompted": True, "version": "2.1.58"}, "text"), ("skill", {"prompted": True, "version": "2.1.59"}, ""),
     ("skill", {"prompted": True}, ""), ("skill", {"version": "2.1.58"}, ""),
+    ("api-error", {}, ""), ("permission-mode", {}, ""), ("tools-delta", {"prompted": True}, ""),
     ("effort", {}, "history"), ("effort", {"provider": "openai"}, ""), ("slash-command", {"prompted": True}, ""),
 ])  # fmt: skip
 def test_signal_predicts_a_fall_by_version_and_model(sign, fields, moves):
@@ -26,4 +27,4 @@ def test_signal_predicts_a_fall_by_version_and_model(sign, fields, moves):
 
 
 def test_every_fall_names_a_known_signal():
-    assert {fall.sign for fall in FALLS} - {"reasoning"} <= set(SIGNS)
+    assert {fall.signal for fall in falls()} - {"reasoning", "first-without-thinking"} <= set(SIGNS)

@@ -6,6 +6,8 @@ import random
 from itertools import islice
 
 import pytest
+from msgspec import Raw
+from msgspec.structs import replace
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import growth
@@ -13,6 +15,7 @@ from lore.cache.counts import total
 from lore.cache.predictor import Predictor
 from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage
+from lore.model.items import AssistantMessage, ThinkingBlock
 from lore.model.state import Change, Sign
 from lore.model.turn import Prompt, PromptBasis, Turn
 from lore.recording.opening import Options
@@ -169,6 +172,34 @@ def test_missing_thinking_changes_history_for_some_models(model, read):
     talk.open()
     talk.ask()
     assert talk.turn(bill(read, 500), signs=("no-thinking",)).read == read
+
+
+@pytest.mark.parametrize(("model", "client", "thinks", "read"), [
+    ("claude-opus-4-6", "claude-code 2.1.33", False, 16_600), ("claude-opus-4-6", "claude-code 2.1.33", True, 42_600),
+    ("claude-opus-4-6", "claude-code 2.1.38", False, 42_600), ("claude-opus-4-5", "claude-code 2.1.33", False, 42_600),
+    ("claude-opus-4-6", "", False, 42_600),
+])  # fmt: skip
+def test_first_turn_without_thinking_leaves_the_head(model, client, thinks, read):
+    talk = Talk()
+    talk.model = model
+    talk.ask()
+    talk.turn(replace(bill(16_600, 26_000, hour=True), client=client))
+    if thinks:
+        talk.add(AssistantMessage("thought", blocks=(ThinkingBlock(Raw(b'""'), "signature"),)))
+    talk.ask()
+    assert talk.turn(replace(bill(16_600, 26_100, hour=True), client=client)).read == read
+    talk.ask()
+    assert talk.turn(bill(42_700, 100, hour=True)).read == 42_700  # only the first turn counts
+
+
+@pytest.mark.parametrize(("client", "read"), [("2.0.76", 0), ("2.1.35", 0), ("2.1.36", 10_000), ("", 10_000)])
+def test_early_versions_read_nothing_after_expiry(client, read):
+    talk = Talk()
+    talk.ask()
+    talk.turn(replace(bill(10_000, 2_000), client=f"claude-code {client}"))
+    talk.use()
+    found = talk.turn(bill(read, 2_500), after=400)
+    assert (found.read, found.reason) == (read, "expiry")
 
 
 @pytest.mark.parametrize(("hour", "after"), [(False, 400.0), (True, 4_000.0)])

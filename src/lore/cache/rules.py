@@ -65,7 +65,7 @@ RULES: dict[str, RuleKind] = {
     **{rule: RuleKind("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
     **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
     "lookback_runs": RuleKind("flag", "flag"), "list_prices": RuleKind("flag", "flag"),
-    "reads_output": RuleKind("flag", "flag"),
+    "reads_output": RuleKind("flag", "flag"), "head_expires": RuleKind("flag", "flag"),
     "order": RuleKind("text", "sections"), "peak_hours": RuleKind("text", "hours"),
 }  # fmt: skip
 # Rules that no prediction reads: `lore simulate --rules` and `lore lint` show them.
@@ -193,6 +193,13 @@ class DatedRules:
         """Return the number of the row that holds; None if there is none, or it is unpublished."""
         row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, Decimal) else None
+
+    def flag(
+        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
+    ) -> bool:  # fmt: skip
+        """Return whether the row that holds is true; False if there is none."""
+        row = self.find(rule, provider, model, platform, at)
+        return row is not None and row.value is True
 
     def text(self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None) -> str:
         """Return the text of the row that holds; empty if there is none."""

@@ -147,8 +147,11 @@ class ChainHistory:
         self.shown: set[str] = set()  # signals so far
         self.waiting: dict[str, WaitingText] = {}  # by signal
         self.had_hidden_request = False
-        self.plain_turns = 0  # turns that continued the history without a signal
-        self.plain_falls = 0  # of those, the ones that read less than was cached
+        self.reads_output = False  # the previous answer is read, too
+        self.client = ""  # name and version of the program that noted the latest usage
+        self.head_expires = False  # with this client tools and system prompt expire with the conversation
+        self.prompts = 0  # of the user, after the first request
+        self.thought = False  # thinking is in the log
 
 
 def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, usage: Usage) -> None:

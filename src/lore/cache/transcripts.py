@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
-from lore.cache.falls import RANDOM_READS, find_fall
+from lore.cache.falls import find_fall, random_reads, version_of
 from lore.cache.growth import Growth, growth
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime
@@ -33,9 +33,8 @@ from lore.model.turn import Turn
 CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
-_WEIGHT = 4.0  # turns that what other sessions read counts for
 _ANTHROPIC = Served("anthropic", "")
-_HOOK, _REASONING = "hook-context", "reasoning"
+_HOOK, _REASONING, _NO_FIRST_THINKING = "hook-context", "reasoning", "first-without-thinking"
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
@@ -52,7 +51,7 @@ class ReadLevel(Struct, frozen=True):
 class Signal(Struct, frozen=True):
     """A signal of the log that may make the read fall."""
 
-    name: str  # a key of `model.state.SIGNS`, or `reasoning`
+    name: str  # a key of `model.state.SIGNS`, `reasoning` or `first-without-thinking`
     is_first: bool  # no earlier turn of the chain showed this signal
     version: str  # of the client
     read_if_moved: int | None = None  # tokens that can still be read if the client moves its text; None: only the head
@@ -120,15 +119,13 @@ class TranscriptCache:
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
-        reads_output = False
+        rules, where = self._rules, self._where
+        asked = where.provider, turn.model, where.platform, turn.at
         if not self._breakpoints:
-            rules, where = self._rules, self._where
             chain.lifetime = idle_lifetime(rules, where, turn)
-            block = rules.number("block_tokens", where.provider, turn.model, where.platform, turn.at)
-            chain.block = int(block or 1)
-            row = rules.find("reads_output", where.provider, turn.model, where.platform, turn.at)
-            reads_output = row is not None and row.value is True
-        history, state = _state(chain, turn, breakpoints=self._breakpoints, reads_output=reads_output)
+            chain.block = int(rules.number("block_tokens", *asked) or 1)
+            chain.reads_output = rules.flag("reads_output", *asked)
+        history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
         if state.level.tokens is None:
             return UNKNOWN._replace(reason=state.level.why)
@@ -153,6 +150,10 @@ class TranscriptCache:
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
         chain.begun, chain.model = True, turn.model
+        if usage is not None and usage.client != chain.client:
+            chain.client = usage.client
+            name, _, version = usage.client.rpartition(" ")
+            chain.head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
         dropped = next((signal.entries for signal in state.signals if signal.name == _REASONING), None)
         if dropped is not None:
             history.cut(dropped)  # the prompt after it is shorter from now on
@@ -197,8 +198,7 @@ class TranscriptCache:
         is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
         if is_far and state.unchanged == state.entries:
             yield history.head, "lookback"
-        fell, seen = RANDOM_READS.get(provider, (0, 1))
-        if state.implicit and 2 * (_WEIGHT * fell / seen + chain.plain_falls) > _WEIGHT + chain.plain_turns:
+        if state.implicit and provider in random_reads():
             yield history.head if history.latest_read is None else history.latest_read, "no-sign"
 
 
@@ -214,9 +214,7 @@ def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
 # the state of a turn
 
 
-def _state(
-    chain: ChainHistory, turn: Turn, *, breakpoints: bool, reads_output: bool
-) -> tuple[ModelHistory, TurnState]:  # fmt: skip
+def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[ModelHistory, TurnState]:
     model, at, basis = turn.model, turn.at, turn.basis
     assert basis is not None, "only transcripts are predicted here"
     history = chain.models.get(model)
@@ -255,19 +253,25 @@ def _state(
         first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
         implicit=not breakpoints, at=at,
     )  # fmt: skip
+    chain.thought = chain.thought or grown.has_thinking
     if grown.prompted:
+        chain.prompts += chain.begun
         chain.waiting.clear()
     elif turn.signs:
         _note_waiting(chain, turn.signs, size if unchanged == size else None)
     if is_new and not chain.begun:
         return history, state
-    level = _level(history, state, reads_output=reads_output)  # it removes positions that no longer hold
+    level = _level(chain, history, state)  # it removes positions that no longer hold
     return history, state._replace(level=level, expected_tokens=_expected_tokens(chain, history, state))
 
 
 def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Growth) -> Iterator[Signal]:
     """Yield the turn's signals; at a prompt of the user also those of text that waited for it."""
     if grown.prompted:
+        if not (chain.prompts or chain.thought or grown.has_thinking):
+            version, model = chain.client.rpartition(" ")[2], normal_name(turn.model)
+            if find_fall(_NO_FIRST_THINKING, prompted=True, first=True, version=version, model=model) is not None:
+                yield Signal(_NO_FIRST_THINKING, is_first=True, version=version)
         for sign, text in chain.waiting.items():
             left = history.read_within(text.entries, turn.at)
             yield Signal(
@@ -291,11 +295,11 @@ def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | N
         chain.waiting[sign.name] = WaitingText(before.entries if before else entries or 0, names, sign.version)
 
 
-def _level(history: ModelHistory, state: TurnState, *, reads_output: bool) -> ReadLevel:
+def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel:
     """Return the level of the first rule that applies; remove the positions that no longer hold."""
     if state.model_changed and not history.positions:
         return ReadLevel(0, "model", is_sure=False)
-    expired = _expired(history, state)
+    expired = _expired(chain, history, state)
     if expired is not None:
         return expired
     if state.head_changed:
@@ -309,16 +313,16 @@ def _level(history: ModelHistory, state: TurnState, *, reads_output: bool) -> Re
         return ReadLevel(left, "compaction" if compacted else "shrunk")
     if last is None:
         return ReadLevel(None, "unknown")
-    answer = history.rate.answer_tokens(state.grown, state.output) if reads_output else 0
+    answer = history.rate.answer_tokens(state.grown, state.output) if chain.reads_output else 0
     return ReadLevel(last.tokens + answer, "goes-on", not history.estimated)
 
 
-def _expired(history: ModelHistory, state: TurnState) -> ReadLevel | None:
+def _expired(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel | None:
     """Return the level after an expiry: what lives longer and is within reach, or what other sessions keep."""
     last, pause = history.last, state.pause
     if last is None or pause is None or last is history.expire(pause):
         return None
-    left, tokens = history.cut(state.unchanged), history.shared_head or 0
+    left, tokens = history.cut(state.unchanged), 0 if chain.head_expires else history.shared_head or 0
     # a breakpoint at the end has to look back to it; tools and system have their own
     if left is not None and (not left.entries or history.positions_after(left, state.at) <= POSITIONS):
         tokens = max(tokens, left.tokens)
@@ -372,9 +376,6 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
         history.min_read = read or None  # all of the history is new, so the head alone is read
     elif fell and history.min_read is not None and why != "expiry":
         history.min_read = min(history.min_read, read)
-    if why == "goes-on" and not state.signals:
-        chain.plain_turns += 1
-        chain.plain_falls += fell
     if state.grown.prompted and not fell and why == "goes-on":
         chain.had_hidden_request = chain.had_hidden_request or read > state.cached
     if state.unchanged < state.entries or state.head_changed:
