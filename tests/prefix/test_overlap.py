@@ -61,6 +61,12 @@ def test_relation_follows_from_shared_segments(current, common, relation):
     assert overlap.is_covered is (relation in ("identical", "extension"))
 
 
+def test_rewritten_end_of_the_only_message_diverges():
+    log = "Log: opened the file, read it. "
+    assert compare(body(log), body(log + "Then closed it."))[1] == "diverged"
+    assert compare(body("Log: opened."), body("Log: other things happened."))[1] == "unrelated"
+
+
 def test_prompts_without_messages_relate_by_their_heads():
     assert compare(body(), body())[1] == "identical"
     assert compare(body(), body(system="Other"))[1] == "unrelated"

@@ -143,12 +143,15 @@ def canonical_of(segment: Segment) -> bytes:
 def name_relation(previous: Prompt, current: Prompt, overlap: Overlap) -> Relation:
     """Return how the current prompt relates to the previous one.
 
-    They are `unrelated` if their dialects differ or no message is in both; if one has no messages, the heads have to be
-    equal. A prompt with a `previous_response_id` also extends one without messages: a client may send tools first.
-    `identical`: the tails are equal, too. `shrunk`: the previous prompt begins with the whole current one.
+    They are `unrelated` if their dialects differ or no message is in both, not even more than half of the one in which
+    they first differ; if one has no messages, the heads have to be equal. A prompt with a `previous_response_id` also
+    extends one without messages: a client may send tools first. `identical`: the tails are equal, too. `shrunk`: the
+    previous prompt begins with the whole current one.
     """
     continues = overlap.is_covered and not len(previous.messages) and "previous_response_id" in current.params
-    if previous.dialect != current.dialect or not (continues or _share_message(previous, current)):
+    if previous.dialect != current.dialect or not (
+        continues or _share_message(previous, current) or _begins_alike(previous, current, overlap)
+    ):
         return "unrelated"
     if overlap.is_covered:
         rest = list(iterate_from(current, previous.stable, tail=True))
@@ -169,6 +172,14 @@ def _share_message(previous: Prompt, current: Prompt) -> bool:
         return True
     contents = set(map(canonical_of, blocks))
     return any(canonical_of(segment) in contents for segment in new_blocks)
+
+
+def _begins_alike(previous: Prompt, current: Prompt, overlap: Overlap) -> bool:
+    """Return whether more than half of the first message that differs is shared: it may hold a log that grows."""
+    rewritten, place = previous.segment_at(overlap.common), locate_difference(previous, current, overlap.common)
+    if rewritten is None or place is None or place.section != "messages":
+        return False
+    return 2 * place.offset > len(rewritten.data)
 
 
 class PromptPlace(Struct, frozen=True):
