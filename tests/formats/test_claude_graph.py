@@ -211,6 +211,33 @@ def test_answer_beside_a_prompt_removes_the_prompt(model):
     assert (fold.uuids[-4:], fold.codes) == (["a4", "y1", "u4", "a5"], [])
 
 
+PLAN = (
+    asked("u1", "add a cache"), answered("a1", "r1", use("c1", "ExitPlanMode"), "u1"),
+    asked("u2", [result("c1", "The user doesn't want to proceed", is_error=True)], "a1"),
+    asked("u3", [text("[Request interrupted by user for tool use]")], "u2"),
+)  # fmt: skip
+CARRY_OUT = "Implement the following plan:\n\n# Add a cache"
+
+
+@pytest.mark.parametrize(("lines", "kept"), [
+    ((*PLAN, asked("u4", CARRY_OUT, "u3")), ["u4"]),
+    ((*PLAN, asked("u4", [text(CARRY_OUT)], "u3"), answered("a4", "r4", text("done"), "u4")), ["u4", "a4"]),
+    ((*HISTORY, asked("u5", CARRY_OUT, "a5", planContent="# Add a cache")), ["u5"]),
+    ((*HISTORY, asked("u5", "<command-name>/clear</command-name>", "a5"), asked("u6", "hi", "u5")), ["u5", "u6"]),
+    ((*HISTORY, asked("u5", CARRY_OUT, "a5")), [*folded(*HISTORY).uuids, "u5"]),  # no plan was presented
+    ((*PLAN, asked("u4", "rather not", "u3"), asked("u5", CARRY_OUT, "u4")), ["u1", "a1", "u3", "u4", "u5"]),
+    ((*PLAN, asked("u4", "/clear it", "u3")), ["u1", "a1", "u3", "u4"]),
+])  # fmt: skip
+def test_new_conversation_leaves_the_previous_one(lines, kept):
+    fold = folded(*lines)
+    assert (fold.uuids, fold.codes) == (kept, [])
+
+
+def test_new_conversation_is_noted_as_no_rewind():
+    fold = folded(*PLAN, asked("u4", CARRY_OUT, "u3"), answered("a4", "r4", text("done"), "u4"))
+    assert [change.cause for change in fold.state.main().turn.since] == ["LORE154"]
+
+
 def test_record_below_a_removed_branch_is_reported():
     fold = folded(*HISTORY, asked("u5", "rather this", "a4"), asked("u6", "back again", "a5"))
     assert (fold.uuids[-2:], fold.codes) == (["u5", "u6"], ["LORE206"])

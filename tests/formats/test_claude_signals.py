@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, folded, joined, line, read, result, text
+from formats.claude import answered, asked, counts, folded, joined, line, read, result, text
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -154,6 +154,33 @@ def test_changed_setting_is_a_signal_of_its_turn(field, name):
     version = "2" if field == "version" else ""
     signal = Sign(name, before="1", after="2", version=version)
     assert folded(*first, *more).state.main().turn.signs == (signal,)
+
+
+STARTED = attached(type="hook_success", hookName="SessionStart:startup")
+PENDING = attached(type="deferred_tools_delta", removedNames=["mcp__docs__find"], pendingMcpServers=["docs"])
+
+
+@pytest.mark.parametrize(("records", "is_restart"), [
+    ((*FIRST, PENDING), True),  # no log of this client shows when a process starts
+    ((STARTED, *FIRST, PENDING), False),  # a process that starts is recorded, so a server dropped out
+    ((line("progress", "p0", data={"hookName": "SessionStart:startup"}), *FIRST, PENDING), False),
+    ((STARTED, *FIRST, attached(type="hook_success", hookName="SessionStart:clear"), PENDING), True),
+])  # fmt: skip
+def test_connecting_server_is_a_restart_without_start_hooks(records, is_restart):
+    after = observed(*records)[records[0] == STARTED :]
+    assert [signal.name for signal in after] == ["restart"] * is_restart + ["tools-delta"]
+
+
+def test_tokens_left_uncached_show_switched_thinking():
+    def turn(number, block, uncached):
+        return answered(f"a{number}", f"r{number}", block, "u1", usage=counts(uncached, 900, 90, 5))
+
+    on, off = Sign("thinking", before="on", after="off"), Sign("thinking", before="off", after="on")
+    assert observed(FIRST[0], turn(1, thinking(), 10), turn(2, text("a"), 8), turn(3, text("b"), 3)) == [on]
+    assert observed(FIRST[0], turn(1, thinking(), 8), turn(2, text("a"), 0), turn(3, thinking(), 10)) == [on, off]
+    # this model leaves as much uncached either way, or nothing shows that thinking was on
+    assert observed(FIRST[0], turn(1, thinking(), 2), turn(2, text("a"), 1), turn(3, thinking(), 3)) == []
+    assert observed(FIRST[0], turn(1, text("a"), 10), turn(2, text("b"), 3)) == []
 
 
 def test_changed_permission_mode_is_a_signal():

@@ -188,8 +188,8 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
 def remove(chain: Chain, event: e.Remove) -> Problems:
     """Remove items from the timeline, and context that was inserted directly before them.
 
-    If any of them came in an earlier turn, a rewind is noted, unless only the requests show the removal (`observed`).
-    Costs a copy of the pointers from the first removed item on.
+    If any of them came in an earlier turn, a rewind or a new conversation (`restart`) is noted, unless only the
+    requests show the removal (`observed`). Costs a copy of the pointers from the first removed item on.
     """
     index = index_of(chain)
     found = [index.place(uuid) for uuid in event.uuids]
@@ -210,7 +210,11 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
         chain.sent_before -= bisect_left(removed, chain.sent_before)
         turn = chain.turn.turn if chain.turn is not None else 0
         was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
-        if was_sent and not event.observed:
+        if was_sent and event.restart:
+            note_change(
+                chain, Code.CHAIN_RESTARTED, f"a new conversation began without the {len(removed)} earlier items"
+            )
+        elif was_sent and not event.observed:
             note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
     return problem(Code.UNKNOWN_ID, f"{unknown} unknown items were removed") if unknown else ()
 

@@ -104,6 +104,7 @@ class Remove(Envelope, frozen=True, kw_only=True, tag="remove"):
 
     uuids: tuple[str, ...]
     observed: bool = False  # only the recorded requests show it: they lack the items, or have others in their place
+    restart: bool = False  # a new conversation begins in the same log; these items are all of the previous one
 
 
 class CompactStarted(Envelope, frozen=True, kw_only=True, tag="compact_started"):

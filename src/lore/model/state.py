@@ -31,6 +31,7 @@ LONGEST = 80  # characters of a name or a value in a sign
 SIGNS: dict[str, str] = {
     "client-version": "the client's version changed",
     "effort": "the reasoning effort changed",
+    "thinking": "extended thinking was switched",
     "tool-reference": "a search for tools named definitions that the prompt now holds",
     "tools-delta": "the client announced other tools",
     "instructions-delta": "the client announced other instructions of tool servers",

@@ -38,7 +38,9 @@ _RENDERED_TOOLS = frozenset(
 _TAIL_CONTENT = frozenset(  # what a last message that is replaced in each request holds
     (*_RENDERED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.GIT_STATUS_IN_PREFIX)
 )
-_EXPECTED = frozenset((Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CACHE_RESET, Code.SESSION_CHANGED))
+_EXPECTED = frozenset((
+    Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CACHE_RESET, Code.SESSION_CHANGED, Code.CHAIN_RESTARTED,
+))  # fmt: skip
 _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))  # they read empty members as absent
 _RELOAD_SECONDS = 600.0  # a pause after which the client has often loaded the session again
 _UNKNOWN = Call()

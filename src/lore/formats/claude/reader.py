@@ -4,8 +4,9 @@ A response is several records of one content block each, grouped by `message.id`
 counts are equal on all of them and the last one has the output count, so usage is taken from the last. The order is the
 file's: clocks run backwards. Records of subagents (`isSidechain`) are chains of their own, by `agentId` or by the root
 of their parents. A boundary (`compact_boundary`) and the summary after it are one compaction. A second prompt under one
-parent is a rewind, and so is an answer beside a prompt. The file has neither the system prompt nor the tools.
-Attachments reach the model in a form that the file does not show, and are opaque items of the timeline.
+parent is a rewind, and so is an answer with the same parent as a prompt. `/clear`, and the prompt that carries out an
+accepted plan, begin a new conversation: all earlier items leave the timeline. The file has neither the system prompt
+nor the tools. Attachments reach the model in a form that the file does not show, and are opaque items of the timeline.
 
 Source: counts over 769 public sessions.
 """
@@ -53,6 +54,8 @@ class ClaudeChain(Struct):
     has_answer: bool = False  # since the latest prompt
     has_thought: bool = False  # since the latest prompt
     ever_thought: bool = False
+    thinking: signals.ThinkingSetting = msgspec.field(default_factory=signals.ThinkingSetting)
+    has_plan: bool = False  # a plan was presented since the latest prompt
 
 
 class ClaudeCode(LogReader):
@@ -72,6 +75,8 @@ class ClaudeCode(LogReader):
         self._title = ""
         self._has_own_title = False  # the user gave it
         self._summaries: dict[str, str] = {}  # titles in old logs, by the last record of the session that they name
+        # The log shows hooks that run when a process of the client begins: at all, and since the latest response.
+        self._records_starts = self._has_started = False
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -142,6 +147,10 @@ class ClaudeCode(LogReader):
             self.session.version = "" if is_absent(record.version) else records.shown(record.version)
             self.session.signal(sign)
 
+    def _note_start(self) -> None:
+        if signals.STARTED in self.session.line.data:
+            self._records_starts = self._has_started = True
+
     def _note_setting(self, record: ClaudeRecord, chain: ClaudeChain, name: str) -> None:
         """Remember a setting of the client; a change of a known value is a signal."""
         value: Raw = getattr(record, name)
@@ -158,6 +167,7 @@ class ClaudeCode(LogReader):
     def _read_metadata(self, record: ClaudeRecord) -> None:
         session = self.session
         if record.type == "progress":
+            self._note_start()
             if session.chain in self._chains and signals.RESUMED in session.line.data:
                 self._signal(record, (Sign("resume"),))
         elif record.type in records.TITLES:
@@ -192,6 +202,9 @@ class ClaudeCode(LogReader):
                 self._end_compaction(chain)
                 return
             self._end_compaction(chain)
+        after_plan = chain.has_plan or not is_absent(record.plan_content)
+        if chain.turns and signals.begins_conversation(parts, after_plan=after_plan):
+            self._restart(chain)
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._add_silent(record, chain)
             return
@@ -212,6 +225,15 @@ class ClaudeCode(LogReader):
                 self._items[record.uuid] = tuple(filter(None, made))
         if others:
             self._add_prompt(record, chain, others, has_result=bool(answered))
+
+    def _restart(self, chain: ClaudeChain) -> None:
+        """Remove all items of a chain: a new conversation begins in its place."""
+        items = dict.fromkeys(item for uuid in chain.order for item in self._items_of(chain, uuid))
+        chain.order, chain.calls, chain.prompts = {}, {}, {}
+        chain.has_answer = chain.has_thought = chain.has_plan = False
+        if items:
+            self._end_response(chain)
+            self.session.emit(e.Remove(uuids=tuple(items), restart=True, chain=self.session.chain))
 
     def _add_silent(self, record: ClaudeRecord, chain: ClaudeChain, items: tuple[str, ...] = ()) -> None:
         """Remember a record that makes no item of its own, but may lead to records that do."""
@@ -238,6 +260,7 @@ class ClaudeCode(LogReader):
         self._note_setting(record, chain, "permission_mode")
         if not record.is_meta and not signals.is_client_text(parts[0]):
             self._note_thinking(record, chain)
+            chain.has_plan = False
         self._signal(record, signals.signals_of_prompt(parts))
 
     def _note_thinking(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
@@ -290,7 +313,7 @@ class ClaudeCode(LogReader):
             self._signal(record, [Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
             return
         response = message.id or uuid
-        self._continue_response(record, chain, response, message)
+        self._continue_response(record, chain, response, message, thinks=any(map(signals.is_thinking, parts)))
         chain.has_answer = True
         if record.uuid is not None:
             chain.order[uuid] = response
@@ -300,6 +323,7 @@ class ClaudeCode(LogReader):
             item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
                 chain.calls[part.id] = item
+                chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
                     self._signal(record, (signals.signal_of_skill(part),))
             elif signals.is_thinking(part):
@@ -307,7 +331,7 @@ class ClaudeCode(LogReader):
             session.append(records.response_item(item, part, message.stop_reason, response))
 
     def _continue_response(
-        self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage
+        self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage, *, thinks: bool
     ) -> None:  # fmt: skip
         """Start the turn of a response at its first record, and keep the usage of its latest."""
         session = self.session
@@ -315,12 +339,16 @@ class ClaudeCode(LogReader):
             self._replace_prompt(record, chain)
             self._end_response(chain)
             chain.response, chain.answered_at = response, record.timestamp
+            self._has_started = False
             counter = session.counter
             if message.model is not None and message.model != counter.model:
                 counter.model = message.model
                 session.emit(e.SessionChanged(model=message.model, chain=session.chain))
             self._note_setting(record, chain, "version")
             self._note_setting(record, chain, "effort")
+            usage = self._billed(chain, message.usage)
+            switched = chain.thinking.change(usage and usage.uncached_tokens, thinks=thinks)
+            self._signal(record, () if switched is None else (switched,))
             source = records.fork_source(record)
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:
@@ -398,13 +426,13 @@ class ClaudeCode(LogReader):
         path = self._graph.path(segment.head_uuid, segment.tail_uuid)
         if path is None:  # no record has this name, so that the fold prunes nothing and reports it
             return [f"{segment.head_uuid} to {segment.tail_uuid}"]
-        responses = {chain.order.get(uuid) for uuid in path} - {None}  # parallel calls are beside the path
+        responses = {chain.order.get(uuid) for uuid in path} - {None}  # parallel calls are not on the path
         kept = [uuid for uuid, response in chain.order.items() if uuid in path or response in responses]
         self._graph.walked += len(kept)
         return kept
 
     def _end_compaction(self, chain: ClaudeChain) -> None:
-        """Emit the compaction that waits for its summary, and what came between the two."""
+        """Emit the compaction that waits for its summary, and the events between the two."""
         session, boundary = self.session, chain.boundary
         if boundary is None:
             return
@@ -426,4 +454,8 @@ class ClaudeCode(LogReader):
         else:
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
             chain.held.append((session.line, event))
-        self._signal(record, signals.signals_of_attachment(session.line.data))
+        self._note_start()
+        found = signals.signals_of_attachment(session.line.data)
+        if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
+            found = (sign for sign in found if sign.names != (signals.PENDING,))
+        self._signal(record, found)

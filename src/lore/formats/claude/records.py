@@ -119,6 +119,7 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     effort: Raw = NULL
     permission_mode: Raw = NULL
     thinking_metadata: Raw = NULL
+    plan_content: Raw = NULL  # the accepted plan that a new conversation begins with
     message: Raw = NULL
 
 

@@ -1,4 +1,4 @@
-"""Signals in Claude Code's logs: what a record shows, besides its text, that may change a prompt or the cache.
+"""Signals in Claude Code's logs: what a record shows, apart from its text, that may change a prompt or the cache.
 
 A signal is read from the beginning of long content. Content of an unexpected shape has none, or one without names.
 
@@ -18,7 +18,9 @@ from lore.model import items
 from lore.model.jsonslice import array, raw_members
 from lore.model.state import Sign, bounded
 
-RESUMED = b'"SessionStart:resume"'  # the hook that runs when a session is resumed
+STARTED = b'"SessionStart:'  # the hooks that run when a process of the client begins or resumes a session
+RESUMED = b'"SessionStart:resume"'
+PENDING = "pendingMcpServers"  # tool servers that are not connected: a new process, or a server that dropped out
 SETTINGS = {"version": "client-version", "effort": "effort", "permission_mode": "permission-mode"}  # field: signal
 SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}  # subtype of a system record: signal
 _ATTACHMENTS = {
@@ -28,6 +30,10 @@ _ATTACHMENTS = {
 }
 _CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  # the client's own, not prompts
 _EXITS = ("/exit", "/quit")  # commands that end the process
+_PLAN = b'"Implement the following plan'  # how a client opens the conversation that carries out an accepted plan
+# Tokens that a request with extended thinking leaves uncached, at least, and one without it, at most (Claude Code 2.0
+# and 2.1 with Opus 4.5: 7 to 10 and 0 to 3). Other models leave the same number either way.
+_UNCACHED_ON, _UNCACHED_OFF = 7, 3
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
@@ -54,6 +60,41 @@ def _signals_of_text(raw: Raw) -> Iterator[Sign]:
             yield Sign("restart", names)
     elif text.startswith(b'"[Request interrupted'):
         yield Sign("interrupt")
+
+
+def begins_conversation(parts: Sequence[records.Part], *, after_plan: bool) -> bool:
+    """Return whether a user's message begins a new conversation in the same log.
+
+    That is `/clear`, or, after a plan was presented (`after_plan`), the prompt to carry it out with a cleared context.
+    """
+    texts = [_head(part.text) for part in parts if isinstance(part, records.Plain | items.TextBlock)]
+    if after_plan and any(text.startswith(_PLAN) for text in texts):
+        return True
+    commands = [_COMMAND.search(text) for text in texts if text.startswith(b'"<command-')]
+    return any(command is not None and command[1] == b"/clear" for command in commands)
+
+
+class ThinkingSetting:
+    """Whether requests ask for extended thinking, as their answers and uncached tokens show it."""
+
+    def __init__(self) -> None:
+        self._latest = ""
+        self._least: int | None = None  # uncached tokens of a request whose answer began with thinking
+
+    def change(self, uncached: int | None, *, thinks: bool) -> Sign | None:
+        """Return the signal that the next request switched the setting; None if it did not.
+
+        `thinks`: its answer begins with thinking.
+        """
+        if uncached is None:
+            return None
+        before = self._latest
+        if thinks:
+            self._least, self._latest = min(uncached, self._least or uncached), "on"
+        elif self._least is not None and self._least >= _UNCACHED_ON and uncached <= _UNCACHED_OFF:
+            self._latest = "off"
+        changed = before and before != self._latest
+        return Sign("thinking", before=before, after=self._latest) if changed else None
 
 
 def is_client_text(part: records.Part) -> bool:
@@ -105,8 +146,8 @@ def signals_of_attachment(line: bytes) -> Iterator[Sign]:
     elif name == "hook-context":
         yield Sign(name, bounded(hooks or names_in(attached, "hookEvent")))
     else:
-        if names_in(attached, "pendingMcpServers"):  # a process that has just begun still connects to them
-            yield Sign("restart", ("pendingMcpServers",))
+        if names_in(attached, PENDING):  # a process that has just begun still connects to them
+            yield Sign("restart", (PENDING,))
         added = names_in(attached, "addedNames", "readdedNames")
         yield Sign(name, bounded(added), bounded(names_in(attached, "removedNames")))
 
