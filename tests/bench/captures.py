@@ -19,10 +19,10 @@ from bench import clock, files
 from bench.generate import pool
 from lore.judge.policy import Budgets
 from lore.recording.base import Problems
-from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import check
+from lore.run.stored.converting import convert
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice

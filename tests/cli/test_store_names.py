@@ -15,7 +15,7 @@ from helpers.schemas import valid
 from lore.errors import LoreError
 from lore.model.events import CacheReset
 from lore.recording.corpus import Name, parse_name
-from lore.recording.writing import appending
+from lore.run.stored.appending import appending
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
 from model.making import header, log, record, user

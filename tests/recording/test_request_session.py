@@ -17,12 +17,12 @@ from lore.model.canonical import canonical
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.prompt.dialects import DIALECTS
 from lore.recording.base import Problems
-from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.recording.request_session import RequestSession, session_of
 from lore.recording.requests import RequestRecording
 from lore.run.folding import fold
+from lore.run.stored.converting import convert
 from model.making import dumps
 
 USER = {"role": "user", "content": "hello"}

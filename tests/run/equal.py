@@ -13,11 +13,11 @@ from lore.judge.policy import Budgets
 from lore.model.canonical import canonical
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
-from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import CheckContext, check
 from lore.run.folding import fold
+from lore.run.stored.converting import convert
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 

@@ -17,7 +17,7 @@ from lore import files
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
 from lore.recording import writing as module
-from lore.recording.writing import appending
+from lore.run.stored.appending import appending
 
 EVENT = CacheReset(reason="asked for")
 LINE = encode(EVENT) + b"\n"

@@ -9,9 +9,9 @@ from helpers.states import dump_state
 from helpers.storing import URLS, opened
 from lore.model.canonical import encode
 from lore.recording.base import Problems
-from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
+from lore.run.stored.converting import convert
 from lore.session import Session
 from lore.store.base import SessionDelta, Store
 from lore.store.deltas import save_delta

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lore.model.events import Event
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
-    from lore.recording.writing import Appender
     from lore.run.assembling import Assembly
+    from lore.run.stored.appending import Appender
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
 NO_JSON = "--json answers with --explain; a body is JSON already"
@@ -111,7 +111,7 @@ def _locked(path: str, options: Options, request: _AssembleRequest) -> Generator
         yield None
         return
     from lore.errors import LoreError
-    from lore.recording.writing import HINT_CONVERT, appending
+    from lore.run.stored.appending import HINT_CONVERT, appending
 
     if options.format not in (None, "lore"):
         raise LoreError(f"--persist appends to lore logs, not to {options.format!r}", hint=HINT_CONVERT)

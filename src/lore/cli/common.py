@@ -115,8 +115,8 @@ def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Ge
     A file and a pipe get the bytes as they are, a terminal what is invisible in them as escapes.
     """
     from lore.recording.corpus import STDIN
-    from lore.recording.outputs import open_output
     from lore.report.plain import Escaping
+    from lore.run.outputs import open_output
 
     if output in (None, STDIN):
         yield cast("BinaryIO", Escaping(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
@@ -256,7 +256,7 @@ def completion(system: str | None, tools: str | None, *, strict: bool = True) ->
     """Return what --system and --tools name, read; None where neither is given."""
     if system is None and tools is None:
         return None
-    from lore.recording.overrides import read_completion
+    from lore.run.completion import read_completion
 
     return read_completion(system, tools, strict=strict)
 

@@ -178,7 +178,7 @@ def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
 
 def _write(made: WrittenReport, output: str | None, files: list[Input], *, force: bool) -> int:
     """Write a form to standard output, or to a file, and say what to do with that; return the exit code."""
-    from lore.recording.outputs import open_output
+    from lore.run.outputs import open_output
 
     if output in (None, "-"):
         sys.stdout.buffer.write(made.data)

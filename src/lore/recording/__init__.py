@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from lore.recording.agents.usage_stores import UsageStore as UsageStore
     from lore.recording.base import HINT_MEASURED as HINT_MEASURED, Problems as Problems, Recording as Recording
     from lore.recording.base import UnrecognisedError as UnrecognisedError, load_plugins as load_plugins
-    from lore.recording.converting import converted as converted
     from lore.recording.corpus import Opened as Opened, is_same as is_same, is_stream as is_stream
     from lore.recording.corpus import open_head as open_head, show as show
     from lore.recording.filesystem import FolderEntry as FolderEntry, RemoteFiles as RemoteFiles, Status as Status
@@ -25,7 +24,6 @@ __getattr__ = public_names(
     {
         "agents.usage_stores": "UsageStore",
         "base": "HINT_MEASURED Problems Recording UnrecognisedError load_plugins",
-        "converting": "converted",
         "corpus": "Opened is_same is_stream open_head show",
         "filesystem": "FolderEntry RemoteFiles Status",
         "inputs": "Input list_inputs",

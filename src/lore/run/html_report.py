@@ -26,13 +26,13 @@ from lore.model.results.overview import Spending
 from lore.recording import corpus
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input
-from lore.recording.outputs import open_output, refuse_recording
 from lore.report.html.blocks import PageBlock
 from lore.report.html.intros import Intro, ListedSession, Weight, list_block, row_of
 from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted
 from lore.run.checking.pool import ProcessPool
+from lore.run.outputs import open_output, refuse_recording
 from lore.run.pages import PageRequest, page_of, sessions_of
 from lore.run.stored.compaction import earlier
 from lore.store.registry import ignore

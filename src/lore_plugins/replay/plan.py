@@ -34,7 +34,8 @@ from lore.model import (
     without_member,
 )
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
-from lore.recording import Opened, Options, Problems, Recording, RequestRecording, converted, session_of, show
+from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
+from lore.run import converted
 from lore_plugins.replay.captured import digest_of
 from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, sent_body
 

@@ -51,8 +51,9 @@ def run(
     """
     from lore.recording import corpus
     from lore.recording.base import Problems
-    from lore.recording.converting import DeltaReplay, convert, converted_requests, read_rows
     from lore.recording.opening import Options
+    from lore.run.stored.converting import convert
+    from lore.run.stored.gateway_deltas import DeltaReplay, converted_requests, read_rows
 
     to = to or ("lore" if deltas is None else "bodies")
     refuse((to not in FORMATS, f"lore does not write {to!r}", "formats: " + ", ".join(FORMATS)))

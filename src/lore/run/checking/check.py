@@ -36,13 +36,13 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
 from lore.recording.inputs import Input, inputs, path_of, place_of
 from lore.recording.opening import Options, reader_named
-from lore.recording.outputs import open_output, refuse_recording
 from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
 from lore.run.checking.exemptions import unused_exemptions
 from lore.run.checking.judging import Cluster, Means, Progress, judged
 from lore.run.checking.verdicts import CheckConfig
 from lore.run.dated import PACKAGED, Dated
+from lore.run.outputs import open_output, refuse_recording
 
 if TYPE_CHECKING:
     from lore.report.console import Console

@@ -39,10 +39,10 @@ from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.recording.outputs import open_output
 from lore.recording.request_session import session_of
-from lore.recording.writing import HINT_CONVERT, appending
 from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
+from lore.run.outputs import open_output
+from lore.run.stored.appending import HINT_CONVERT, appending
 from lore.store.base import Store, Tell
 from lore.store.locks import trylock
 from lore.store.registry import address_of, open_existing, scheme_of

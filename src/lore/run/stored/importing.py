@@ -26,11 +26,11 @@ from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus
 from lore.recording.agents.companions import companions, is_companion
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom
-from lore.recording.converting import converted
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options, kind_of
 from lore.recording.requests import RequestRecording
+from lore.run.stored.converting import converted
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import read_header
 from lore.store.registry import address_of, load_notes, open_existing

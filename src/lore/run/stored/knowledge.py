@@ -25,7 +25,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.recording.writing import HINT_CONVERT, appending
+from lore.run.stored.appending import HINT_CONVERT, appending
 from lore.store.base import ConflictError
 
 ATTEMPTS = 100  # times that a stored session is read again after another writer's event

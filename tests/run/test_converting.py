@@ -17,9 +17,9 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.recording.base import Problems
-from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
+from lore.run.stored.converting import convert
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 

@@ -13,8 +13,8 @@ from formats.claude import answered, asked, joined, line, text
 from lore.errors import LoreError
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.recording.overrides import read_completion
 from lore.run.assembling import assemble
+from lore.run.completion import read_completion
 from model.making import dumps, header, log, record, user
 from run.equal import assert_same, converted, seen
 

@@ -1,0 +1,106 @@
+"""Read the files of --system and --tools, which complete the prompts of sessions that record neither."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Raw
+
+from lore.errors import LoreError, Where
+from lore.fold.step import tool_name
+from lore.formats.beginning import BOM, SPACE
+from lore.model.canonical import decode, encode
+from lore.model.jsonslice import array, is_json, raw_members
+from lore.recording import corpus
+from lore.recording.overrides import Completion
+
+_BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes
+_HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text blocks"
+_HINT_TOOLS = "give a JSON array of tools, an object with `tools`, or one that has each tool under its name"
+
+
+def read_completion(system: str | None, tools: str | None, *, strict: bool) -> Completion | None:
+    """Read the files of --system and --tools; None if neither is named.
+
+    Raises LoreError with the place of the fault in a file.
+    """
+    if system is None and tools is None:
+        return None
+    if system == tools == corpus.STDIN:
+        raise LoreError("standard input can be one of --system and --tools only", hint="name a file for the other")
+    return Completion(
+        None if system is None else _read_system(system), None if tools is None else _read_tools(tools), strict
+    )
+
+
+def _read_system(path: str) -> bytes:
+    """Return a system prompt: JSON if the file holds a value of a fitting kind, else the text as it is."""
+    data = b"".join(corpus.pieces(path)).removeprefix(BOM)
+    start = data.lstrip(SPACE)[:1]
+    if path.endswith(".json") or (start in (b'"', b"[", b"{") and is_json(data)):
+        value = _read_value(path, data)
+        members = raw_members(value)
+        return _texts_of(path, members["system"] if members is not None and "system" in members else value)
+    try:
+        return encode(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise _fault(path, " holds bytes that are not UTF-8", _HINT_SYSTEM, at=(data, error.start)) from None
+
+
+def _texts_of(path: str, raw: bytes) -> bytes:
+    if raw[:1] == b'"':
+        return raw
+    if raw[:1] != b"[":
+        raise _fault(path, " holds no system prompt", _HINT_SYSTEM)
+    texts: list[bytes] = []
+    for number, element in enumerate(array(raw)):
+        block = raw_members(element) or {}
+        text = block.get("text", b"") if block.get("type") == b'"text"' else element
+        if text[:1] != b'"':
+            reason = f": element {number} of the system prompt is neither a string nor a text block"
+            raise _fault(path, reason, _HINT_SYSTEM)
+        texts.append(text)
+    return b"[" + b",".join(texts) + b"]"
+
+
+def _read_tools(path: str) -> tuple[bytes, ...]:
+    """Return tools in the order given; an object that has each tool under its name has no order: by name then."""
+    value = _read_value(path, b"".join(corpus.pieces(path)).removeprefix(BOM))
+    members = raw_members(value) or {}
+    if members and "tools" not in members and all(map(_is_named, members.items())):
+        return tuple(members[name] for name in sorted(members))
+    listed = members.get("tools", b"") if value[:1] == b"{" else value
+    if listed[:1] != b"[":
+        raise _fault(path, " holds no tools", _HINT_TOOLS)
+    tools = tuple(array(listed))
+    for number, tool in enumerate(tools):
+        if tool[:1] != b"{":
+            raise _fault(path, f": element {number} of the tools is no object", _HINT_TOOLS)
+    return tools
+
+
+def _is_named(member: tuple[str, bytes]) -> bool:
+    name, tool = member
+    return tool[:1] == b"{" and tool_name(Raw(tool)) == name
+
+
+def _read_value(path: str, data: bytes) -> bytes:
+    """Return a file's JSON value without line feeds, because a log has one record a line; raises LoreError."""
+    try:
+        data.decode("utf-8")
+        decode(data)
+    except UnicodeDecodeError as error:
+        raise _fault(path, " holds bytes that are not UTF-8", at=(data, error.start)) from None
+    except ValueError as error:
+        at = len(str(getattr(error, "doc", ""))[: getattr(error, "pos", 0)].encode("utf-8", "surrogatepass"))
+        raise _fault(path, f" is not JSON: {str(error).partition(': line')[0].lower()}", at=(data, at)) from None
+    except RecursionError:
+        raise _fault(path, " is nested too deeply", at=(data, 0)) from None
+    return _BREAKS.sub(b"", data.strip(SPACE))
+
+
+def _fault(path: str, reason: str, hint: str = "", at: tuple[bytes, int] | None = None) -> LoreError:
+    """Return the error about a file; `at` is its bytes and the offset of the fault, if that is known."""
+    shown = corpus.show(path)
+    where = Where(shown) if at is None else Where(shown, at[0].count(b"\n", 0, at[1]) + 1, at[1])
+    return LoreError(shown + reason, hint=hint, where=where)
