@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from io import FileIO
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
@@ -25,18 +25,20 @@ from lore.model.events import MAIN
 from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed, zstd
-from lore.recording.agents import session_folders
 from lore.store.registry import SessionAddress, address_of, is_store, mask_url, read_log, session_exists
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
-_BLOCK = 64 * 1024  # of files that are compared: blocks of 128 KiB and more are mapped again each time, a third as fast
+_BLOCK = 64 * 1024  # bytes of files that are compared: larger blocks are mapped again each time, a third as fast
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
 _STORAGE = frozenset(("session", "message", "part"))
 _OPENCODE = (b"session", b"message", b"part")  # tables of OpenCode's databases, which their first page names
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 _SCHEME = pattern(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+OnFailure: TypeAlias = Callable[[str, LoreError], None]  # receives a folder that cannot be listed, and the reason
 
 
 # names
@@ -198,8 +200,8 @@ class Folder(LocalFile):
     """A folder; its files may be one recording together."""
 
     def recording(self) -> Iterator[bytes]:
-        names = packed.members(self.name)
-        return packed.folder_stream(self.name, names) if names else super().recording()
+        files = packed.files_together(self.name)
+        return packed.folder_stream(self.name, files) if files.names else super().recording()
 
 
 class DatabaseSource(Source):
@@ -248,9 +250,10 @@ class Remote(Source):
         try:
             first = next(pieces, b"")
         except LoreError:  # most are files: a folder is tried only after an error
-            if not (names := packed.members(self.name)):
+            files = packed.files_together(self.name)
+            if not files.names:
                 raise
-            yield from packed.folder_stream(self.name, names)
+            yield from packed.folder_stream(self.name, files)
             return
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
@@ -322,11 +325,6 @@ def is_stream(path: str) -> bool:
     return not resolve(path).can_rewind
 
 
-def is_special(path: str) -> bool:
-    """Return whether a name is no regular file here: a folder, or a pipe or device whose reading might never end."""
-    return isinstance(resolve(path), Folder | Pipe)
-
-
 # reading
 
 
@@ -374,41 +372,20 @@ def open_head(path: str) -> Opened:
 def common_length(left: str, right: str) -> tuple[int, int, int]:
     """Return the sizes of two inputs and the length of their common prefix, in bytes.
 
-    Files are read up to the first difference. Raises LoreError for what cannot be read.
+    Raises LoreError for what cannot be read.
     """
-    sources = resolve(left), resolve(right)
-    if not all(isinstance(source, LocalFile) for source in sources):
-        sides, counted = (sources[0].pieces(), sources[1].pieces()), [0, 0]
-        common = _common(*sides, counted)
-        return counted[0] + sum(map(len, sides[0])), counted[1] + sum(map(len, sides[1])), common
-    first, second = (source for source in sources if isinstance(source, LocalFile))
-    with first.open() as opened, second.open() as other:
-        sizes = os.fstat(opened.fileno()).st_size, os.fstat(other.fileno()).st_size
-        try:
-            return *sizes, _common(
-                iter(lambda: opened.read(_BLOCK), b""), iter(lambda: other.read(_BLOCK), b""), [0, 0]
-            )
-        except OSError as error:
-            raise unreadable(left, error) from None
-
-
-def _common(left: Iterator[bytes], right: Iterator[bytes], sizes: list[int]) -> int:
-    """Return the length of the common prefix; add the bytes read of each side to `sizes`."""
-    common, held = 0, [b"", b""]
+    sides, held = [pieces(left, _BLOCK), pieces(right, _BLOCK)], [b"", b""]
+    common = 0
     while True:
-        for side, pieces in enumerate((left, right)):
-            if not held[side]:
-                held[side] = next(pieces, b"")
-                sizes[side] += len(held[side])
-        shorter = min(map(len, held))
-        if held[0] == held[1] and shorter:
-            common, held = common + shorter, [b"", b""]
-            continue
-        same = common_prefix(held[0][:shorter], held[1][:shorter])
+        held = [piece or next(side, b"") for piece, side in zip(held, sides, strict=True)]
+        shorter, same = min(map(len, held)), common_prefix(*held)
         common += same
         if same < shorter or not shorter:
-            return common
+            break
         held = [piece[shorter:] for piece in held]
+    after = [len(piece) + sum(map(len, side)) for piece, side in zip(held, sides, strict=True)]
+    before = common - same
+    return before + after[0], before + after[1], common
 
 
 def folder_hint(path: str) -> str:
@@ -428,21 +405,36 @@ def unreadable(path: str, error: OSError) -> LoreError:
     return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
 
 
-def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
+    """Return the entries of a folder, in any order; none if it is missing or no folder.
+
+    Another error is passed to `failed_on`; the entries before it are returned.
+    """
+    found: list[filesystem.FolderEntry | os.DirEntry[str]] = []
+    try:
+        found.extend(filesystem.entries(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        failed_on(folder, unreadable(folder, error))
+    return found
+
+
+def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
     """Yield the files below a folder in the order of their names, without hidden and special ones.
 
     Links to folders are not followed. A folder that cannot be listed is passed to `failed_on`, with the reason.
     """
-
-    def failed(place: str, error: LoreError | OSError) -> None:
-        failed_on(place, error if isinstance(error, LoreError) else unreadable(place, error))
-
-    for path, folders, names in filesystem.walk(folder, failed):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if set(folders) >= _STORAGE:  # OpenCode's: messages and parts are read with their session
-            folders[:] = ["session"]
-        folders[:] = [name for name in folders if not session_folders.is_part(name, names)]
-        for name in sorted(names):
-            file = os.path.join(path, name)
-            if not name.startswith(".") and not is_special(file):
-                yield file
+    with filesystem.listed(folder):
+        waiting = [folder]
+        while waiting:
+            place = waiting.pop()
+            found = [entry for entry in list_folder(place, failed_on) if not entry.name.startswith(".")]
+            found.sort(key=lambda entry: entry.name)
+            folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+            names = [entry.name for entry in found if entry.name not in folders]
+            if {*folders} >= _STORAGE:  # OpenCode's: messages and parts are read with their session
+                folders = ["session"]
+            waiting += [os.path.join(place, name) for name in reversed(folders) if not packed.is_part(name, names)]
+            files = (os.path.join(place, name) for name in names)
+            yield from (file for file in files if not isinstance(resolve(file), Folder | Pipe))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-import stat
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from typing import BinaryIO, NamedTuple, Protocol
@@ -139,11 +138,6 @@ def _ends_as_folder(url: str) -> bool:
     return "/" not in place or place.endswith("/")
 
 
-def is_regular(path: str) -> bool:
-    """Return whether a name is that of a regular file; raises OSError if that cannot be known."""
-    return is_file(path) if is_remote(path) else stat.S_ISREG(os.stat(path).st_mode)
-
-
 def status(path: str) -> Status:
     """Return the status of a file without reading it; raises OSError."""
     if not is_remote(path):
@@ -206,30 +200,6 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
         return
     with os.scandir(folder) as found:
         yield from found
-
-
-def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> Iterator[
-    tuple[str, list[str], Collection[str]]
-]:  # fmt: skip
-    """Walk through a folder as `os.walk` does; folders that cannot be listed are passed to `failed_on`.
-
-    All of a remote folder is listed before the first one is yielded; raises OSError if it cannot be.
-    """
-    if not is_remote(folder):
-        yield from os.walk(folder, onerror=lambda error: failed_on(str(error.filename or folder), error))
-        return
-    with listed(folder):
-        waiting = [folder]
-        while waiting:
-            place = waiting.pop()
-            found: list[FolderEntry] = []
-            try:
-                found.extend(_remote(place).entries(place))  # keeps the entries before an error
-            except OSError as error:
-                failed_on(place, error)
-            folders = [entry.name for entry in found if entry.folder]
-            yield place, folders, [entry.name for entry in found if not entry.folder]
-            waiting += [os.path.join(place, name) for name in reversed(folders)]
 
 
 def listed(folder: str) -> AbstractContextManager[object]:

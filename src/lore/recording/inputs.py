@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from lore.errors import LoreError
 from lore.files import relative
@@ -28,7 +28,6 @@ _MAGIC = re.compile(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
-OnFailure: TypeAlias = Callable[[str, LoreError], None]  # receives a folder that cannot be listed, and the reason
 
 T = TypeVar("T")
 
@@ -148,7 +147,7 @@ def _in_folder(path: str) -> Iterator[Input]:
         yield from failed
         failed.clear()
         if (parent := os.path.dirname(file)) != folder:
-            folder, together = parent, frozenset(packed.members(parent))
+            folder, together = parent, frozenset(packed.files_together(parent).names)
             if together:
                 yield Input(parent, named=False)
         if os.path.basename(file) not in together and not is_superseded(file):
@@ -172,31 +171,24 @@ def _identified(file: Input) -> tuple[object, Input]:
         return (path, "folder"), file
     if path == corpus.STDIN:
         return path, file._replace(stream=True)
+    if filesystem.is_remote(path):
+        if path.lower().startswith("http"):  # a web server is not asked
+            return path, file
+        try:
+            about = filesystem.status(path)
+        except OSError:  # a folder that is one recording, or a file that opening will report
+            about = packed.status_of(path)
+        return path, file._replace(size=about.size or 0, written=about.written, tag=about.tag)
     try:
-        if filesystem.is_remote(path):
-            return path, _with_status(file)
         about = os.stat(path)
     except (OSError, ValueError):  # a session of a database, or a file that opening will report
         base, _, session = path.rpartition("#")
         return ((os.path.realpath(base), session) if os.path.isfile(base) else path), file
-    if os.path.isdir(path):  # its files are one recording
-        return (about.st_dev, about.st_ino), file._replace(size=packed.size_of(path))
-    stream = not stat.S_ISREG(about.st_mode)
     key = (about.st_dev, about.st_ino) if about.st_ino else path
+    if stat.S_ISDIR(about.st_mode):  # its files are one recording
+        return key, file._replace(size=packed.status_of(path).size or 0)
+    stream = not stat.S_ISREG(about.st_mode)
     return key, file._replace(size=0 if stream else about.st_size, stream=stream)
-
-
-def _with_status(file: Input) -> Input:
-    """Return a remote input with its size, time and tag; a web server is not asked for them."""
-    if file.path.lower().startswith("http"):
-        return file
-    try:
-        about = filesystem.status(file.path)
-    except OSError:  # a folder that is one recording, or a file that opening will report
-        members = [filesystem.status(os.path.join(file.path, name)) for name in packed.members(file.path)]
-        times = [about.written for about in members if about.written is not None]
-        return file._replace(size=sum(about.size or 0 for about in members), written=max(times, default=None))
-    return file._replace(size=about.size or 0, written=about.written, tag=about.tag)
 
 
 # patterns
@@ -211,19 +203,15 @@ def is_pattern(path: str) -> bool:
     return not os.path.lexists(path) and scheme_of(path) is None
 
 
-def matches(pattern: str, failed_on: OnFailure) -> list[str]:
+def matches(pattern: str, failed_on: corpus.OnFailure) -> list[str]:
     """Return the files and folders that match a pattern, sorted.
 
     `*`, `?` and `[…]` match within one name, `**` any number of folders, without links to folders. A hidden name is
     matched only by a part that begins with a dot.
     """
     base = fixed(pattern)
-    parts, found = pattern.replace(os.altsep or os.sep, os.sep)[len(base) :].split(os.sep), {base}
-    for number, part in enumerate(parts, 1):
-        found = {name for base in sorted(found) for name in _step(base, part, failed_on)}
-        if number < len(parts):
-            found = {os.path.join(name, "") for name in found}
-    return sorted(found)
+    parts = pattern.replace(os.altsep or os.sep, os.sep)[len(base) :].split(os.sep)
+    return sorted(set(_matches(base, parts, failed_on)))
 
 
 def fixed(pattern: str) -> str:
@@ -232,41 +220,22 @@ def fixed(pattern: str) -> str:
     return pattern[: pattern[: start.start() if start else None].replace(os.altsep or os.sep, os.sep).rfind(os.sep) + 1]
 
 
-def _step(base: str, part: str, failed_on: OnFailure) -> Iterator[str]:
-    """Yield what one part of a pattern matches in a folder (a path that ends in a separator, or is empty)."""
+def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterator[str]:
+    """Yield what the parts of a pattern match in a folder (a path that ends in a separator, or is empty)."""
+    part, *rest = parts
     if part == "**":
-        yield from _folders(base, failed_on)
-    elif _MAGIC.search(part):
-        for entry in _entries(base, failed_on):
-            if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
-                yield base + entry.name
-    elif filesystem.exists(base + part) if part else filesystem.is_folder(base):  # no part: a separator at the end
-        yield base + part
-
-
-def _folders(base: str, failed_on: OnFailure) -> Iterator[str]:
-    """Yield a folder and all below it, as paths that end in a separator."""
-    waiting = [base]
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        waiting.extend(
-            folder + entry.name + os.sep
-            for entry in _entries(folder, failed_on)
-            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-        )
-
-
-def _entries(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
-    """Return what a folder holds; nothing if it is not a folder."""
-    found: list[filesystem.FolderEntry | os.DirEntry[str]] = []
-    if folder and not filesystem.is_folder(folder):
-        return found
-    try:
-        found.extend(filesystem.entries(folder or "."))  # keeps the entries before an error
-    except OSError as error:
-        failed_on(folder, corpus.unreadable(folder, error))
-    return found
+        yield from _matches(base, rest, failed_on) if rest else [base]
+    elif _MAGIC.search(part) is None:
+        if filesystem.exists(base + part) if part else filesystem.is_folder(base):  # no part: a separator at the end
+            yield from _matches(base + part + os.sep, rest, failed_on) if rest else [base + part]
+        return
+    for entry in corpus.list_folder(base or ".", failed_on):
+        is_hidden = entry.name.startswith(".")
+        if part == "**":
+            if not is_hidden and entry.is_dir(follow_symlinks=False):
+                yield from _matches(base + entry.name + os.sep, parts, failed_on)
+        elif (not is_hidden or part.startswith(".")) and fnmatch.fnmatch(entry.name, part):
+            yield from _matches(base + entry.name + os.sep, rest, failed_on) if rest else [base + entry.name]
 
 
 # places of findings
@@ -291,11 +260,11 @@ def path_of(key: str, root: str) -> str:
 
 def written_at(file: Input) -> float | None:
     """Return when a recording was last written: of a folder that is one recording, its newest file."""
+    if file.written is not None:
+        return file.written
     try:
-        if file.written is not None or filesystem.is_remote(file.path):
-            return filesystem.status(file.path).written if file.written is None else file.written
-        if not os.path.isdir(file.path):
-            return os.stat(file.path).st_mtime
+        if filesystem.is_remote(file.path) or not os.path.isdir(file.path):
+            return filesystem.status(file.path).written
         with os.scandir(file.path) as entries:
             return max((entry.stat().st_mtime for entry in entries), default=None)
     except (OSError, ValueError):

@@ -1,12 +1,13 @@
 """Folders and archives that are one recording, as one stream of bytes (a pack, `formats.folders`).
 
+**Sessions that are folders**: tasks of Cline, sessions of Kimi CLI (what the screen showed, then what the model saw,
+first the files that were put aside) and OpenHands (the state, then the events). Naming one of the files means the whole
+folder (`task_of`).
+
 **Request and response files**: requests are ordered by the times of their files, then by name; one that names the
 response before it (`cc_prev_req`) follows the request which that response answers. A response answers the request of
 the same name; else the one that a link leads to; else the latest request before it that has no response. Files that
 were copied or checked out have nearly equal times: these order them, but are not taken for the times of sending.
-
-**Tasks of Cline and sessions that are folders** (`session_folders`): their files in a fixed order. Naming one of the
-files means the whole folder (`task_of`).
 
 **Archives** (`.eval`): read in place, nothing is unpacked to disk and no name in one opens anything. Its directory, its
 members and their sum are bounded; what exceeds a bound, is encrypted or has an unknown compression is a problem.
@@ -15,46 +16,192 @@ members and their sum are bounded; what exceeds a bound, is encrypted or has an 
 from __future__ import annotations
 
 import hashlib
-import heapq
 import io
 import os
 import re
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from lore.errors import reason_of
-from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, OPENHANDS, TASK_FILES, UI, PackHeader
+from lore.formats.folders import (
+    API,
+    CLINE_TASK,
+    CONTEXT,
+    EVENTS,
+    KIMI_SESSION,
+    OPENHANDS,
+    STATE,
+    TASK_FILES,
+    UI,
+    WIRE,
+    PackHeader,
+)
 from lore.formats.http import prompt_links, session_in
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
 from lore.model.times import decode_time
 from lore.recording import filesystem
-from lore.recording.agents import session_folders
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
+PAIRS, COMPLETIONS, INSPECT = "body-pairs", "completions", "inspect-archive"  # kinds of packs
 REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
+_SUBAGENTS = "subagents"  # the folder in a session of Kimi CLI
 _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
+_SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
 _DAMAGED = (zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
-_MEMBER = re.compile(
-    r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$"
-)  # names of files that may be one recording with others
+_ROTATED = re.compile(r"context_(\d{1,9})\.jsonl")
+_EVENT = re.compile(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
+_MEMBER = re.compile(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one recording
 _CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
+
+
+# folders
+
+
+class FolderFiles(NamedTuple):
+    """The files of a folder that are one recording together; none if it is a folder of recordings."""
+
+    kind: str = ""  # of the pack
+    names: tuple[str, ...] = ()
+
+
+def files_together(folder: str) -> FolderFiles:
+    """Return the files of a folder that are one recording; those of a session in the order of reading."""
+    try:
+        names = _regular(folder)
+    except (OSError, ValueError):
+        return FolderFiles()
+    if UI in names and API in names:
+        return FolderFiles(CLINE_TASK, tuple(name for name in TASK_FILES if name in names))
+    if STATE in names and (events := _events_in(folder)):
+        return FolderFiles(OPENHANDS, (STATE, *events))
+    if WIRE in names and CONTEXT in names:
+        return FolderFiles(KIMI_SESSION, (WIRE, *_numbered(names, _ROTATED), CONTEXT))
+    if any(name.endswith(REQUEST) for name in names):
+        return FolderFiles(PAIRS, tuple(name for name in names if name.endswith((REQUEST, RESPONSE))))
+    documents = tuple(name for name in names if name.endswith(".json"))
+    if len(documents) > 1:
+        from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
+
+        if is_completion(_table(os.path.join(folder, documents[0]))):
+            return FolderFiles(COMPLETIONS, documents)
+    return FolderFiles()
+
+
+def _events_in(folder: str) -> list[str]:
+    try:
+        names = filesystem.names(os.path.join(folder, EVENTS))
+    except (OSError, ValueError):
+        return []
+    return [os.path.join(EVENTS, name) for name in _numbered(names, _EVENT)]
+
+
+def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
+    """Return the names of a pattern, by the number in them."""
+    found = ((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match is not None)
+    return [name for _, name in sorted(found)]
+
+
+def _regular(folder: str) -> list[str]:
+    """Return the names of a folder's files, sorted; of a remote one possible members only: it may have a million."""
+    if filesystem.is_remote(folder):
+        found = (
+            entry.name for entry in filesystem.entries(folder) if not entry.is_dir() and _MEMBER.search(entry.name)
+        )
+    else:
+        found = (entry.name for entry in os.scandir(folder) if _is_file(entry))
+    return sorted(name for name in found if not name.startswith("."))
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def task_of(path: str) -> str:
+    """Return the folder of the session that a file, or the folder of its events, is part of; else the path."""
+    folder, name = os.path.split(path)
+    part = name
+    if name != EVENTS and _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
+        folder = os.path.dirname(folder) if os.path.basename(folder) == EVENTS else os.path.join(folder, os.pardir)
+        part = os.path.join(EVENTS, name)
+    elif name not in (*TASK_FILES, WIRE, CONTEXT, STATE, EVENTS) and _ROTATED.fullmatch(name) is None:
+        return path
+    kind, names = files_together(folder or os.curdir)
+    is_part = part in names or (name == EVENTS and kind == OPENHANDS)
+    return (folder or os.curdir) if is_part and kind in _SESSIONS else path
+
+
+def is_part(folder: str, names: Collection[str]) -> bool:
+    """Return whether a folder next to these files holds only parts of their session."""
+    return folder == EVENTS and STATE in names
+
+
+def subagents(folder: str) -> list[str]:
+    """Return the folders of a session's subagents, sorted."""
+    below = os.path.join(folder, _SUBAGENTS)
+    try:
+        paths = [os.path.join(below, name) for name in sorted(filesystem.names(below)) if not name.startswith(".")]
+    except (OSError, ValueError):
+        return []
+    return [path for path in paths if _is_session(path)]
+
+
+def parent_of(folder: str) -> str:
+    """Return the session that a subagent's folder belongs to; empty for any other folder."""
+    above, name = os.path.split(os.path.dirname(folder))
+    return above if name == _SUBAGENTS and _is_session(above) else ""
+
+
+def _is_session(folder: str) -> bool:
+    return files_together(folder).kind in (KIMI_SESSION, OPENHANDS)
+
+
+def status_of(folder: str) -> filesystem.Status:
+    """Return the size of these files together, and when one of them was written last."""
+    size, written = 0, None
+    for name in files_together(folder).names:
+        with suppress(OSError):  # reading it reports the error
+            about = filesystem.status(os.path.join(folder, name))
+            size, written = size + (about.size or 0), max(written or 0.0, about.written or 0.0)
+    return filesystem.Status(size, written or None)
+
+
+def folder_stream(folder: str, files: FolderFiles) -> Iterator[bytes]:
+    """Yield the pack of a folder. A file of Kimi CLI is one member for each piece."""
+    for header in ordered(folder, files):
+        limit = MEMBER_BYTES if header.lore_pack in _WHOLE else RECORD_BYTES
+        shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
+        try:
+            with filesystem.opened(os.path.join(folder, header.name)) as file:
+                if header.lore_pack == KIMI_SESSION:
+                    yield from _member(shown, file.read(PIECE))  # an empty file is an empty member
+                    while data := file.read(PIECE):
+                        yield from _member(shown, data)
+                    continue
+                data = _read(file.read, limit)
+        except OSError as error:
+            yield from _member(shown, fault=reason_of(error))
+            continue
+        yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
 
 
 def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
@@ -75,119 +222,36 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     return found.getvalue()
 
 
-# folders
-
-
-def members(folder: str) -> list[str]:
-    """Return the files of a folder that are one recording together; none if it is a folder of recordings."""
-    try:
-        names = _regular(folder)
-    except (OSError, ValueError):
-        return []
-    if is_task(names):
-        return [name for name in TASK_FILES if name in names]
-    if session := session_folders.files(folder, names):
-        return session
-    if any(name.endswith(REQUEST) for name in names):
-        return [name for name in names if name.endswith((REQUEST, RESPONSE))]
-    documents = [name for name in names if name.endswith(".json")]
-    if len(documents) < 2:
-        return []
-    from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
-
-    return documents if is_completion(_table(os.path.join(folder, documents[0]))) else []
-
-
-def task_of(path: str) -> str:
-    """Return the folder of the task that a file belongs to if its files are one recording, else the path."""
-    folder, name = os.path.split(path)
-    if session := session_folders.session_of(path):
-        return session
-    if name not in TASK_FILES or not filesystem.is_file(path):
-        return path
-    return (folder or os.curdir) if is_task(members(folder or os.curdir)) else path
-
-
-def is_task(names: Collection[str]) -> bool:
-    """Return whether these are the files of a task of Cline, Roo Code or Kilo Code that have to be joined."""
-    return UI in names and API in names
-
-
-def _regular(folder: str) -> list[str]:
-    """Return the names of a folder's files, sorted; of a remote one possible members only: it may have a million."""
-    if filesystem.is_remote(folder):
-        found = (
-            entry.name for entry in filesystem.entries(folder) if not entry.is_dir() and _MEMBER.search(entry.name)
-        )
-        return sorted(name for name in found if not name.startswith("."))
-    names = (entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
-    return sorted(name for name in names if _is_regular(os.path.join(folder, name)))
-
-
-def _is_regular(path: str) -> bool:
-    try:
-        return filesystem.is_regular(path)
-    except (OSError, ValueError):
-        return False
-
-
-def size_of(folder: str) -> int:
-    """Return how many bytes these files have together."""
-    total = 0
-    for name in members(folder):
-        with suppress(OSError):  # reading it reports the error
-            total += filesystem.status(os.path.join(folder, name)).size or 0
-    return total
-
-
-def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
-    """Yield the pack of a folder; `names` are its members. A file of Kimi CLI is one member for each piece."""
-    for header in ordered(folder, names):
-        limit = MEMBER_BYTES if header.lore_pack in _WHOLE else RECORD_BYTES
-        shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
-        try:
-            with filesystem.opened(os.path.join(folder, header.name)) as file:
-                if header.lore_pack == KIMI_SESSION:
-                    yield from _member(shown, file.read(PIECE))  # an empty file is an empty member
-                    while data := file.read(PIECE):
-                        yield from _member(shown, data)
-                    continue
-                data = _read(file.read, limit)
-        except OSError as error:
-            yield from _member(shown, fault=reason_of(error))
-            continue
-        yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
-
-
-def ordered(folder: str, names: list[str]) -> list[PackHeader]:
+def ordered(folder: str, files: FolderFiles) -> list[PackHeader]:
     """Return the headers of a folder's members in their order.
 
     Completions are ordered by the time in each, then by name. Each request is followed by its response; responses
     without a request come last.
     """
-    if is_task(names):
-        return [PackHeader(CLINE_TASK, name, place=True) for name in names]
-    if kind := session_folders.kind_of(names):
+    kind, names = files
+    if kind == COMPLETIONS:
+        stamps = {name: _table(os.path.join(folder, name)).get("timestamp", b"null") for name in names}
+        names = sorted(names, key=lambda name: (decode_time(stamps[name]) or 0.0, name))
+    if kind != PAIRS:
         return [PackHeader(kind, name, place=True) for name in names]
     times = {name: _modified(os.path.join(folder, name)) for name in names}
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
-    if not requests:
-        stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
-        timed = sorted((decode_time(stamp) or 0.0, name) for stamp, name in stamps)
-        return [PackHeader("completions", name, place=True) for _, name in timed]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
     _answer(requests, responses, times)
-    timely = _is_live(requests)
+    timely = requests[-1].at - requests[0].at >= SHORTEST * len(requests) if len(requests) > 1 else False
     headers: list[PackHeader] = []
     for request in _linked(requests):
-        at = request.at if timely else None
-        headers.append(PackHeader("body-pairs", request.name, at=at, awaits=bool(request.response), place=True))
+        at = request.at if timely else None  # copies are made faster than requests are sent
+        headers.append(PackHeader(PAIRS, request.name, at=at, awaits=bool(request.response), place=True))
         if request.response:
-            headers.append(PackHeader("body-pairs", request.response, place=True))
+            headers.append(PackHeader(PAIRS, request.response, place=True))
     answering = {request.response for request in requests}
     orphans = (name for name in responses.values() if name not in answering)
-    return headers + [PackHeader("body-pairs", name, orphan=True, place=True) for name in orphans]
+    return headers + [PackHeader(PAIRS, name, orphan=True, place=True) for name in orphans]
+
+
+# request and response files
 
 
 class PairedRequest(Struct):
@@ -196,8 +260,7 @@ class PairedRequest(Struct):
     name: str  # its file
     at: float  # when the file was written
     previous: str = ""  # id of the response that it follows
-    session: str = ""
-    first: bytes = b""  # digest of the first message: requests of one conversation share it
+    conversation: tuple[str, bytes] = ("", b"")  # its session, and a digest of the first message
     messages: int = 0
     response: str = ""  # the file that answers it
 
@@ -222,23 +285,29 @@ def _modified(path: str) -> float:
 
 def _request(folder: str, name: str, at: float) -> PairedRequest:
     body = _table(os.path.join(folder, name))
-    linked = prompt_links(body)
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
     first = hashlib.blake2b(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
-    return PairedRequest(name, at, linked.get("cc_prev_req", ""), session_in(body), first, len(messages))
+    return PairedRequest(name, at, prompt_links(body).get("cc_prev_req", ""), (session_in(body), first), len(messages))
 
 
 def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
     """Give each request its response: by name, by a link, or by time."""
     free = dict(responses)
+    conversations: dict[tuple[str, bytes], list[PairedRequest]] = defaultdict(list)
     for request in requests:
         request.response = free.pop(request.name.removesuffix(REQUEST), "")
-    alike: dict[tuple[str, bytes], list[PairedRequest]] = defaultdict(list)
+        conversations[request.conversation].append(request)
     for request in requests:
-        alike[request.session, request.first].append(request)
-    for request in requests:
-        named = free.get(request.previous)
-        before = None if named is None else _before(request, alike[request.session, request.first], times[named])
+        response = free.get(request.previous)
+        if response is None:
+            continue
+        # the response is to the longest shorter request of the same conversation
+        shorter = [
+            other for other in conversations[request.conversation]
+            if not other.response and other.messages < request.messages
+        ]  # fmt: skip
+        timely = [other for other in shorter if other.at <= times[response]]
+        before = max(timely or shorter, key=lambda other: other.messages, default=None)
         if before is not None:
             before.response = free.pop(request.previous)
     waiting, later = list[PairedRequest](), iter(requests)
@@ -251,46 +320,18 @@ def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dic
             waiting.pop().response = name
 
 
-def _before(follower: PairedRequest, alike: list[PairedRequest], answered: float) -> PairedRequest | None:
-    """Return the request that this one follows: the longest shorter one of the same conversation."""
-    shorter = [request for request in alike if not request.response and request.messages < follower.messages]
-    timely = [request for request in shorter if request.at <= answered]
-    return max(timely or shorter, key=lambda request: request.messages, default=None)
-
-
-def _is_live(requests: list[PairedRequest]) -> bool:
-    """Return whether the files' times can be the times of sending: copies are made faster."""
-    if len(requests) < 2:
-        return False
-    return requests[-1].at - requests[0].at >= SHORTEST * len(requests)
-
-
 def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
     """Return the requests in order, each after the one that it follows; a ring of links is cut."""
-    answered = {
-        request.response.removesuffix(RESPONSE): place for place, request in enumerate(requests) if request.response
-    }
-    follows = [answered.get(request.previous) if request.previous else None for request in requests]
-    after: dict[int, list[int]] = {}
-    ready: list[int] = []
-    for place, before in enumerate(follows):
-        if before is None or before == place:
-            ready.append(place)
-        else:
-            after.setdefault(before, []).append(place)
-    order: list[int] = []
-    done: set[int] = set()
-    heapq.heapify(ready)
-    rest = iter(range(len(requests)))
-    while len(order) < len(requests):
-        place = heapq.heappop(ready) if ready else next(candidate for candidate in rest if candidate not in done)
-        if place in done:
-            continue
-        done.add(place)
-        order.append(place)
-        for follower in after.pop(place, []):
-            heapq.heappush(ready, follower)
-    return [requests[place] for place in order]
+    answered = {request.response.removesuffix(RESPONSE): request for request in requests if request.response}
+    found: dict[str, PairedRequest] = {}  # by the name of the file
+    for request in requests:
+        chain: dict[str, PairedRequest] = {}
+        at: PairedRequest | None = request
+        while at is not None and at.name not in found and at.name not in chain:
+            chain[at.name] = at
+            at = answered.get(at.previous)
+        found.update(reversed(chain.items()))
+    return list(found.values())
 
 
 # archives
@@ -300,7 +341,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: the samples of an Inspect log; else a pack that no reader recognises."""
     from zipfile import BadZipFile, ZipFile  # noqa: PLC0415 - slow to import, and few recordings are archives
 
-    kind = "inspect-archive"
+    kind = INSPECT
     total = filesystem.status(path).size or 0
     if (size := _directory(path, total)) > DIRECTORY_BYTES:
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
@@ -323,7 +364,7 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
     from zipfile import BadZipFile  # noqa: PLC0415 - as above
 
     for info in infos:
-        header = PackHeader("inspect-archive", printable(info.filename))
+        header = PackHeader(INSPECT, printable(info.filename))
         limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE)
         if info.file_size > limit:
             burst = info.file_size <= MEMBER_BYTES

@@ -6,7 +6,7 @@
 | Qwen Code | `subagents/ID/agent-*.jsonl` next to the folder `chats` |
 | Gemini CLI | every log in a folder of `chats` that has the session's id as its name |
 | oh-my-pi | every log in a folder that is named like the session's log |
-| Kimi CLI | folders in `subagents` below the session's (`session_folders`) |
+| Kimi CLI | folders in `subagents` below the session's (`packed`) |
 | OpenCode | sessions that name it as their `parentID`: in the same database, project folder or folder of exports |
 
 Listings of folders and beginnings of files are remembered as long as the folder or file stays as it is.
@@ -17,25 +17,27 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.jsonslice import raw_members
-from lore.recording import corpus, filesystem, zstd
-from lore.recording.agents import session_folders
+from lore.recording import corpus, filesystem, packed, zstd
 from lore.recording.agents.projects import text_at
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
-PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # the name of a session's file of pi
 SETTLED_SECONDS = 2.0  # a folder that changed later than that may change again within the same tick of its clock
-_BELOW_PI = re.compile(rf"(.+[/\\]{PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
+_PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # the name of a session's file of pi
+_BELOW_PI = re.compile(rf"(.+[/\\]{_PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
 _BELOW_CLAUDE = re.compile(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
 _CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
 _MOST_FOLDERS, _MOST_FILES = 4_096, 65_536  # remembered
 _EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
+
+T = TypeVar("T")
 
 
 def companions(path: str) -> list[str]:
@@ -44,7 +46,7 @@ def companions(path: str) -> list[str]:
     A subagent's own file has none, except OpenCode's, which may have subagents themselves.
     """
     if filesystem.is_folder(path):
-        return session_folders.subagents(path)
+        return packed.subagents(path)
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     if path != corpus.STDIN and (ending == ".json" or "#" in name):
@@ -58,10 +60,10 @@ def companions(path: str) -> list[str]:
             logs = (file for file in files if file.endswith(ending))
             found.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
     names = _companions_in(folder or os.curdir)
-    session = session_named(path) if names else None
+    session = _session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
-        found.extend(file for file in beside if filesystem.is_file(file) and session_named(file) == session)
+        found.extend(file for file in beside if filesystem.is_file(file) and _session_named(file) == session)
     return found
 
 
@@ -72,13 +74,13 @@ def session_of(path: str) -> str | None:
     below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
     if below is not None:
         return f"{below[1]}.jsonl"
-    if session := session_folders.parent_of(path):
+    if session := packed.parent_of(path):
         return session
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
     if os.path.basename(chats) == "chats" and not is_companion(name):
         return _gemini_chat(chats, parent)
-    session = session_named(path) if is_companion(name) else None
+    session = _session_named(path) if is_companion(name) else None
     return None if session is None else os.path.join(folder, f"{session}.jsonl")
 
 
@@ -118,7 +120,7 @@ def _names_in_databases(path: str) -> Iterator[str]:
 def _subagent_folders(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
     """Yield the folders that may hold a session's subagents, each with whether every log in it is one's."""
     yield os.path.join(folder, stem, "subagents"), False
-    if PI_STEM.fullmatch(stem):
+    if _PI_STEM.fullmatch(stem):
         yield os.path.join(folder, stem), True
     if os.path.basename(os.path.abspath(folder)) == "chats":
         yield os.path.join(folder, os.pardir, "subagents", stem), False
@@ -165,15 +167,20 @@ def _list_companions(folder: str, *_: int) -> tuple[str, ...]:
     return tuple(sorted(name for name in filesystem.names(folder) if is_companion(name)))
 
 
-def session_named(path: str) -> str | None:
-    """Return the session that the first lines of a log of Claude Code name; None if they name none."""
+def _read_once(read: Callable[..., T], path: str) -> T | None:
+    """Return what a cached function reads from a file in its present state; None if that fails."""
     try:
         if filesystem.is_remote(path):
-            return _read_session(path, *filesystem.status(path))
-        found = os.stat(path)
-        return _read_session(path, found.st_ino, found.st_size, found.st_mtime_ns)
+            return read(path, *filesystem.status(path))
+        about = os.stat(path)
+        return read(path, about.st_ino, about.st_size, about.st_mtime_ns)
     except (OSError, ValueError):
         return None
+
+
+def _session_named(path: str) -> str | None:
+    """Return the session that the first lines of a log of Claude Code name; None if they name none."""
+    return _read_once(_read_session, path)
 
 
 @lru_cache(maxsize=_MOST_FILES)
@@ -199,20 +206,35 @@ def _opencode_subagents(path: str) -> list[str]:
     family = _family(path)
     if path not in family:
         return []
+    children: dict[str | None, list[str]] = defaultdict(list)
+    for name, (_, parent) in reversed([*family.items()]):
+        children[parent].append(name)
     root = family[path][0]
-    children: dict[str, list[str]] = {}
-    for name, (_, parent) in family.items():
-        if parent is not None:
-            children.setdefault(parent, []).append(name)
     found: dict[str, None] = {}
-    waiting = [*reversed(children.get(root, ()))]
+    waiting = list(children[root])
     while waiting:
         name = waiting.pop()
         session = family[name][0]
         if name not in found and session != root:
             found[name] = None
-            waiting += reversed(children.get(session, ()))
+            waiting += children[session]
     return list(found)
+
+
+def _family(path: str) -> Mapping[str, _Session]:
+    """Return the sessions at the place of one, itself among them, by the names under which they are read."""
+    stored = corpus.opencode().session_in(path)
+    if stored is not None:
+        return corpus.opencode().parents_in(stored[0])
+    if not path.endswith(".json") or _read_once(_read_file, path) is None:
+        return {}
+    folder = os.path.dirname(path)
+    try:
+        names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".json") and name[0] != ".")
+    except OSError:
+        return {}
+    paths = (os.path.join(folder, name) for name in names)
+    return {name: session for name in paths if (session := _read_once(_read_file, name)) is not None}
 
 
 def _opencode_root(path: str) -> str | None:
@@ -230,40 +252,16 @@ def _opencode_parent(path: str) -> str | None:
         family = corpus.opencode().parents_in(stored[0])
         above = f"{stored[0]}#{family.get(path, ('', None))[1]}"
         return above if above in family else None
-    own = _session_in_file(path) if corpus.opencode().is_session_file(path) else None
+    own = _read_once(_read_file, path) if corpus.opencode().is_session_file(path) else None
     if own is None or not own[1] or os.path.basename(own[1]) != own[1]:  # a path might lead out of the folder
         return None
     above = os.path.join(os.path.dirname(path), f"{own[1]}.json")
-    return above if _session_in_file(above) is not None else None
-
-
-def _family(path: str) -> Mapping[str, _Session]:
-    """Return the sessions at the place of one, itself among them, by the names under which they are read."""
-    stored = corpus.opencode().session_in(path)
-    if stored is not None:
-        return corpus.opencode().parents_in(stored[0])
-    if not path.endswith(".json") or _session_in_file(path) is None:
-        return {}
-    folder = os.path.dirname(path)
-    try:
-        names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".json") and name[0] != ".")
-    except OSError:
-        return {}
-    paths = (os.path.join(folder, name) for name in names)
-    return {name: session for name in paths if (session := _session_in_file(name)) is not None}
-
-
-def _session_in_file(path: str) -> _Session | None:
-    """Return the session that a file of a storage folder or an export holds; None for any other file."""
-    try:
-        about = os.stat(path)
-        return _read_file(path, about.st_ino, about.st_size, about.st_mtime_ns) if os.path.isfile(path) else None
-    except (OSError, ValueError):
-        return None
+    return above if _read_once(_read_file, above) is not None else None
 
 
 @lru_cache(maxsize=_MOST_FILES)
-def _read_file(path: str, *_: int) -> _Session | None:
+def _read_file(path: str, *_: object) -> _Session | None:
+    """Return the session that a file of a storage folder or an export holds; None for any other file."""
     if corpus.opencode().is_session_file(path):
         found = corpus.opencode().session_of(path)
         return None if found is None or not found.id else (found.id, found.parent)

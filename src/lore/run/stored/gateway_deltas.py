@@ -121,18 +121,23 @@ def _selected(path: str) -> Iterator[bytes]:
 
     try:
         with closing(databases.connect(path)) as connection:
-            connection.text_factory = lambda text: text.decode("utf-8", "replace")
+            connection.text_factory = _text
             cursor = connection.execute(f"SELECT * FROM {_TABLE} ORDER BY session_id, seq")  # noqa: S608 - a constant
             names = [str(column[0]) for column in cursor.description]
             for values in cursor:
-                yield object_of({name: encode(_text(value)) for name, value in zip(names, values, strict=True)})
+                yield object_of(
+                    {
+                        name: encode(_text(value) if isinstance(value, bytes) else value)
+                        for name, value in zip(names, values, strict=True)
+                    }
+                )
     except databases.ERRORS as error:
         shown = corpus.show(path)
         raise LoreError(f"{shown}: {databases.reason_of(error)}", hint=_HINT, where=Where(shown)) from None
 
 
-def _text(value: object) -> object:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
 
 
 def _row_of(raw: bytes) -> GatewayDelta | None:
