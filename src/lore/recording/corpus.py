@@ -106,10 +106,14 @@ class Source:
         """Yield what a reader of recordings reads: the bytes, unpacked."""
         pieces = self.pieces(HEAD)
         first = next(pieces, b"")
+        yield from self._unpacked(first, pieces)
+
+    def _unpacked(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         if first.startswith(packed.ARCHIVE):
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
-        yield from _decompressed(first, pieces, self.name)
+        whole = chain((first,), rest)
+        return zstd.unpacked(whole, show(self.name)) if first.startswith(zstd.MAGIC) else whole
 
 
 class Stdin(Source):
@@ -138,62 +142,55 @@ class Stdin(Source):
 class LocalFile(Source):
     """A file on this machine, read up to the end that it has when it is opened; also a missing one."""
 
-    def open(self) -> FileIO:
-        """Open the file; raises LoreError if it is not a regular file."""
-        path = self.name
-        try:
-            if not stat.S_ISREG(os.stat(path).st_mode):
-                raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
-            return WholeFile(path)
-        except OSError as error:
-            raise unreadable(path, error) from None
-        except ValueError as error:  # an embedded NUL
-            raise LoreError(f"cannot open {show(path)!r}: {error}") from None
-
     def pieces(self, size: int = PIECE) -> Iterator[bytes]:
         try:
-            with self.open() as file:
+            with self._open() as file:
                 while data := file.read(size):
                     yield data
         except OSError as error:
             raise unreadable(self.name, error) from None
+        except ValueError as error:  # an embedded NUL
+            raise LoreError(f"cannot open {show(self.name)!r}: {error}") from None
+
+    def _open(self) -> FileIO:
+        if not stat.S_ISREG(os.stat(self.name).st_mode):
+            raise LoreError(f"{show(self.name)} is not a file", hint=folder_hint(self.name))
+        return WholeFile(self.name)
 
     def recording(self) -> Iterator[bytes]:
-        path = self.name
-        if path.endswith(".json") and _is_in_storage(path) and opencode().is_session_file(path):
-            yield from opencode().storage_stream(path)
-            return
-        pieces = self.pieces(HEAD)
-        first = next(pieces, b"")
-        if first.startswith(packed.ARCHIVE):
-            pieces = packed.archive_stream(path)
-        elif first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
-            pieces = opencode().database_stream(path, opencode().only_session(path, sessions))
-        else:
-            if path.endswith(".jsonl"):
-                from lore.recording.agents.usage_stores import lines_before  # noqa: PLC0415 - which loads plug-ins
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(self.name)))  # "session" in OpenCode's storage
+        is_in_storage = self.name.endswith(".json") and os.path.basename(folder) == "session"
+        if is_in_storage and opencode().is_session_file(self.name):
+            return opencode().storage_stream(self.name)
+        return super().recording()
 
-                yield from lines_before(path, first)
-            pieces = _decompressed(first, pieces, path)
-        yield from pieces
+    def _unpacked(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+        path = self.name
+        if first.startswith(packed.ARCHIVE):
+            return packed.archive_stream(path)
+        if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
+            return opencode().database_stream(path, opencode().only_session(path, sessions))
+        whole = super()._unpacked(first, rest)
+        if path.endswith(".jsonl"):
+            from lore.recording.agents.usage_stores import lines_before  # noqa: PLC0415 - which loads plug-ins
+
+            whole = chain(lines_before(path, first), whole)
+        return whole
 
 
 class Pipe(LocalFile):
     """A pipe or device. Only a pipe that a shell opened for this process can be read."""
 
     can_rewind = False
-    recording = Source.recording
+    recording, _unpacked = Source.recording, Source._unpacked  # noqa: SLF001
 
-    def open(self) -> FileIO:
-        try:
-            if is_named_pipe(self.name):
-                shown = show(self.name)
-                raise LoreError(f"{shown} is a named pipe, not a file", hint=f"pass it as standard input: - < {shown}")
-            if stat.S_ISFIFO(os.stat(self.name).st_mode):
-                return open(self.name, "rb", buffering=0)
-        except OSError as error:
-            raise unreadable(self.name, error) from None
-        return super().open()
+    def _open(self) -> FileIO:
+        if is_named_pipe(self.name):
+            shown = show(self.name)
+            raise LoreError(f"{shown} is a named pipe, not a file", hint=f"pass it as standard input: - < {shown}")
+        if stat.S_ISFIFO(os.stat(self.name).st_mode):
+            return open(self.name, "rb", buffering=0)
+        return super()._open()
 
 
 class Folder(LocalFile):
@@ -254,14 +251,14 @@ class Remote(Source):
             if not files.names:
                 raise
             yield from packed.folder_stream(self.name, files)
-            return
+        else:
+            yield from self._unpacked(first, pieces)
+
+    def _unpacked(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
             raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
-        if first.startswith(packed.ARCHIVE):
-            yield from packed.archive_stream(self.name)
-        else:
-            yield from _decompressed(first, pieces, self.name)
+        return packed.archive_stream(self.name) if first.startswith(packed.ARCHIVE) else super()._unpacked(first, rest)
 
 
 def resolve(name: str) -> Source:
@@ -287,21 +284,11 @@ def _resolve_session(name: str) -> Source:
     return LocalFile(name) if found is None else DatabaseSource(name, *found)
 
 
-def _decompressed(first: bytes, rest: Iterator[bytes], name: str) -> Iterator[bytes]:
-    whole = chain((first,), rest)
-    return zstd.unpacked(whole, show(name)) if first.startswith(zstd.MAGIC) else whole
-
-
 def opencode():  # noqa: ANN201 - the module, with its types
     """Return the module that reads OpenCode's sessions, imported only when it is needed."""
     from lore.recording.agents import opencode_store  # noqa: PLC0415 - as it says
 
     return opencode_store
-
-
-def _is_in_storage(path: str) -> bool:
-    """Return whether a file lies where OpenCode's storage folder keeps sessions."""
-    return os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(path)))) == "session"
 
 
 def is_stored(path: str) -> bool:
