@@ -16,7 +16,7 @@ from cli.running import put, session
 from lore import files
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
-from lore.recording import writing as module
+from lore.run.stored import appending as module
 from lore.run.stored.appending import appending
 
 EVENT = CacheReset(reason="asked for")

@@ -77,11 +77,36 @@ class EventRecording(Recording):
         return self.every_read()
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
-        chains = SessionChains(self.companions, self.problems)
-        yield from chains.with_names_noted(reads)
-        for shown, read in chains.reads():
-            self.reading = shown
+        """Yield a log's reads, then those of its companions, whose header is dropped: that of the session counts.
+
+        A companion's chain whose name is taken is named after its file. A companion that cannot be read is a problem.
+        """
+        taken, is_started = {e.MAIN}, False
+        for read in reads:
+            own: e.Event = read.value  # pyright: ignore[reportAssignmentType]
+            is_started = is_started or isinstance(own, e.SessionStarted)
+            taken.add(own.chain)
             yield read
+        for path in self.companions:
+            self.reading, names = corpus.show(path), dict[str, str]()
+            try:
+                for read in _read_companion(path):
+                    event = read.value
+                    if isinstance(event, Problem):
+                        self.problems.add(event, self.reading)
+                    elif isinstance(event, e.OpaqueEvent):
+                        yield read
+                    elif not isinstance(event, Exchange | Measurement | Turn):
+                        if isinstance(event, e.SessionStarted) and is_started:
+                            continue
+                        is_started = is_started or isinstance(event, e.SessionStarted)
+                        if event.chain not in names:
+                            names[event.chain] = _free_name(event.chain, path, taken)
+                        if names[event.chain] != event.chain:
+                            event = msgspec.structs.replace(event, chain=names[event.chain])
+                        yield Read(event, read.line, read.byte)
+            except LoreError as error:
+                self.problems.add(Problem(Code.UNREADABLE_FILE, error.message), self.reading)
         self.reading = self.shown
 
     @property
@@ -257,76 +282,25 @@ class EventRecording(Recording):
         return getattr(READERS.get(self._folding.session.format), "own_tools", True) is False
 
 
-class SessionChains:
-    """The chains of one session: of its own file and of its companions.
+def _read_companion(path: str) -> Iterator[Read]:
+    """Yield the reads of a subagent's log; raises LoreError for another file."""
+    opened = corpus.open_head(path)
+    kind = recognise(opened.head)
+    if kind is None or kind.yields != "events":
+        raise LoreError(f"{corpus.show(path)} is not a session log")
+    yield from kind().read(opened.data)
 
-    The header of a companion is dropped, because that of the session counts. A chain whose name is taken is named after
-    its file. A companion that cannot be read is a problem.
-    """
 
-    def __init__(self, paths: Sequence[str], problems: Problems) -> None:
-        self._paths = paths
-        self._problems = problems
-        self._taken = {e.MAIN}
-        self._started = False
-
-    def with_names_noted(self, reads: Iterator[Read]) -> Iterator[Read]:
-        """Yield the session's own reads; the names of its chains are taken."""
-        for read in reads:
-            self._started = self._started or isinstance(read.value, e.SessionStarted)
-            self._taken.add(e.MAIN if isinstance(read.value, Problem | Exchange | Measurement) else read.value.chain)
-            yield read
-
-    def reads(self) -> Iterator[tuple[str, Read]]:
-        """Yield the events of companions, each with the name of its file."""
-        for path in self._paths:
-            shown = corpus.show(path)
-            try:
-                for read in self._file(path, shown):
-                    yield shown, read
-            except LoreError as error:
-                self._problems.add(Problem(Code.UNREADABLE_FILE, error.message), shown)
-
-    def _file(self, path: str, shown: str) -> Iterator[Read]:
-        opened = corpus.open_head(path)
-        kind = recognise(opened.head)
-        if kind is None or kind.yields != "events":
-            raise LoreError(f"{shown} is not a session log")
-        reader = kind()
-        stored = corpus.is_in_database(path)
-        stem = shown.rpartition("#")[2] if stored else os.path.splitext(os.path.basename(shown))[0]
-        names: dict[str, str] = {}
-        yield from self._renamed(reader.read(opened.data), names, stem, shown)
-
-    def _renamed(self, found: Iterable[Read], names: dict[str, str], stem: str, shown: str) -> Iterator[Read]:
-        for read in found:
-            event = read.value
-            if isinstance(event, Problem):
-                self._problems.add(event, shown)
-                continue
-            if isinstance(event, Exchange | Measurement | Turn) or (
-                isinstance(event, e.SessionStarted) and self._started
-            ):
-                continue
-            if not isinstance(event, e.OpaqueEvent):
-                read = Read(self._named(event, names, stem), read.line, read.byte)
-            yield read
-
-    def _named(self, event: e.Event, names: dict[str, str], stem: str) -> e.Event:
-        self._started = self._started or isinstance(event, e.SessionStarted)
-        name = names.get(event.chain)
-        if name is None:
-            name = names[event.chain] = self._free(event.chain, stem)
-        return event if name == event.chain else msgspec.structs.replace(event, chain=name)
-
-    def _free(self, chain: str, stem: str) -> str:
-        """Return a name that no other chain has: the chain's own, else its file's, else that with a number."""
-        name, number = chain, 1
-        while name in self._taken:
-            name = stem if number == 1 else f"{stem}-{number}"
-            number += 1
-        self._taken.add(name)
-        return name
+def _free_name(chain: str, path: str, taken: set[str]) -> str:
+    """Return a chain's name if no other chain has it, else its file's, else that with a number; note it as taken."""
+    shown = corpus.show(path)
+    stem = shown.rpartition("#")[2] if corpus.is_in_database(path) else os.path.splitext(os.path.basename(shown))[0]
+    name, number = chain, 1
+    while name in taken:
+        name = stem if number == 1 else f"{stem}-{number}"
+        number += 1
+    taken.add(name)
+    return name
 
 
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:

@@ -56,9 +56,8 @@ class Options(msgspec.Struct, frozen=True):
         growing = opened is not None if growing is None else growing
         opened = opened or corpus.open_head(path)
         reader = _reader(opened.head, self.format)
-        if self.format is None and (reader is None or reader.name in GENERIC):
-            _refuse_foreign_file(path, opened.head)
-            _refuse_without_plug_in(path, opened.head)
+        if self.format is None and (reader is None or reader.name in GENERIC) and (why := _unread(path, opened.head)):
+            raise why
         if reader is None:
             raise _unrecognised(path, opened.head)
         dialect = _dialect_named(self.dialect) if self.dialect else None
@@ -91,19 +90,14 @@ class Options(msgspec.Struct, frozen=True):
         return recording
 
 
-def _refuse_foreign_file(path: str, head: bytes) -> None:
-    """Raise UnrecognisedError for a file of an agent that lore does not read."""
-    kind = find_foreign_file(head, path)
-    if kind is not None:
-        raise UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
-
-
-def _refuse_without_plug_in(path: str, head: bytes) -> None:
-    """Raise UnrecognisedError for a file whose reader is in a plug-in that is missing."""
-    missing = missing_plug_in(head)
-    if missing is not None:
+def _unread(path: str, head: bytes) -> UnrecognisedError | None:
+    """Return the error for a file of an agent that lore does not read, or whose reader is in a missing plug-in."""
+    if (kind := find_foreign_file(head, path)) is not None:
+        return UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
+    if (missing := missing_plug_in(head)) is not None:
         error = lacks_plug_in(missing.plug_in, f"{corpus.show(path)} ({missing.what})")
-        raise UnrecognisedError(error.message, hint=error.hint)
+        return UnrecognisedError(error.message, hint=error.hint)
+    return None
 
 
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
@@ -128,12 +122,10 @@ def _reader(head: bytes, format: str | None) -> Reader | None:
         return reader_named(format)()
     load_plugins()
     found = reader_of(head)
-    return found if found is not None and found.name not in LAST else _reader_without_row(head) or found
-
-
-def _reader_without_row(head: bytes) -> Reader | None:
-    added = (READERS[name] for name in READERS if name not in FORMATS)
-    return next((kind() for kind in added if kind.recognises(head)), None)
+    if found is not None and found.name not in LAST:
+        return found
+    of_plug_ins = (READERS[name] for name in READERS if name not in FORMATS)
+    return next((kind() for kind in of_plug_ins if kind.recognises(head)), found)
 
 
 def reader_named(name: str) -> type[Reader]:
@@ -169,42 +161,34 @@ class Picked(NamedTuple):
 _CHAINS_NAMED = 8  # in an error
 
 
-def _chains(numbers: dict[str, int]) -> tuple[str, ...]:
-    """Return the turns that a recording has, a line a chain, given the highest number of each."""
-    named = [f"#{chain}:1 to {number}" for chain, number in list(numbers.items())[:_CHAINS_NAMED]]
-    rest = len(numbers) - len(named)
-    return (*named, f"and {rest:,} more chains") if rest else tuple(named)
-
-
 def pick(recording: Recording, name: corpus.Name) -> Picked:
     """Return the turn that a name means; without a number the last one of the main chain.
 
-    Reads the whole recording. Raises LoreError if the chain or the turn does not exist.
+    A recording without a main chain has that of its first turn. Reads the whole recording. Raises LoreError if the
+    chain or the turn does not exist.
     """
-    chosen: Turn | None = None
-    first_chain: str | None = None
-    highest = 0
+    chosen: dict[str, Turn] = {}  # of each chain the last turn that the name may mean
     numbers: dict[str, int] = {}  # of each chain the highest
-    changes: dict[int, tuple[Change, ...]] = {}
+    changes: dict[str, dict[int, tuple[Change, ...]]] = {}
     for turn in recording.turns():
-        first_chain = first_chain or turn.chain
-        numbers[turn.chain] = max(numbers.get(turn.chain, 0), turn.number)
+        chain = turn.chain
         wanted = name.chain or MAIN
-        if name.chain is None and turn.chain != MAIN and turn.chain == first_chain:
-            wanted = turn.chain if chosen is None or chosen.chain == turn.chain else MAIN
-        if turn.chain != wanted:
+        numbers[chain] = max(numbers.get(chain, 0), turn.number)
+        if chain not in (wanted, next(iter(numbers)) if name.chain is None else wanted):
             continue
-        if turn.chain == MAIN and chosen is not None and chosen.chain != MAIN:
-            chosen, highest, changes = None, 0, {}
-        highest = max(highest, turn.number)
         if turn.changes:
-            changes[turn.number] = turn.changes
-        if name.turn is None or turn.number == name.turn:
-            chosen = turn
-    if chosen is None and (name.turn is not None or name.chain is not None):
+            changes.setdefault(chain, {})[turn.number] = turn.changes
+        if name.turn in (None, turn.number):
+            chosen[chain] = turn
+    chain = name.chain or (MAIN if MAIN in numbers else next(iter(numbers), MAIN))
+    if chain not in chosen and (name.turn is not None or name.chain is not None):
         where = f" in chain {name.chain!r}" if name.chain else ""
-        has = f"it has turns 1 to {highest}" if highest else "it has these" if numbers else "it has no turn"
-        choices = () if highest else _chains(numbers)  # names of chains may be content
+        named = tuple(f"#{other}:1 to {number}" for other, number in list(numbers.items())[:_CHAINS_NAMED])
+        rest = len(numbers) - len(named)
+        choices = (*named, f"and {rest:,} more chains") if rest else named  # names of chains may be content
+        has = "it has these" if numbers else "it has no turn"
+        if chain in numbers:
+            choices, has = (), f"it has turns 1 to {numbers[chain]}"
         message = f"{recording.shown} has no turn {name.turn}{where}"
         raise LoreError(message, hint=has, where=Where(recording.shown), choices=choices)
-    return Picked(chosen, changes)
+    return Picked(chosen.get(chain), changes.get(chain, {}))

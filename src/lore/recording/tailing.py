@@ -133,15 +133,14 @@ def every(seconds: float = INTERVAL) -> bool:
 
 def check_followable(path: str) -> None:
     """Raise LoreError if an input cannot be followed."""
+    shown, again = corpus.show(path), "run the command again after a while"
     if corpus.is_stored(path):
-        hint = "run the command again after a while, or `lore store export` it to a file"
-        raise LoreError(f"{corpus.show(path)} is a stored session, not a file that grows", hint=hint)
+        hint = f"{again}, or `lore store export` it to a file"
+        raise LoreError(f"{shown} is a stored session, not a file that grows", hint=hint)
     if filesystem.is_remote(path):
-        hint = "run the command again after a while: what is written there comes whole"
-        raise LoreError(f"{corpus.show(path)} is remote, not a file that grows here", hint=hint)
+        raise LoreError(f"{shown} is remote, not a file that grows here", hint=f"{again}: what is written comes whole")
     if corpus.is_stream(path):
-        hint = "name the file that is being written"
-        raise LoreError(f"{corpus.show(path)} is a stream, not a file that grows", hint=hint)
+        raise LoreError(f"{shown} is a stream, not a file that grows", hint="name the file that is being written")
 
 
 class LogTail:
