@@ -129,7 +129,7 @@ def _reader(head: bytes, format: str | None) -> Reader | None:
 
 
 def reader_named(name: str) -> type[Reader]:
-    """Return the reader of this name; raises LoreError if there is none."""
+    """Return the reader of this name; raises LoreError for an unknown one."""
     if name not in READERS:
         load_plugins()
     kind = READERS.get(name)

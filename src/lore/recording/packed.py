@@ -291,7 +291,7 @@ def _request(folder: str, name: str, at: float) -> PairedRequest:
 
 
 def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
-    """Give each request its response: by name, by a link, or by time."""
+    """Set the response of each request: by name, by a link, or by time."""
     free = dict(responses)
     conversations: dict[tuple[str, bytes], list[PairedRequest]] = defaultdict(list)
     for request in requests:

@@ -31,7 +31,7 @@ class Whereabouts(NamedTuple):
 
 
 def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
-    """Return where agents keep logs of the current folder, else (`wide`) where they keep any logs.
+    """Return where agents keep logs of the current folder, else (`wide`) of all folders.
 
     The last place is the current folder, which is not searched. Costs a listing of each place up to its first log.
     """
@@ -52,7 +52,7 @@ def kept_by_agents(here: Surroundings) -> list[str]:
 
 
 def with_agents(paths: list[str], here: Surroundings) -> list[str]:
-    """Return the paths, or the agents' logs if there are none, or before them if one is the home folder."""
+    """Return the paths, or the agents' logs without paths, or before them if one is the home folder."""
     if not paths:
         return kept_by_agents(here)
     homes = [path for path in paths if here.home and corpus.is_same(path, here.home)]

@@ -226,7 +226,7 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
         yield heapq.heappop(waiting)[-1]
 
 
-OVERHEAD = 512  # bytes that a response costs besides its new segments
+OVERHEAD = 512  # bytes that a response costs, plus its new segments
 _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
 

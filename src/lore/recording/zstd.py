@@ -1,4 +1,4 @@
-"""Files compressed with zstandard, as they are read: Codex packs cold rollouts (`rollout-*.jsonl.zst`).
+"""Unpack files compressed with zstandard: Codex packs cold rollouts (`rollout-*.jsonl.zst`).
 
 In: pieces of a compressed file, of one frame or several. Out: what they hold, in pieces. Rules: memory is bounded
 whatever the bytes expand to, since few of them are taken at a time; a file that is damaged or ends inside a frame is a

@@ -176,7 +176,7 @@ class Surroundings(NamedTuple):
     """Where lore runs."""
 
     environment: Mapping[str, str]
-    home: str  # empty if there is none
+    home: str  # empty if unknown
     platform: str  # as `sys.platform` names it
     folder: str  # the current one
 

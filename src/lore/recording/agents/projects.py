@@ -147,7 +147,7 @@ def _listed(path: str, key: str, wanted: str, name: str) -> str | None:
 
 
 def text_at(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
-    """Return the text at a path of members of a record; None if there is none."""
+    """Return the text at a path of members of a record; None for another value."""
     for name in names[:-1]:
         value = (own or {}).get(name, b"")
         own = raw_members(value) if value[:1] == b"{" else None

@@ -33,7 +33,7 @@ class AgentLog(NamedTuple):
 
 
 class AgentLogs(NamedTuple):
-    """The sessions of agents, and the places where they are."""
+    """The sessions of agents, and the places with their logs."""
 
     groups: list[list[AgentLog]]  # a session each, its own log first; the session that was written last first
     places: list[LogPlace]  # those that exist
@@ -82,7 +82,7 @@ def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
 def newest(paths: list[str], format: str | None) -> str:
     """Return the recording at these paths that was written last, itself or one of its subagents' files.
 
-    Raises LoreError if there is none, and for one that cannot be read: it may be the newest.
+    Raises LoreError if no file is a recording, and for one that cannot be read: it may be the newest.
     """
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
     for logs in _grouped([AgentLog(None, file, written_at(file)) for file in files]):
@@ -112,21 +112,21 @@ def newest_of_project(here: Surroundings, format: str | None = None) -> str | No
     the beginning of logs that are newer and whose place does not tell their project. Raises LoreError for a log that
     cannot be read: it may be the newest.
     """
-    above = _project_folders(here.folder)
+    named = _project_folders(here.folder)
+    folders = list(map(os.path.realpath, named))
     home = os.path.realpath(here.home or os.sep)
-    roots = [folder for folder in map(os.path.realpath, above) if not _is_below(home, folder)]
-    project = Project(frozenset(map(os.path.realpath, above)), roots[-1] if roots else "")
-    own = [os.path.join(place.path, "") for place in places(here, project=True)]
+    root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
+    kept = (place for folder in named for place in places(here._replace(folder=folder), project=True))
+    own = tuple(os.path.join(place.path, "") for place in kept)
     for logs in agent_logs(here).groups:
         path = logs[0].file.path
-        is_own = path.startswith(tuple(own)) or _is_about(logs[0], project)
-        if is_own and is_recording(path, format):
+        if (path.startswith(own) or _is_about(logs[0], folders, root)) and is_recording(path, format):
             return path
     return None
 
 
 def newest_of_agents(here: Surroundings) -> str | None:
-    """Return the newest session that agents keep here; None if there is none."""
+    """Return the newest session that agents keep here; None without sessions."""
     paths = (logs[0].file.path for logs in agent_logs(here).groups)
     return next((path for path in paths if is_recording(path, None)), None)
 
@@ -141,13 +141,6 @@ def no_session_of_project(here: Surroundings) -> LoreError:
     where = "another folder" if project is None else f"the project {corpus.show(project)}"
     message = f"agents keep no session of this project ({corpus.show(here.folder)})"
     return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
-
-
-class Project(NamedTuple):
-    """The folders of a project, as real paths."""
-
-    folders: frozenset[str]  # the current one and those above it
-    root: str  # all folders below it are of the project, too; empty if there is none
 
 
 def _project_folders(folder: str) -> list[str]:
@@ -166,19 +159,20 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
-def _is_about(log: AgentLog, project: Project) -> bool:
-    """Return whether a log, or a file next to it, names a folder of a project as the one that it was started in."""
+def _is_about(log: AgentLog, folders: list[str], root: str) -> bool:
+    """Return whether a log, or a file next to it, says that the session was started in one of these folders.
+
+    A session that was started anywhere below `root` counts, too, unless that is empty.
+    """
     path = log.file.path
     name = None if log.place is None else log.place.logs.project
     if name in (md5_name, sha256_name):
-        folder = project_beside(path)
-    elif name is not None and not any(name(known).rstrip("-") in path for known in project.folders):
+        started = project_beside(path)
+    elif name is not None and not any(name(folder).rstrip("-") in path for folder in folders):
         return False  # the folder with the logs of a project is named after it
     elif corpus.is_in_database(path):
-        folder = corpus.opencode().directory_of(path)
+        started = corpus.opencode().directory_of(path)
     else:
-        folder = project_of(corpus.open_head(path).head, path)
-    if folder is None:
-        return False
-    folder = os.path.realpath(folder)
-    return folder in project.folders or (bool(project.root) and _is_below(folder, project.root))
+        started = project_of(corpus.open_head(path).head, path)
+    started = "" if started is None else os.path.realpath(started)
+    return started in folders or (root != "" and _is_below(started, root))

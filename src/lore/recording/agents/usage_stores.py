@@ -15,7 +15,7 @@ class UsageStore(Protocol):
     mark: bytes  # occurs in the first bytes of every log that may have such a store
 
     def file_of(self, path: str) -> str:
-        """Return the store of a log by the log's path; empty if there is none."""
+        """Return the store of a log by the log's path; empty if it has no store."""
         ...
 
     def lines(self, path: str, first: bytes) -> Iterator[bytes]:
