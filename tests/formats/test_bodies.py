@@ -246,3 +246,9 @@ def test_recognised_body_is_decoded_once(end, tmp_path, monkeypatch):
         monkeypatch.setattr(jsonslice, name, decoder)
     assert len(list(Options().open(str(path)).turns())) == 1
     assert sum(decoder.found for decoder in decoders) == 1
+
+
+def test_llama_cpp_timings_name_the_engine():
+    response = {"usage": {"prompt_tokens": 900}, "timings": {"cache_n": 700, "prompt_n": 200}}
+    found = one({"url": "http://127.0.0.1:8080/v1/chat/completions", "request": ONE, "response": response})
+    assert (found.call.answered_by, found.usage.read_tokens) == ("llama.cpp", 700)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.answers import NOTHING, ParsedAnswer, with_response
+from lore.formats.answers import NOTHING, ParsedAnswer, complete_call, with_response
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of, reconcile
@@ -160,7 +160,7 @@ def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
     url = text_in(record.get("url", b""))
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
     at = next((found for key in _TIMES if (found := decode_time(record.get(key, b"null"))) is not None), None)
-    call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
+    call = complete_call(call_of(headers, members, endpoint=endpoint_of(url, headers), status=status), said)
     if key == "body" and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
         call = replace(call, agent=chain)
     return Exchange(
