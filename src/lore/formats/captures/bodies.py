@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.answers import NOTHING, ParsedAnswer, complete_call, with_response
+from lore.formats.answers import LONGEST_NAME, NOTHING, ParsedAnswer, with_response
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of, reconcile
@@ -30,6 +30,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.jsonslice import Sliced, raw_members, sliced_members
+from lore.model.mask import cut_masked
 from lore.model.times import decode_time
 from lore.model.turn import Exchange
 
@@ -160,7 +161,9 @@ def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
     url = text_in(record.get("url", b""))
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
     at = next((found for key in _TIMES if (found := decode_time(record.get(key, b"null"))) is not None), None)
-    call = complete_call(call_of(headers, members, endpoint=endpoint_of(url, headers), status=status), said)
+    call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
+    if said.provider:  # that it names itself; ids of calls may come from an earlier provider's answer
+        call = replace(call, answered_by=cut_masked(said.provider, LONGEST_NAME))
     if key == "body" and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
         call = replace(call, agent=chain)
     return Exchange(
