@@ -28,6 +28,7 @@ from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
 from lore.judge.pairs import Extension, Look, Pairs, unknown
+from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.witnesses import started_in_parallel
@@ -127,7 +128,7 @@ class Judge:
                 rules, beside = self._dated, self._beside
                 self._rules[turn.chain] = [
                     Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
-                    UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
+                    Plateaus(rules), UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
                 ]  # fmt: skip
             for rule in self._rules[turn.chain]:
                 rule.turn(turn, verdict.pair)

@@ -516,6 +516,46 @@ class WritesUnread(EvidenceFact, frozen=True):
         )
 
 
+PlateauReason: TypeAlias = Literal[
+    "engine",
+    "cache-prompt-off",
+    "no-explicit-breakpoint",
+    "breakpoint-not-honoured",
+    "ignored-breakpoint",
+    "changing-key",
+    "no-cache-key",
+]
+_REASONS: dict[PlateauReason, str] = {
+    "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
+    "cache-prompt-off": "cache_prompt is false, so the server reuses nothing",
+    "no-explicit-breakpoint": "prompt_cache_options asks for explicit breakpoints, and the request has none",
+    "breakpoint-not-honoured": "nothing was written at its breakpoints either, as if a gateway had removed them",
+    "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
+    "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
+    "no-cache-key": "without a prompt_cache_key the beginning of the prompt alone decides which machine is asked",
+}
+
+
+class ReadPlateau(EvidenceFact, frozen=True):
+    """Reads stayed at one level while more and more of the prompt was repeated."""
+
+    read_tokens: int  # in each of the requests; 0: nothing was ever read
+    repeated_tokens: int  # of the previous request, in the last of them
+    turns: int
+    reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
+    cache: Own = ""  # the cache model; empty: unknown
+    field: Own = ""  # the request's field that differs
+
+    def sentence(self) -> str:
+        much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
+        shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
+        why = "; ".join(shown) or "the request shows no reason: requests reached other machines, or the cache was full"
+        return (
+            f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
+            f"tokens of the previous one: {why}"
+        )
+
+
 class ReadBelowForecast(EvidenceFact, frozen=True):
     """A smaller read than predicted from another turn's prompt."""
 
@@ -577,5 +617,5 @@ Evidence: TypeAlias = (
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
-    | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
+    | ReadPlateau | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

@@ -1,0 +1,135 @@
+"""Reads that stay at one level while prompts grow past it (LORE307).
+
+In: the turns of one chain that were recorded as requests. Out: one finding, for the plateau that left the most tokens
+unread. Rules: at least three reads in a row at one level, within a block of the cache; each request repeats its
+predecessor, and by the end more than two blocks beyond that level, more than the model's minimum. With a cache that
+needs breakpoints the part up to the last one counts. Said only if no turn of them is reported for another reason, and
+if nothing was written: then LORE301 or LORE305 says it. What the request shows as a reason is named.
+
+Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lore.cache.counts import block_tokens, first_pass_read, prompt_tokens
+from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.served import cache_of, served_by
+from lore.judge.base import finding
+from lore.judge.pair import Pair, is_remark
+from lore.judge.request_laws import ignored_breakpoints, needs_breakpoints
+from lore.model.cause import Place
+from lore.model.codes import Code
+from lore.model.evidence import PlateauReason, ReadPlateau
+from lore.model.providers import ENGINES
+from lore.model.results import Finding
+from lore.model.turn import Turn
+from lore.prefix.overlap import byte_size, iterate_from
+
+_FEWEST = 3  # reads at one level
+_BLOCKS = 2  # by which the repeated part exceeds that level
+_MOST_BEHIND = 64  # segments after the last breakpoint
+
+
+class _Plateau(Struct, frozen=True):
+    """Successive turns that read the same number of tokens."""
+
+    first: Turn
+    latest: Turn
+    level: int  # tokens read in each of its turns
+    begun: int  # tokens that the first of its turns repeats
+    repeated: int  # tokens that the latest one repeats
+    differing: frozenset[str]  # fields that select a cache and differ in each of its turns
+    turns: int = 0
+    unread: int = 0  # tokens, summed over its turns
+
+
+class Plateaus:
+    """Follow the turns of one chain; `rules` gives the dated rules in force."""
+
+    def __init__(self, rules: Callable[[], DatedRules]) -> None:
+        self._rules = rules
+        self._current: _Plateau | None = None
+        self._longest: _Plateau | None = None
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Add the next turn of the chain."""
+        read = first_pass_read(turn.usage)
+        if turn.failed:
+            return
+        writes = turn.usage is not None and bool(turn.usage.write_tokens)
+        if pair is None or read is None or writes or any(not is_remark(cause) for cause in pair.causes):
+            self._current = None
+            return
+        repeated, block = _repeated(pair), block_tokens(turn)
+        current = self._current
+        if current is None or abs(read - current.level) >= block:
+            current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS))
+        self._current = current = replace(
+            current, latest=turn, repeated=repeated, differing=current.differing & _differing(pair.left, turn),
+            turns=current.turns + 1, unread=current.unread + max(0, repeated - read),
+        )  # fmt: skip
+        least = minimum_tokens(self._rules(), turn) or 0
+        beyond, grown = repeated - current.level, repeated - current.begun
+        if current.turns < _FEWEST or min(beyond, grown) <= _BLOCKS * block or repeated < least:
+            return
+        if self._longest is None or current.unread > self._longest.unread:
+            self._longest = current
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Yield the finding of the plateau that left most unread."""
+        found = self._longest
+        if found is None:
+            return
+        reasons, field = _reasons(found)
+        cache = cache_of(found.first, served_by(found.first))
+        if not (found.level or cache or reasons):
+            return  # this provider may have no cache
+        evidence = ReadPlateau(found.level, found.repeated, found.turns, reasons, cache, field)
+        yield finding(
+            Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, tokens="recorded"
+        )  # fmt: skip
+
+
+# Fields that select a cache, or the machine that holds it.
+_KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identifier")
+
+
+def _repeated(pair: Pair) -> int:
+    """Return the tokens of the previous request that a cache could have kept and the current one repeats."""
+    prompt, size = pair.left.prompt, pair.bytes.previous
+    common = pair.bytes.common + pair.overlap.common_bytes
+    if needs_breakpoints(pair.left) and not prompt.auto_breakpoint:
+        behind = prompt.stable - 1 - prompt.breakpoints[-1] if prompt.breakpoints else _MOST_BEHIND + 1
+        if behind > _MOST_BEHIND:  # see LORE114
+            return 0
+        common = min(common, size - sum(map(byte_size, iterate_from(prompt, prompt.breakpoints[-1] + 1, tail=True))))
+    return round(prompt_tokens(pair.left.usage) * common / size) if size > 0 else 0
+
+
+def _reasons(found: _Plateau) -> tuple[tuple[PlateauReason, ...], str]:
+    """Return what the requests show of why nothing more is read, and the field that differs in them."""
+    turn, field = found.latest, next(iter(found.differing), "")
+    params, provider = turn.prompt.params, served_by(turn).provider
+    explicit = b'"explicit"' in params.get("prompt_cache_options", b"")
+    shown: dict[PlateauReason, bool] = {
+        "cache-prompt-off": params.get("cache_prompt") == b"false",
+        "no-explicit-breakpoint": explicit and not turn.prompt.breakpoints,
+        "breakpoint-not-honoured": needs_breakpoints(turn),
+        "ignored-breakpoint": any(True for _ in ignored_breakpoints(turn)),
+        "changing-key": bool(field),
+        "no-cache-key": provider == "openai" and params.get("prompt_cache_key", b"null") == b"null",
+    }
+    reasons: list[PlateauReason] = [reason for reason, is_so in shown.items() if is_so]
+    if not reasons and provider in ENGINES:
+        reasons = ["engine"]
+    return tuple(reasons), field
+
+
+def _differing(left: Turn, right: Turn) -> frozenset[str]:
+    before, after = left.prompt.params, right.prompt.params
+    return frozenset(name for name in _KEYS if before.get(name) != after.get(name))

@@ -1,0 +1,96 @@
+"""LORE307: reads that stay at one level while prompts grow past it."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.foretelling import START, asked, bill, body, codes, told
+from lore.model.events import Usage
+from lore.model.turn import Call
+from model.making import parsed, turn
+
+OPENAI = Call(endpoint="api.openai.com/v1/chat/completions")
+LLAMA = Call(endpoint="127.0.0.1:8080/v1/chat/completions", answered_by="llama.cpp")
+WORDS = "Read the file of the parser, and say in one sentence what it does. " * 60  # some 800 tokens
+
+
+def talk(*reads, grown=400, call=OPENAI, write=None, fields=None, **more):
+    """Return requests that each repeat the previous one; `reads` are tokens, of 4,000 and `grown` more each."""
+    turns = []
+    for number, read in enumerate(reads):
+        messages = [{"role": "system", "content": WORDS * 4}]
+        for step in range(number + 1):
+            messages += [{"role": "user", "content": f"{step}: {WORDS}"}, {"role": "assistant", "content": f"{step}"}]
+        own = {name: value(number) if callable(value) else value for name, value in (fields or {}).items()}
+        body = {"model": "gpt-5.4", "prompt_cache_key": "c1", "messages": messages[:-1], **own, **more}
+        usage = None if read is None else Usage(4_000 + grown * number - read, read, write, 20)
+        sent = START + 60 * number
+        prompt = parsed(body, "openai-chat")
+        turns.append(turn(prompt, number + 1, usage=usage, sent=sent, answered=sent + 2, call=call))
+    return turns
+
+
+def plateau(turns):
+    (found,) = [one for one in told(turns) if one.code == "LORE307"]
+    return found
+
+
+@pytest.mark.parametrize(("reads", "message"), [
+    ((0, 3_328, 3_328, 3_328, 3_328), "no more than 3,328 tokens were read in 4 requests in a row"),
+    ((0, 0, 0, 0, 0), "nothing was read in 4 requests in a row"),
+    ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 3 requests in a row"),
+])  # fmt: skip
+def test_reads_at_one_level_are_a_finding(reads, message):
+    found = plateau(talk(*reads))
+    assert message in found.message
+    assert (found.kind, found.severity, found.tokens) == ("unattributable", "warning", "recorded")
+
+
+def test_plateau_counts_the_tokens_that_each_request_repeats():
+    found = plateau(talk(0, 3_328, 3_328, 3_328))
+    assert (found.turn, found.lost_tokens) == (2, 672 + 1_072 + 1_472)
+    assert (found.evidence.repeated_tokens, found.evidence.reasons) == (4_800, ())
+    assert "the request shows no reason" in found.message
+
+
+@pytest.mark.parametrize("turns", [
+    talk(0, 3_968, 4_352, 4_736, 5_120),  # reads grow with the prompt
+    talk(0, 3_328, 3_328),  # two reads are no plateau
+    talk(0, 3_968, 3_968, 3_968, grown=40),  # the prompt grew by less than a block each
+    talk(0, 3_328, None, 3_328, 3_328),  # a usage is missing
+    talk(0, 0, 0, 0, 0, write=900),  # a cache that bills writes: see LORE305
+    talk(0, 0, 0, 0, 0, call=Call(endpoint="llm.example.com/v1/chat/completions")),  # it may have no cache
+])  # fmt: skip
+def test_other_reads_are_no_plateau(turns):
+    assert "LORE307" not in codes(turns)
+
+
+@pytest.mark.parametrize(("given", "reasons", "words"), [
+    ({"call": LLAMA}, ("engine",), "llama.cpp reads what a slot"),
+    ({"call": LLAMA, "cache_prompt": False}, ("cache-prompt-off",), "cache_prompt is false"),
+    ({"prompt_cache_key": None}, ("no-cache-key",), "without a prompt_cache_key"),
+    ({"fields": {"user": lambda number: f"u{number}"}}, ("changing-key",), "user differs from request to request"),
+    ({"call": LLAMA, "fields": {"cache_salt": lambda number: f"s{number}"}}, ("changing-key",), "cache_salt differs"),
+])  # fmt: skip
+def test_plateau_names_what_the_request_shows(given, reasons, words):
+    found = plateau(talk(0, 0, 0, 0, 0, **given))
+    assert found.evidence.reasons == reasons
+    assert words in found.message
+
+
+def claude(*reads, **more):
+    """Return requests of Anthropic's that each repeat the previous one and write nothing."""
+    texts = [f"{number}: {WORDS}" for number in range(2 * len(reads))]
+    return [asked(60 * n, body(*texts[: 2 * n + 1], **more), bill(read, 0, 4_000 + 900 * n - read))
+            for n, read in enumerate(reads)]  # fmt: skip
+
+
+@pytest.mark.parametrize("reads", [(0, 0, 0, 0, 0), (0, 2_000, 2_000, 2_000, 2_000)])
+def test_breakpoints_at_which_nothing_is_written_are_named(reads):
+    found = plateau(claude(*reads))
+    assert found.evidence.reasons == ("breakpoint-not-honoured",)
+    assert "as if a gateway had removed them" in found.message
+
+
+def test_text_after_the_last_breakpoint_is_no_plateau():
+    assert "LORE307" not in codes(claude(0, 2_000, 2_000, 2_000, 2_000, breakpoint=None))
