@@ -110,7 +110,7 @@ def test_the_fault_of_a_line_without_bytes_is_its_length():
 
 def test_a_record_is_crowded_by_values_and_not_by_the_commas_of_its_texts(monkeypatch):
     """Two million messages in 60 MB took 1.7 GB."""
-    monkeypatch.setattr("lore.formats.bounds._SURELY_FEW", 10)
+    monkeypatch.setattr("lore.formats.bounds.FEW_BYTES", 10)
     texts = (b'["' + b'a,\\",' * 50 + b'"]', b'["' + b"," * 99)
     for raw, is_one in ((b"[" + b"1," * 50 + b"1]", True), *((text, False) for text in texts)):
         assert is_crowded(raw, 49) is is_one

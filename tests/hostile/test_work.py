@@ -15,10 +15,10 @@ from helpers.fed import pieces
 from helpers.work import calls
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
-from lore.formats import bounds, documents
-from lore.formats.bounds import is_deep
+from lore.formats import documents
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
+from lore.model.jsonslice import is_deep
 from lore.model.limits import BEGINNING_BYTES, RECORD_LEVELS
 from lore.testing import everything
 
@@ -102,9 +102,9 @@ BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},
 
 @pytest.mark.parametrize("seed", range(20))
 def test_depth_is_that_of_a_look_at_each_bracket(seed, monkeypatch):
-    monkeypatch.setattr(bounds, "RECORD_LEVELS", 20)
-    monkeypatch.setattr(bounds, "_PIECE", 13)
-    monkeypatch.setattr(bounds, "_STRETCH", 17)
+    monkeypatch.setattr("lore.model.jsonslice.RECORD_LEVELS", 20)
+    monkeypatch.setattr("lore.model.jsonslice._BRACKETS", 13)
+    monkeypatch.setattr("lore.model.jsonslice._STRETCH", 17)
     chance = Random(seed)
     for _ in range(100):
         data, depth, deepest = b"[", 1, 1

@@ -17,8 +17,10 @@ Sources: the providers' API references; Anthropic's pages on compaction, the adv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
+import msgspec
+from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import decode
@@ -87,16 +89,84 @@ _FAMILIES = {
 }
 
 
-def billed_of(raw: bytes, tier: bytes = b"") -> Usage | None:
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+
+
+class _Lifetimes(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    ephemeral_5m_input_tokens: Count | None = None
+    ephemeral_1h_input_tokens: Count | None = None
+
+
+class _ServerTools(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    web_search_requests: Count = 0
+    web_fetch_requests: Count = 0
+
+
+class _Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_creation: _Lifetimes | None = None
+
+
+class _OwnPass(_Counts, frozen=True, kw_only=True):
+    type: Literal["message"]
+
+
+class _PlainUsage(_Counts, frozen=True, kw_only=True):
+    """Usage as nearly every response of Anthropic's has it: all its members are known and possible."""
+
+    iterations: tuple[_OwnPass, ...] = ()
+    server_tool_use: _ServerTools | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+
+    def billed(self, client: str) -> Usage | None:
+        """Return its meaning; None if it says more than one pass does, or nothing."""
+        counts = (self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens)
+        if self.iterations:
+            own = self.iterations[0]
+            passed = (
+                own.input_tokens, own.cache_read_input_tokens, own.cache_creation_input_tokens, own.output_tokens
+            )  # fmt: skip
+            if len(self.iterations) > 1 or counts != passed:
+                return None
+        lives, used = self.cache_creation or _NO_LIFETIMES, self.server_tool_use
+        minutes, hour = lives.ephemeral_5m_input_tokens, lives.ephemeral_1h_input_tokens
+        if counts == _NO_COUNTS and minutes is None and hour is None:
+            return None
+        if used is not None and (used.web_search_requests or used.web_fetch_requests):
+            return None  # in the order of their names there
+        return Usage(
+            *counts, minutes, hour, (), "", None, self.speed or "", self.service_tier or "", self.inference_geo or "",
+            (), client,
+        )  # fmt: skip
+
+
+_NO_LIFETIMES, _NO_COUNTS = _Lifetimes(), (None, None, None, None)
+_PLAIN = msgspec.json.Decoder(_PlainUsage)
+
+
+def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | None:
     """Return the usage in a JSON object; None if it holds no known count.
 
-    `tier` is the `service_tier` next to it, as JSON: OpenAI's responses have it there.
+    `tier` is the `service_tier` next to it, as JSON: OpenAI's responses have it there. `client` noted the usage.
     """
+    if not tier:
+        try:
+            plain = _PLAIN.decode(raw).billed(client)
+        except (ValueError, RecursionError):
+            plain = None
+        if plain is not None:
+            return plain
     try:
-        usage, beside = decode(raw), {"service_tier": decode(tier)} if tier[:1] == b'"' else {}
+        usage, beside = decode(bytes(raw)), {"service_tier": decode(tier)} if tier[:1] == b'"' else {}
     except (ValueError, RecursionError):
         return None
-    return billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
+    found = billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
+    return replace(found, client=client) if found is not None and client else found
 
 
 def billed_from(usage: dict[str, Any]) -> Usage | None:

@@ -20,13 +20,13 @@ from msgspec import Raw
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, peek
-from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
+from lore.formats.bounds import FEW_BYTES, is_crowded, too_many, too_much
 from lore.formats.documents import ElementCutter
-from lore.formats.lines import Line, LineReader, fault, problem
+from lore.formats.lines import Line, LineReader, fault, problem, read_records
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
-from lore.model.jsonslice import is_json
+from lore.model.jsonslice import is_deep, is_json, is_refused_by_msgspec
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -74,6 +74,10 @@ class SessionBuilder:
 
     def read_record(self, line: Line, handle: Callable[[bytes], None]) -> list[Read] | None:
         """Return what a record makes; None if it is not a JSON object. A record that `handle` refuses stays opaque."""
+        return self.take() if self.read_whole(line, handle) else None
+
+    def read_whole(self, line: Line, handle: Callable[[bytes], None]) -> bool:
+        """Read a record, and return whether it is a JSON object; `take` returns what it makes."""
         self.line, self.at, self.chain, self.agent = line, None, e.MAIN, None  # `start_record`, which costs a call
         data, before = line.data, len(self._reads)
         try:
@@ -83,9 +87,9 @@ class SessionBuilder:
         except (ValueError, RecursionError) as error:
             if fault(data):
                 del self._reads[before:]
-                return None
+                return False
             self.keep_malformed(error)
-        return self.take()
+        return True
 
     def take(self) -> list[Read]:
         """Return the reads since the last call."""
@@ -228,7 +232,22 @@ class LogReader(LineReader):
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data)
-        return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else super().read(data)
+        return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else self._read_lines(data)
+
+    def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
+        session, handle = self.session, self.handle
+        is_plain = type(self).read_line is LineReader.read_line and is_refused_by_msgspec()
+        longest = FEW_BYTES if is_plain else 0  # of a record whose values and levels need no look
+        for lines in read_records(data, times=self.times):
+            for line in lines:
+                is_usual = 0 < len(line.data) < longest and not self._broken
+                if is_usual and session.read_whole(line, handle):
+                    self._latest = line.data
+                else:
+                    yield from session.take()
+                    yield from self.read_line(line)
+            yield from session.take()
+        yield from self.end()
 
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:
         number = 0

@@ -15,12 +15,12 @@ import msgspec
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
+from lore.formats.bounds import is_crowded, too_many, too_much
 from lore.formats.http import Http, Judged, exchanges_in
 from lore.formats.lines import Line, fault, placed, problem
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import TRAILING
+from lore.model.jsonslice import TRAILING, is_deep
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES, SHORT_ENTRIES
 
 _SHORT = 128  # bytes: the address and the headers of a call are longer

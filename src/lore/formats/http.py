@@ -30,13 +30,13 @@ from lore.formats.answers import (
     complete_call,
     is_stream,
 )
-from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many
+from lore.formats.bounds import is_crowded, too_deep, too_many
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import Sliced, array, first_element, raw_members, sliced_members
+from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.times import parse_http_date

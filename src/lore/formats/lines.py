@@ -23,10 +23,10 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.bounds import is_crowded, is_deep, too_deep, too_long, too_many, too_much
+from lore.formats.bounds import is_crowded, too_deep, too_long, too_many, too_much
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import TRAILING, array, has_surrogate_escape, is_json, raw_members
+from lore.model.jsonslice import TRAILING, array, has_surrogate_escape, is_deep, is_json, raw_members
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange

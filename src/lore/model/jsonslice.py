@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.model.canonical import decode, encode, printable, text_of
+from lore.model.deferred import pattern
+from lore.model.limits import RECORD_LEVELS
 
 _TABLE = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
@@ -94,7 +96,7 @@ def check_text(data: bytes) -> None:
 
 
 def is_json(data: bytes) -> bool:
-    """Return whether bytes are JSON text, lone surrogates allowed."""
+    """Return whether bytes are JSON text that is not nested too deeply, lone surrogates allowed."""
     try:
         _RAW.decode(data)
         check_text(data)  # msgspec skips strings without a look
@@ -103,7 +105,8 @@ def is_json(data: bytes) -> bool:
         if not has_surrogate_escape(data):
             return False
     except RecursionError:  # msgspec refuses less depth than other parsers, the less the deeper its caller is
-        pass
+        if is_deep(data):
+            return False
     try:
         decode(data)
     except (ValueError, RecursionError):
@@ -330,3 +333,74 @@ def _scan_members(raw: bytes) -> list[Member]:
         if token is not None and colon >= 0:
             found.append(Member(text_of(token[0]), start, _skip_space(raw, colon + 1), end))
     return found
+
+
+# Depth: parsers refuse values that are nested deeply, each at another level, so lore decides before they do.
+
+_STRETCH = 16 * 1024  # bytes in which values are seldom nested so deeply
+_TEXT = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_AS_LISTS = bytes.maketrans(b"{}", b"[]")
+_BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_BRACKETS = 4096  # brackets that are examined together
+_HIDDEN_LEVELS = 3  # times that empty pairs are removed from a piece
+_RUNS = pattern(rb"(\[*+)(\]*+)")
+
+
+def is_refused_by_msgspec() -> bool:
+    """Return whether msgspec itself refuses values that are too deep, so that `is_deep` need not look at all bytes.
+
+    Up to Python 3.11 it counts levels together with calls, of which Python allows 1,000 unless the program sets more.
+    """
+    levels = RECORD_LEVELS + 1
+    try:
+        _RAW.decode(b"[" * levels + b"]" * levels)
+    except RecursionError:
+        return True
+    return False
+
+
+def is_deep(data: bytes) -> bool:
+    """Return whether a record is nested deeper than lore reads.
+
+    Counts the brackets, and looks at each one only if enough of them open within a stretch. Closing brackets inside
+    strings may hide a level; then the parser's own limit of 1,024 levels applies.
+    """
+    if len(data) <= RECORD_LEVELS or data.count(b"[") + data.count(b"{") <= RECORD_LEVELS:
+        return False
+    depth = 0
+    for at in range(0, len(data), _STRETCH):
+        end = at + _STRETCH
+        depth += data.count(b"[", at, end) + data.count(b"{", at, end)
+        if depth > RECORD_LEVELS:
+            return _is_nested(data)
+        depth = max(0, depth - data.count(b"]", at, end) - data.count(b"}", at, end))
+    return False
+
+
+def _is_nested(data: bytes) -> bool:
+    """Return for certain whether a record is nested deeper than lore reads.
+
+    Empty pairs are removed a few times, each of which hides one level at most. Only near the limit brackets are
+    followed run by run.
+    """
+    brackets = (_TEXT.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
+    depth = 0
+    for at in range(0, len(brackets), _BRACKETS):
+        piece = brackets[at : at + _BRACKETS]
+        rest = piece
+        for _ in range(_HIDDEN_LEVELS):
+            rest = rest.replace(b"[]", b"")
+        if depth + rest.count(b"[") + _HIDDEN_LEVELS > RECORD_LEVELS and _highest(piece, depth) > RECORD_LEVELS:
+            return True
+        depth += 2 * piece.count(b"[") - len(piece)
+    return False
+
+
+def _highest(brackets: bytes, depth: int) -> int:
+    """Return the deepest level that brackets reach when they start at a depth."""
+    highest = depth
+    for opened, closed in _RUNS.findall(brackets):
+        depth += len(opened)
+        highest = max(highest, depth)
+        depth -= len(closed)
+    return highest

@@ -19,6 +19,7 @@ from msgspec.structs import FieldInfo, fields
 
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import array, is_json, raw_members
+from lore.model.limits import RECORD_LEVELS
 
 T = TypeVar("T")
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
@@ -57,6 +58,7 @@ def convert(raw: bytes, kind: Any) -> Any:
     """
     if not is_json(raw):
         decode(raw)  # raises the parser's message
+        raise ValueError(f"nested more than {RECORD_LEVELS:,} levels deep")
     return _convert(raw.strip(b" \t\r\n"), kind)
 
 

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lore.formats.base import Read
 from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
-from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many, too_much
+from lore.formats.bounds import is_crowded, too_deep, too_many, too_much
 from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents, ElementCutter
 from lore.formats.folders import PackMember, PackReader
@@ -27,7 +27,7 @@ from lore.formats.lines import Line
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, is_deep, raw_members
 from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
 from lore.model.times import decode_time
 from lore.model.turn import Call, Exchange

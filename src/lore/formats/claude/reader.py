@@ -102,7 +102,7 @@ class ClaudeCode(LogReader):
             text = f"uuid {uuid!r} came before and is out of the timeline; passed over"
             session.problem(Code.DUPLICATE_UUID, text)
             return
-        if self._removed and record.parent_uuid in self._removed and not is_absent(record.message):
+        if self._removed and record.parent_uuid in self._removed and record.message is not None:
             detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             session.problem(Code.DANGLING_PARENT, detail)
         match record.type:

@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from lore.formats.bills import billed_of
 from lore.formats.values import Other, Parts, opens, text_in
@@ -35,6 +34,7 @@ METADATA = frozenset((
     "permission-mode", "agent-name", "pr-link", "bridge-session", "frame-link", "tag",
 ))  # fmt: skip
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
+_MESSAGES = frozenset(("user", "assistant"))
 _TYPES = METADATA | MODELLED
 MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')  # one of them is in every record
 
@@ -97,8 +97,8 @@ class ClaudeMessage(Struct, frozen=True, gc=False):
     content: Raw = NULL
 
 
-class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """One line."""
+class ClaudeEnvelope(Struct, frozen=True, gc=False, rename="camel"):
+    """One line, without its message."""
 
     type: str
     uuid: str | None = None
@@ -120,7 +120,12 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     permission_mode: Raw = NULL
     thinking_metadata: Raw = NULL
     plan_content: Raw = NULL  # the accepted plan that a new conversation begins with
-    message: Raw = NULL
+
+
+class ClaudeRecord(ClaudeEnvelope, frozen=True, rename="camel"):
+    """One line."""
+
+    message: ClaudeMessage | None = None
 
 
 class Preserved(Struct, frozen=True, rename="camel"):
@@ -153,7 +158,7 @@ _PARTS = Parts[Known](
     {TextBlock: attrgetter("text"), ClaudeThinking: attrgetter("thinking"), ClaudeImage: attrgetter("source.data")},
 )
 _RECORD = msgspec.json.Decoder(ClaudeRecord)
-_MESSAGE = msgspec.json.Decoder(ClaudeMessage)
+_ENVELOPE = msgspec.json.Decoder(ClaudeEnvelope)
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -165,14 +170,20 @@ _SNAKE = re.compile(
 
 
 def decode_record(data: bytes) -> ClaudeRecord:
-    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type."""
+    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type.
+
+    In a record that is not a message, `message` may be anything.
+    """
     try:
         record = lenient.decoded(_RECORD, data)
         if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
             return record
     except (ValueError, RecursionError):
         if _SNAKE.search(data) is None:
-            raise
+            envelope = lenient.decoded(_ENVELOPE, data)
+            if envelope.type in _MESSAGES:
+                raise
+            return ClaudeRecord(**msgspec.structs.asdict(envelope))
     return lenient.convert(data, ClaudeRecord)
 
 
@@ -196,10 +207,10 @@ def compaction_of(metadata: Raw) -> Compact:
 
 
 def message_of(record: ClaudeRecord) -> ClaudeMessage:
-    """Decode the message of a record; raise ValueError if it has none."""
-    if is_absent(record.message):
+    """Return the message of a record; raise ValueError if it has none."""
+    if record.message is None:
         raise ValueError("content is neither text nor blocks")
-    return lenient.decoded(_MESSAGE, record.message)
+    return record.message
 
 
 def parts_of(content: Raw) -> Sequence[Part]:
@@ -229,9 +240,7 @@ def fork_source(record: ClaudeRecord) -> str:
 
 def billed(usage: Raw, version: Raw) -> Usage | None:
     """Return usage as a version of Claude Code noted it."""
-    bill = billed_of(bytes(usage))
-    client = _client(bytes(version))
-    return bill if bill is None or not client else replace(bill, client=client)
+    return billed_of(usage, client=_client(bytes(version)))
 
 
 @lru_cache(64)
