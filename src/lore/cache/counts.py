@@ -215,7 +215,7 @@ _BLOCK_TOKENS = {"deepseek": 64, "moonshot": 256}  # others: 128
 
 def block_tokens(turn: Turn) -> int:
     """Return the tokens of one block of the turn's cache, 128 if unknown; a shorter end of a prompt is not cached."""
-    return _BLOCK_TOKENS.get(provider_of(turn.call.endpoint, turn.prompt.model, turn.dialect), 128)
+    return _BLOCK_TOKENS.get(provider_of(turn.call.endpoint, turn.model, turn.dialect), 128)
 
 
 _OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
