@@ -14,8 +14,8 @@ from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from helpers.schemas import valid
 from lore.recording.opening import Options
+from lore.run.stored import syncing
 from lore.run.stored.importing import ImportRequest, import_sessions
-from lore.store import sync
 from lore.store.base import StoreError
 from lore.store.sqlite import Memory
 from model.making import body, dumps, header, log, record, user
@@ -329,7 +329,7 @@ def test_what_cannot_be_imported_is_an_error(args, said):
 
 def test_what_was_interrupted_is_gone_on_with(monkeypatch):
     """A batch is one delta: what came before the interruption is stored, and not sent again."""
-    monkeypatch.setattr(sync, "BATCH_EVENTS", 3)
+    monkeypatch.setattr(syncing, "BATCH_EVENTS", 3)
     put("s.jsonl", session())
 
     class Failing(Memory):
@@ -366,7 +366,7 @@ def test_a_store_that_takes_nothing_any_more_ends_it():
 
 
 def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
-    monkeypatch.setattr(sync, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(syncing, "BATCH_BYTES", 1000)
     put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
     sizes = []
 

@@ -17,8 +17,8 @@ import pytest
 from cli.running import lore
 from helpers.storing import URLS
 from lore.formats.lines import Line
+from lore.run.stored.event_lines import SessionAppender
 from lore.store.registry import open_store
-from lore.store.sync import SessionAppender
 from lore.testing.scenarios import add, begin, header, line, message
 
 TURNS = {"a": "2026-02-01T10:00:00Z", "b": "2026-03-01T10:00:00Z"}

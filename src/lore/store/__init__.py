@@ -7,9 +7,10 @@ from lore.exports import public_names
 if TYPE_CHECKING:
     # isort: off
     from lore.store.base import ConflictError as ConflictError, DamagedError as DamagedError, FormatError as FormatError
-    from lore.store.base import Head as Head, SessionData as SessionData, SessionDelta as SessionDelta
+    from lore.store.base import Clock as Clock, Head as Head, SessionData as SessionData, SessionDelta as SessionDelta
     from lore.store.base import SessionSummary as SessionSummary, Store as Store, StoreError as StoreError, Tell as Tell
-    from lore.store.base import UnknownSessionError as UnknownSessionError, refuse_other_version as refuse_other_version
+    from lore.store.base import UnknownSessionError as UnknownSessionError, now as now
+    from lore.store.base import refuse_other_version as refuse_other_version
     from lore.store.deltas import save_delta as save_delta
     from lore.store.lines import NOTHING as NOTHING
     from lore.store.locks import trylock as trylock
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
     from lore.store.reserved import MEMORY_PREFIX as MEMORY_PREFIX, is_reserved as is_reserved
     from lore.store.sql import SCHEMA_VERSION as SCHEMA_VERSION, TABLES as TABLES, SqlStore as SqlStore
     from lore.store.sql import SqlTransaction as SqlTransaction, SqlValue as SqlValue, make_tables as make_tables
-    from lore.store.sync import Clock as Clock, now as now
 
 __getattr__ = public_names(
     __name__,
     {
         "base": (
-            "ConflictError DamagedError FormatError Head SessionData SessionDelta SessionSummary Store StoreError "
-            "Tell UnknownSessionError refuse_other_version"
+            "Clock ConflictError DamagedError FormatError Head SessionData SessionDelta SessionSummary Store "
+            "StoreError Tell UnknownSessionError now refuse_other_version"
         ),
         "deltas": "save_delta",
         "lines": "NOTHING",
@@ -34,6 +34,5 @@ __getattr__ = public_names(
         "registry": "ignore load_notes mask_url open_store print_note_once",
         "reserved": "AUDIT_PREFIX DEFAULT_USER MEMORY_PREFIX is_reserved",
         "sql": "SCHEMA_VERSION SqlStore SqlTransaction SqlValue TABLES make_tables",
-        "sync": "Clock now",
     },
 )

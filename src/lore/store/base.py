@@ -19,17 +19,25 @@ it with `asyncio.to_thread`.
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
+from lore.model.times import format_timestamp
 
 VERSION = 1  # of `SessionDelta`
 EMPTY = b"{}"  # metadata of a session that has none
 
 Tell = Callable[[str], None]  # receives messages for the user, such as a repair
+Clock = Callable[[], str]  # returns the time as RFC 3339
+
+
+def now() -> str:
+    """Return the time in UTC, to the millisecond, as RFC 3339."""
+    return format_timestamp(time.time())
 
 
 class Head(NamedTuple):

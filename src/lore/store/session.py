@@ -55,11 +55,21 @@ from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
 from lore.session import Session, dialect_from, header_of
-from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store, Tell, UnknownSessionError
+from lore.store.base import (
+    EMPTY,
+    Clock,
+    ConflictError,
+    Head,
+    SessionData,
+    SessionDelta,
+    Store,
+    Tell,
+    UnknownSessionError,
+    now,
+)
 from lore.store.deltas import is_same_event, lines_of, merge_metadata, save_delta
 from lore.store.lines import check_line, check_notes, is_id
 from lore.store.registry import ignore, open_store
-from lore.store.sync import Clock, now
 
 
 class StoredSession(Conversation):

@@ -21,11 +21,10 @@ from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.model.limits import RECORD_BYTES
 from lore.recording import corpus, filesystem
-from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
+from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError, now
 from lore.store.deltas import save_delta
 from lore.store.registry import address_of, load_notes, mask_url, open_existing, print_note_once
 from lore.store.reserved import refuse_reserved
-from lore.store.sync import now
 
 PATIENCE = 10.0  # seconds to wait for another writer
 HINT_AGAIN = "nothing was written: run the command again"

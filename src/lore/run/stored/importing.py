@@ -31,21 +31,19 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options, kind_of
 from lore.recording.requests import RequestRecording
 from lore.run.stored.converting import converted
-from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
-from lore.store.lines import read_header
-from lore.store.registry import address_of, load_notes, open_existing
-from lore.store.reserved import refuse_header
-from lore.store.sync import (
-    Clock,
+from lore.run.stored.syncing import (
     Synced,
     SyncSource,
-    now,
     put_header_first,
     read_storable_lines,
     rename_session,
     session_id_of,
     sync,
 )
+from lore.store.base import Clock, ConflictError, DamagedError, SessionData, Store, StoreError, now
+from lore.store.lines import read_header
+from lore.store.registry import address_of, load_notes, open_existing
+from lore.store.reserved import refuse_header
 
 ImportProgress = Callable[[int, int], None]
 

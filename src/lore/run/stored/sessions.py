@@ -14,12 +14,12 @@ from lore.model.events import MAIN
 from lore.model.results import copy_fields
 from lore.model.results import store as results
 from lore.model.times import parse_timestamp
+from lore.run.stored.event_lines import SessionAppender
 from lore.store import base
 from lore.store.deltas import session_with_forks
 from lore.store.lines import check_id
 from lore.store.registry import NO_EVENTS, ignore, load_notes
 from lore.store.reserved import DEFAULT_USER, drop_reserved, refuse_header, refuse_reserved
-from lore.store.sync import Clock, SessionAppender, now
 
 
 class SessionFilter(NamedTuple):
@@ -140,7 +140,8 @@ def exported(store: base.Store, session_id: str) -> Iterator[bytes]:
 
 
 def append_lines(
-    store: base.Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *, clock: Clock = now
+    store: base.Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *,
+    clock: base.Clock = base.now,
 ) -> Iterator[results.StoreAppended]:  # fmt: skip
     """Append the events of these bytes, one delta each; yield each one's number as soon as it is durable.
 

@@ -1,57 +1,38 @@
-"""Sessions and events from outside, for `lore store import` and `lore store append`.
+"""Bring a session into a store: what `lore store import` does with each log.
 
-`sync` brings a session into a store. Events that the store has already are compared, by their digest or else one by
-one, and only new events are appended, in batches of some megabytes that are one delta each: an import that was
-interrupted continues. Nothing is written of a session that differs. Memory: a batch, or the session if its digest
-differs.
-
-`SessionAppender` stores one event for each line, durable when its number is returned. A line may carry the number
-that it expects, which is not stored: the event is stored under this number, or acknowledged again if it is there. A
-line without a number goes to the end, whoever else writes. Nothing of a refused line is stored; the lines before it
-are.
+Events that the store has already are compared, by their digest or else one by one, and only new events are appended,
+in batches of some megabytes that are one delta each: an import that was interrupted continues. Nothing is written of a
+session that differs. Memory: a batch, or the session if its digest differs.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Read
 from lore.formats.lines import Line, fault, problem, read_lines, split_joined
-from lore.formats.lore_log import LoreLog, event_of, kind_of
+from lore.formats.lore_log import event_of, kind_of
 from lore.model import lenient
-from lore.model.canonical import decode
 from lore.model.canonical import encode as encode_json
-from lore.model.codes import Code, Problem
-from lore.model.events import KINDS, MAIN, Append, OpaqueEvent, Remove, SessionStarted, encode
-from lore.model.jsonslice import member_ranges, without_member
-from lore.model.results.store import StoreAppended
-from lore.model.times import format_timestamp
-from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store
+from lore.model.codes import Code
+from lore.model.events import MAIN, Append, OpaqueEvent, Remove, SessionStarted, encode
+from lore.model.jsonslice import member_ranges
+from lore.store.base import EMPTY, Clock, ConflictError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same_event, save_delta
-from lore.store.lines import NOTHING, SessionHeader, digest_lines, is_id, may_contain, read_header, refusal
+from lore.store.lines import NOTHING, SessionHeader, digest_lines, is_id, may_contain, refusal
 from lore.store.registry import load_notes
 
-Clock: TypeAlias = Callable[[], str]
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
-ATTEMPTS = 1_000  # times that a line is appended again after another writer's
-HINT_REPAIR = "nothing of this line was stored, the lines before are: repair it, and send it again with what follows"
 _ANSWER_ITEMS = frozenset(("assistant_message", "tool_call"))
 _STARTED = b'{"kind":"turn_started"'
 # A transcript that stops within a turn is stored with the turn closed. When it continues, the turn is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
-
-
-def now() -> str:
-    """Return the time in UTC, to the millisecond, as RFC 3339."""
-    return format_timestamp(time.time())
 
 
 # lines of other logs
@@ -307,140 +288,3 @@ def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:
         uuids.append(found.item.uuid)
     events.clear()
     return tuple(uuids)
-
-
-# lines of standard input
-
-
-class AppendedEvent(NamedTuple):
-    """One event of `lore store append`."""
-
-    data: bytes  # as it is stored
-    kind: str
-    number: int | None  # that it expects
-
-
-@dataclass(slots=True)
-class SessionAppender:
-    """Append lines to one session."""
-
-    _store: Store
-    _session_id: str
-    _clock: Clock
-    _refuse: Callable[[SessionHeader], None]  # raises LoreError for a header that may not be stored
-    _head: Head | None = None
-    _is_dated: bool = False  # the session has a time of its creation
-    _has_leaf: bool = False
-    _known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
-
-    def append(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
-        """Store one event; raises LoreError with its place."""
-        try:
-            event = parse_line(line.data)
-            number = self._store_event(event)
-        except LoreError as error:
-            if not isinstance(error, DamagedError):  # whose place is in the store
-                error.where = Where("<stdin>", line.number, line.byte)
-            error.hint = error.hint or HINT_REPAIR
-            raise
-        for read in LoreLog().read_line(Line(1, 0, event.data)):
-            # BAD_HEADER: an event that is read alone does not begin a log
-            if isinstance(read.value, Problem) and read.value.code != Code.BAD_HEADER:
-                say(f"note: line {line.number}: {read.value.message}")
-        return StoreAppended(self._session_id, number)
-
-    def _store_event(self, event: AppendedEvent) -> int:
-        self._head = self._head or self._load_head()
-        if event.kind == "session_started" and event.number in (None, 1):
-            return self._begin(event)
-        if self._head is None:
-            hint = "begin with its session_started, or look at `lore store list`"
-            raise LoreError(f"the store has no session {self._session_id!r}", hint=hint)
-        for _ in range(ATTEMPTS):
-            if event.number is not None and event.number <= self._head.number:
-                return self._acknowledge(event, event.number, self._head)
-            if event.number is not None and event.number > self._head.number + 1:
-                following = self._head.number + 1
-                message = f"the line expects to be event {event.number}, the store holds {self._head}"
-                message = f"{message}: the next is event {following}"
-                raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
-            try:
-                return self._save(self._head, event).number
-            except ConflictError:
-                self._head = self._load_head() or self._head
-        raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
-
-    def _save(self, base: Head, event: AppendedEvent) -> Head:
-        """Store an event after `base`, with times, and the leaf or else the session's id."""
-        at, leaf = self._clock(), find_leaf((event.data,))
-        delta = SessionDelta(
-            base=base, new_events=(event.data,), leaf_id=leaf or (None if self._has_leaf else self._session_id),
-            created_at=None if self._is_dated else at, updated_at=at,
-        )  # fmt: skip
-        self._head = save_delta(self._store, self._session_id, delta)
-        self._is_dated = self._has_leaf = True
-        return self._head
-
-    def _load_head(self) -> Head | None:
-        known = load_notes(self._store, self._session_id)
-        self._is_dated = known is not None and known.created_at is not None
-        self._has_leaf = known is not None and known.leaf_id is not None
-        return None if known is None else known.head
-
-    def _begin(self, event: AppendedEvent) -> int:
-        """Create the session, or acknowledge that it has this header."""
-        header = read_header(event.data)
-        self._refuse(header)
-        if header.session_id != self._session_id:
-            raise LoreError(
-                f"session_started names session {header.session_id!r}, not {self._session_id!r}",
-                hint=f"nothing of it was stored: `lore store append {header.session_id}`, or repair the line",
-            )
-        if self._head is None:
-            self._head, self._is_dated = self._store.create(event.data), header.at is not None
-        else:
-            self._acknowledge(event, 1, self._head)
-        return 1
-
-    def _acknowledge(self, event: AppendedEvent, number: int, head: Head) -> int:
-        """Acknowledge an event that is stored; raises ConflictError if another one has its number."""
-        first, events = self._known
-        if not first <= number < first + len(events):
-            first, events = self._known = number, self._store.load(self._session_id, after=number - 1).events
-        if not is_same_event(_without_number(events[number - first]), _without_number(event.data)):
-            message = (
-                f"the line expects to be event {number}, and another event is stored there; the store holds {head}"
-            )
-            hint = "another writer was here: `lore store export` shows the stored session"
-            raise ConflictError(message, hint=hint, stored=head)
-        return number
-
-
-def parse_line(line: bytes) -> AppendedEvent:
-    """Parse one line, and take out the number that it expects; its other bytes stay. Raises LoreError.
-
-    The number is in `id`. For `knowledge`, whose `id` names its entry, it is in `number`.
-    """
-    reason = refusal(line)
-    if reason:
-        raise LoreError(f"the line is not an event: {reason}", hint=HINT_REPAIR)
-    kind = kind_of(line)
-    if kind == "saved":
-        raise LoreError("a `saved` record is a store's own note, and not an event", hint="leave it out")
-    key = "number" if kind == "knowledge" else "id"
-    values = [decode(line[span.value : span.end]) for span in member_ranges(line) if span.key == key]
-    if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has ids of its own
-        return AppendedEvent(line, kind, None)
-    number = values[-1]
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-        hint = "an event's number is an integer from 1 on; without one the event goes to the end"
-        raise LoreError(f"the line's `{key}` is not a number of an event", hint=hint)
-    return AppendedEvent(without_member(line, key), kind, number)
-
-
-def _without_number(line: bytes) -> bytes:
-    """Return an event without the number that it may carry; a log that was imported keeps them."""
-    try:
-        return parse_line(line).data
-    except LoreError:
-        return line
