@@ -9,21 +9,21 @@ from cli.running import Ran
 
 _SCRIPT = """
 import sys
-import lore.run.checking.check, lore.run.checking.judging, lore.run.checking.pool
+import lore.run.checking.check, lore.run.checking.pool
 from lore.cli.main import main
-lore.run.checking.judging.SMALL = 0
+lore.run.checking.check.SMALL = 0
 {patch}
 sys.exit(main(sys.argv[1:]))
 """
 # A process other than the first that judges this file dies, as long as `when` holds.
 DIES = """
 import os
-judge, parent = lore.run.checking.judging.judge_file, os.getpid()
-def dies(file, config, progress=None):
+judge, parent = lore.run.checking.check.judge_file, os.getpid()
+def dies(file, context, progress=None):
     if file.path.endswith({name!r}) and os.getpid() != parent and {when}:
         os.kill(os.getpid(), 9)
-    return judge(file, config, progress)
-lore.run.checking.judging.judge_file = dies
+    return judge(file, context, progress)
+lore.run.checking.check.judge_file = dies
 """
 
 

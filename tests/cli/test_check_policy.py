@@ -227,7 +227,7 @@ def test_what_means_nothing_while_a_recording_grows_is_refused():
 
 
 def test_the_number_of_processes_changes_nothing(monkeypatch):
-    monkeypatch.setattr("lore.run.checking.judging.SMALL", 0)
+    monkeypatch.setattr("lore.run.checking.check.SMALL", 0)
     settings(EXEMPT + '[[check.per_path]]\npath = "d/1*"\nignore = ["LORE101"]\nmax_breaks = 0\n')
     for number in range(12):
         waste(f"d/{number}.jsonl", hours=range(number % 4 + 1))

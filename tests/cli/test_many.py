@@ -30,7 +30,7 @@ import os, pathlib, signal
 def sleeps(file, how, told=None):
     pathlib.Path(str(os.getpid()) + ".pid").touch()
     signal.pause()
-lore.run.checking.judging.judge_file = sleeps
+lore.run.checking.check.judge_file = sleeps
 """
 
 
@@ -64,16 +64,16 @@ def test_a_process_that_dies_while_it_sends_its_result_holds_nothing_up():
     four()
     half = """
 import gc, multiprocessing.queues, os
-judge, parent = lore.run.checking.judging.judge_file, os.getpid()
-def dies(file, config, progress=None):
+judge, parent = lore.run.checking.check.judge_file, os.getpid()
+def dies(file, context, progress=None):
     if file.path.endswith("1.jsonl") and os.getpid() != parent:
         for one in gc.get_objects():
             if isinstance(one, multiprocessing.queues.SimpleQueue):
                 one._wlock.acquire()
                 os.write(one._writer.fileno(), bytes((0, 0, 9, 9, 1)))
         os.kill(os.getpid(), 9)
-    return judge(file, config, progress)
-lore.run.checking.judging.judge_file = dies
+    return judge(file, context, progress)
+lore.run.checking.check.judge_file = dies
 """
     ran = pooled("check", "--json", "-j", "2", "d", patch=half)
     assert (ran.code, ran.err) == (3, "")

@@ -14,10 +14,10 @@ from formats.opencode import plain
 # A script of another folder, as the installed `lore` is: the current folder is not on the path of this process.
 _CHECK = """
 import sys
-import lore.run.checking.judging, lore.run.checking.pool
+import lore.run.checking.check, lore.run.checking.pool
 from lore.cli.main import main
 if __name__ == "__main__":
-    lore.run.checking.judging.SMALL = 0
+    lore.run.checking.check.SMALL = 0
     lore.run.checking.pool._method = lambda: {method!r}
     sys.exit(main(["check", "--json", "-j", "2", "logs"]))
 """

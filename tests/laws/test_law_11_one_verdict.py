@@ -30,7 +30,7 @@ from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.checking.verdicts import verdicts
+from lore.run.checking.verdicts import CheckContext, verdicts
 from lore.run.checking.watch import follow_check
 from lore.run.dated import PACKAGED
 from lore.run.diff import TurnComparison, compared
@@ -114,7 +114,7 @@ def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
 
 def followed(path: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore check --follow` on a finished log."""
-    every = list(follow_check(path, Budgets(), options, [].append, wait=lambda: False))
+    every = list(follow_check(path, CheckContext(options=options), [].append, wait=lambda: False))
     return by_turn([one for one in every if isinstance(one, Finding)])
 
 

@@ -15,7 +15,8 @@ from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.checking.check import CheckContext, check
+from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 from lore.run.folding import fold
 from lore.run.stored.converting import convert
 

@@ -9,6 +9,7 @@ from lore.judge.policy import Budgets
 from lore.model.results import CheckResult
 from lore.recording.opening import Options
 from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 from lore.run.checking.watch import follow_check
 from model.making import assistant, body, dumps
 
@@ -17,7 +18,7 @@ WASTE = [dumps(body("one", assistant("two"), system=f"Today is 2026-01-0{n}.")) 
 
 def judged(path, *actions, budgets=None, heard=None):
     say = (heard if heard is not None else []).append
-    found = list(follow_check(str(path), budgets or Budgets(), Options(), say, wait=Script(*actions)))
+    found = list(follow_check(str(path), CheckContext(budgets=budgets or Budgets()), say, wait=Script(*actions)))
     return [one for one in found if one is not None]
 
 

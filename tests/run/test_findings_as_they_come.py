@@ -13,7 +13,8 @@ from lore.model.results import Finding
 from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.forms.terminal import FindingsWriter, Terminal
-from lore.run.checking.check import CheckContext, check
+from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = [str(ROOT / "fixtures" / name) for name in ("recordings", "claude-code", "causes")]

@@ -14,7 +14,8 @@ from lore.judge.policy import Budgets
 from lore.judge.savings import TTL
 from lore.model.results import Interruption
 from lore.recording.opening import Options
-from lore.run.checking.check import CheckContext, check
+from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import chosen
 from lore.run.simulate import SimulateRequest, simulate
 
@@ -97,7 +98,7 @@ def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
 
 
 def test_no_report_is_replaced_by_half_of_one(monkeypatch):
-    from lore.run.checking import judging
+    from lore.run.checking import check as judging
 
     judge = judging.judge_file
 

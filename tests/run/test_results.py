@@ -21,7 +21,7 @@ import lore
 from cli.running import lore as run
 from cli.running import put
 from lore.errors import LoreError
-from lore.judge import file_record
+from lore.judge import totals
 from lore.recording.inputs import Input
 from run.logs import put_logs
 
@@ -117,17 +117,16 @@ def test_a_file_that_was_named_and_is_none_raises_and_a_path_does_not(desk):
 
 
 def test_numbers_past_64_bits_and_half_characters_come_back():
-    result = file_record.decode(_record(), lambda _: None)
+    result = totals.decode(_record())
     assert result.summary.lost_tokens == 2**70
     assert result.session == "\ud83d"
-    assert file_record.encode(result) == _record()
+    assert totals.encode(result) == _record()
 
 
 def _record():
-    from lore.judge.totals import FileResult
     from lore.model.results import Summary
 
-    return file_record.encode(FileResult("k", session="\ud83d", summary=Summary(lost_tokens=2**70)))
+    return totals.encode(totals.FileResult("k", session="\ud83d", summary=Summary(lost_tokens=2**70)))
 
 
 def shown(library):

@@ -17,11 +17,11 @@ from lore.cli.tables import judge_into, tables_among
 if TYPE_CHECKING:
     from lore.config import Loaded
     from lore.judge.messages import Finding
-    from lore.judge.policy import Budgets
     from lore.model.codes import Reader
-    from lore.recording.opening import Options
     from lore.report.forms.terminal import FindingsWriter
-    from lore.run.checking.check import CheckContext, CheckOutcome, Target
+    from lore.run.checking.check import CheckOutcome
+    from lore.run.checking.verdicts import CheckContext
+    from lore.run.reports import Target
 
 
 @common.quiet_pipe
@@ -87,12 +87,15 @@ def run(
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
+    from msgspec.structs import replace
+
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.checking.check import at_once, check, keep_apart, targets
+    from lore.run.checking.check import check
+    from lore.run.reports import at_once, keep_apart, targets
 
     loaded = common.found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
@@ -126,10 +129,11 @@ def run(
              "leave --report out, or use --json"),
         )  # fmt: skip
         is_json = any(report.kind == "json" for report in reports)
-        return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
+        context = replace(context, budgets=budgets, options=options)
+        return follow_one(paths or [], context, as_json=is_json, color=color, verbose=verbose)
     workers = None
     if cluster is not None:
-        from lore.run.checking.judging import cluster_at
+        from lore.run.checking.check import cluster_at
 
         has_its_own = jobs is not None and cluster != "local"
         common.refuse((has_its_own, "--jobs does not set how many workers a cluster has", "leave --jobs out"))
@@ -138,7 +142,7 @@ def run(
     keep_apart(reports, needed(loaded, baseline))
     which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
     streamed: FindingsWriter | None = None
-    hear: Callable[[Sequence[Finding]], object] = len
+    hear: Callable[[Sequence[Finding]], object] | None = None
     if may_stream(reports):
         from lore.report.forms.terminal import FindingsWriter
 
@@ -182,7 +186,7 @@ def _answer(
     from lore.report.forms.terminal import Terminal
     from lore.report.plain import counted
     from lore.report.sentences.findings import describe_interruption
-    from lore.run.checking.check import write_reports
+    from lore.run.reports import write_reports
 
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
@@ -207,8 +211,7 @@ def _answer(
 
 
 def follow_one(
-    paths: list[str], budgets: Budgets, options: Options, context: CheckContext, *, as_json: bool, color: bool | None,
-    verbose: bool,
+    paths: list[str], context: CheckContext, *, as_json: bool, color: bool | None, verbose: bool
 ) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
     from lore.errors import LoreError
@@ -224,11 +227,7 @@ def follow_one(
 
     console = common.out(color)
     with common.interruptible() as interrupted:
-        following = follow_check(
-            paths[0], budgets, options, common.tell, wait=lambda: every() and not interrupted(), policy=context.policy,
-            root=context.root, dated=context.dated, reader=context.reader,
-        )  # fmt: skip
-        for result in following:
+        for result in follow_check(paths[0], context, common.tell, wait=lambda: every() and not interrupted()):
             shown = redacted(result) if context.redact and result is not None else result
             if shown is None:
                 sys.stdout.flush()
@@ -255,7 +254,7 @@ def context_of(
     from lore.files import relative
     from lore.judge.policy import NarrowedRun, Policy
     from lore.recording import corpus
-    from lore.run.checking.check import CheckContext
+    from lore.run.checking.verdicts import CheckContext
 
     if update and baseline is None:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")

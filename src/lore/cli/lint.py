@@ -48,8 +48,8 @@ def run(
     """
     from lore.recording.opening import Options
     from lore.report.forms.lint import LintTerminal
-    from lore.run.checking.check import keep_apart, targets, write_reports
     from lore.run.lint import lint
+    from lore.run.reports import keep_apart, targets, write_reports
     from lore.tokens.o200k import Counter
 
     loaded = found_settings(config)

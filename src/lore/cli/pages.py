@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from lore.model.results.overview import Spending
     from lore.recording.inputs import Input
     from lore.report.html.intros import Intro
-    from lore.run.checking.check import Target
     from lore.run.pages import PageRequest
+    from lore.run.reports import Target
     from lore.run.spending.ledgers import Ledgers
     from lore.run.spending.overview import Summed
 
@@ -51,7 +51,7 @@ def page_among(
     reports: list[Target], *, opens: bool, needed: Mapping[str, str], name: str
 ) -> PageTarget | None:  # fmt: skip
     """Take the page out of a command's reports; `needed` are files that no report replaces."""
-    from lore.run.checking.check import keep_apart
+    from lore.run.reports import keep_apart
 
     pages = [target for target in reports if target.kind == HTML]
     for target in pages:

@@ -59,13 +59,9 @@ class BaselineRecorder:
         self._counts: Counter[str] = Counter()
 
     def add(self, found: Finding, key: str) -> None:
-        """Keep what a finding looks like, one of each fingerprint; `key` is its place on every machine."""
-        if found.fingerprint not in self._first:
-            self._first[found.fingerprint] = key, found
-
-    def count(self, fingerprint: str) -> None:
-        """Count a finding."""
-        self._counts[fingerprint] += 1
+        """Count a finding; `key` is the path of its file, the same on every machine."""
+        self._first.setdefault(found.fingerprint, (key, found))
+        self._counts[found.fingerprint] += 1
 
     def entries(self) -> Iterator[BaselineEntry]:
         """Yield an entry for each fingerprint that was counted."""

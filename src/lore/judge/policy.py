@@ -203,7 +203,6 @@ class Decided(NamedTuple):
     finding: Finding
     out: Out = ""  # why it is not counted
     by: int = -1  # the number of the exemption that takes it out
-    place: int = -1  # its number among the findings kept of its file; -1: it is not kept
 
 
 class Ruling(Struct, frozen=True):

@@ -32,7 +32,8 @@ from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
-from lore.run.checking.check import CheckContext, CheckOutcome, check
+from lore.run.checking.check import CheckOutcome, check
+from lore.run.checking.verdicts import CheckContext
 
 FOLDER = "cassettes"
 _SENT = "lore_cassettes"

@@ -6,7 +6,7 @@ from lore.exports import public_names
 
 if TYPE_CHECKING:
     # isort: off
-    from lore.run.checking.judging import Cluster as Cluster, ClusterJob as ClusterJob
+    from lore.run.checking.check import Cluster as Cluster, ClusterJob as ClusterJob
     from lore.run.checking.pool import DIED as DIED, starting_processes as starting_processes
     from lore.run.checking.verdicts import verdicts as verdicts
     from lore.run.dated import Dated as Dated, PACKAGED as PACKAGED
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __getattr__ = public_names(
     __name__,
     {
-        "checking.judging": "Cluster ClusterJob",
+        "checking.check": "Cluster ClusterJob",
         "checking.pool": "DIED starting_processes",
         "checking.verdicts": "verdicts",
         "dated": "Dated PACKAGED",

@@ -37,7 +37,7 @@ from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
 from lore.report.redacted.findings import redacted_error
-from lore.run.checking.check import CheckContext
+from lore.run.checking.verdicts import CheckContext
 
 _NUMBERS = str.maketrans("", "", "0123456789")
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"

@@ -18,18 +18,16 @@ from msgspec import Raw, Struct
 
 from lore.config import find
 from lore.errors import LoreError
-from lore.judge.file_record import VERSION, decode, encode
-from lore.judge.policy import Budgets
-from lore.judge.totals import RunTotals
+from lore.judge.totals import VERSION, RunTotals, decode, encode
 from lore.model.results import CheckResult
 from lore.recording.base import load_plugins
 from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.forms.json_report import render
-from lore.run.checking.check import CheckContext, CheckOutcome, concluded, config_of
+from lore.run.checking.check import CheckOutcome, concluded
 from lore.run.checking.program import maker_of
-from lore.run.checking.verdicts import CheckConfig, judge_file
+from lore.run.checking.verdicts import CheckContext, judge_file
 from lore.run.dated import Dated
 
 _SAME = "judge all files with one version of lore and the same settings"
@@ -49,7 +47,6 @@ class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Settings(NamedTuple):
-    config: CheckConfig
     context: CheckContext
     maker: str
 
@@ -72,7 +69,7 @@ def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, ro
     if not isinstance(file, Input):
         file = Input(os.fspath(file), named=False)
     settings = _settings(config)
-    result = judge_file(file, settings.config._replace(root=root))
+    result = judge_file(file, msgspec.structs.replace(settings.context, root=root))
     if result.error is not None:
         raise result.error
     return Result(settings.maker, {_order(file.number, file.path): (file.path, encode(result))})
@@ -130,11 +127,11 @@ class Result:
         totals = RunTotals()
         for _, (_, record) in sorted(self._gathered().items()):
             try:
-                result = decode(record, settings.config.ruling)
+                result = decode(record)
             except ValueError:
                 raise LoreError("this is not a result of lore.judge", hint="give what Result.to_bytes wrote") from None
             totals.take(result)
-        checked = concluded(totals, settings.context, settings.config.budgets, path)
+        checked = concluded(totals, settings.context, path)
         return CheckOutcome(checked, totals.failed, totals.incomplete)
 
     def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
@@ -187,14 +184,15 @@ def _settings(config: str | None) -> _Settings:
 def _read_settings(path: str | None, written: tuple[int, int] | None) -> _Settings:
     load_plugins()
     if path is None:
-        context, budgets, options = CheckContext(), Budgets(), Options()
+        context = CheckContext()
     else:
         settings = find(path, None).settings
         rules = str(Path(path).parent / settings.simulate.rules) if settings.simulate.rules else ""
         dated = Dated(rules, settings.simulate.tolerance, settings.check.tail_labels)
-        context = CheckContext(policy=settings.check.policy, settings=path, dated=dated, reader=settings.check.reader)
-        budgets, options = settings.check.budgets, Options(rules=settings.assemble)
+        context = CheckContext(
+            policy=settings.check.policy, settings=path, dated=dated, reader=settings.check.reader,
+            budgets=settings.check.budgets, options=Options(rules=settings.assemble),
+        )  # fmt: skip
     context.policy.known("check.")
     context.dated.known()
-    config = config_of(context, budgets, options)
-    return _Settings(config, context, maker_of(config))
+    return _Settings(context, maker_of(context))

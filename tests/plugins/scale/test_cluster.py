@@ -15,7 +15,7 @@ from lore.errors import LoreError
 from lore.judge.policy import Budgets
 from lore.model.results import Interruption
 from lore.recording.opening import Options
-from lore.run.checking import judging
+from lore.run.checking import check as judging
 from lore.run.checking.check import check
 from lore_plugins.scale import cluster
 from lore_plugins.scale.cluster import DaskCluster
@@ -86,7 +86,7 @@ def test_tables_are_written_on_a_cluster(scheduler, tmp_path):
 def _killing(judge_apart):
     """Check files, but kill the worker of one file always, and of another the first time."""
 
-    def judge(file, config):
+    def judge(file, context):
         import os
 
         for name, mark in (("a/fork.jsonl", ""), ("c/3.jsonl", "died")):
@@ -94,7 +94,7 @@ def _killing(judge_apart):
                 if mark:
                     open(mark, "w").close()
                 os.kill(os.getpid(), 9)
-        return judge_apart(file, config)
+        return judge_apart(file, context)
 
     return judge
 

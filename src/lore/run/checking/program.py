@@ -14,22 +14,22 @@ from pathlib import Path
 import lore
 from lore.errors import LoreError, Where
 from lore.files import WholeFile
-from lore.judge.file_record import VERSION
+from lore.judge.totals import VERSION
 from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS
-from lore.run.checking.verdicts import CheckConfig
+from lore.run.checking.verdicts import CheckContext
 
 _PACKAGES = ("lore", "lore_plugins")
 _OPTIONAL = ("compression.zstd", "zstandard", "brotli")  # without them some recordings cannot be read
 
 
-def maker_of(config: CheckConfig) -> str:
+def maker_of(context: CheckContext) -> str:
     """Return a digest of this lore and of how it judges; raises LoreError if the user's file of rules is unreadable."""
-    options, dated = config.options, config.dated
+    options, dated = context.options, context.dated
     parts = (
         VERSION, _program(), options.format, options.dialect, options.policy, options.rules, options.completion,
-        options.template, config.budgets, config.policy, config.compared, _rules_digest(dated.path), dated.tolerance,
-        dated.labels, config.reader, config.redact,
+        options.template, context.budgets, context.policy, _rules_digest(dated.path), dated.tolerance,
+        dated.labels, context.reader, context.redact,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(list(map(repr, parts))).encode()).hexdigest()
 

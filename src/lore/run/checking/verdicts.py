@@ -1,7 +1,5 @@
-"""A recording's verdicts, one a turn: the loop that every command which speaks of turns runs; and of one file's, sums.
+"""Judge recordings turn by turn: the loop behind every command about turns, and the check of one file.
 
-In: an opened recording, who predicts (None: transcripts' levels alone). Out: verdicts in the order of the turns, and
-the findings of chains as they end; or what they come to in one file, judged here or in a process of its own.
 Cost: O(bytes of the recording).
 """
 
@@ -10,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lore.cache.counts import self_contradiction
@@ -18,7 +17,7 @@ from lore.errors import LoreError
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
-from lore.judge.policy import Budgets, Policy, Ruling
+from lore.judge.policy import NO_POLICY, Budgets, Decided, NarrowedRun, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
@@ -32,11 +31,11 @@ from lore.run.dated import PACKAGED, Dated
 
 
 class InterruptedRunError(Exception):
-    """A run that was interrupted goes no further; whoever hears of progress raises it."""
+    """The user interrupted the run; raised by a callback for progress."""
 
 
 class VerdictStep(NamedTuple):
-    """The next verdict (None: there are no more turns), and what was found in chains that ended before it."""
+    """The next verdict (None: there are no more turns), and the findings of chains that ended before it."""
 
     verdict: TurnVerdict | None
     ended: list[Finding]
@@ -45,10 +44,7 @@ class VerdictStep(NamedTuple):
 def verdicts(
     recording: Recording, judge: Judge, place: Place, predict: Callable[[Turn], Predicted] | None = None
 ) -> Iterator[VerdictStep]:
-    """Judge a recording; the last step has no verdict, and what was found in the chains that were left.
-
-    A bill that contradicts itself is a problem of the recording.
-    """
+    """Judge a recording. The last step has no verdict, and the findings of the chains that were still open."""
     for turn in recording.turns():
         odd = self_contradiction(turn.usage)
         if odd:
@@ -62,47 +58,55 @@ def verdicts(
 
 
 def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
-    """Return whom findings speak to: the user of an agent whose transcript it is, else the author."""
+    """Return the person that findings address: the user of an agent that wrote a transcript, else the author."""
     return chosen or ("user" if recording.events and recording.reader.name != "lore" else "author")
 
 
-class CheckConfig(NamedTuple):
-    """How files are judged: paths in settings and fingerprints are relative to `root`.
+class CheckContext(Struct, frozen=True):
+    """How recordings are checked. Paths in settings and fingerprints are relative to `root`."""
 
-    `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `dated` says
-    by which rules, `reader` whom findings speak to (None: as the format says). `redact`: results carry no content;
-    `tabled`: they have the recording's ledger.
-    """
-
-    options: Options
-    budgets: Budgets
-    policy: Policy = Policy()
-    root: str = ""
-    compared: bool = False
+    policy: Policy = NO_POLICY
+    settings: str = ""  # the file of the policy
+    root: str = ""  # empty: the current folder
+    path: str = ""  # the baseline's file; empty: there is none
+    update: bool = False  # write the baseline anew
+    redact: bool = False  # results hold no content
+    narrowed: NarrowedRun = NarrowedRun()  # findings that this run alone looks for
     dated: Dated = PACKAGED
-    reader: Reader | None = None
-    redact: bool = False
-    tabled: bool = False
+    reader: Reader | None = None  # the person that fixes address; None: chosen by the format
+    budgets: Budgets = Budgets()
+    options: Options = field(default_factory=Options)
+    tabled: bool = False  # results have the recording's ledger
 
     def ruling(self, key: str) -> Ruling:
-        """Return what holds for the file of this key."""
+        """Return the policy for one file."""
         return self.policy.ruling(key, self.budgets)
 
+    @property
+    def shown(self) -> Callable[[Finding], Finding] | None:
+        """The function that redacts a finding, if this run redacts."""
+        if not self.redact:
+            return None
+        from lore.report.redacted.findings import redacted_finding  # noqa: PLC0415 - few runs redact
 
-def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
-    """Judge a file; `progress` hears how many bytes of it have been judged. Cost O(its bytes).
+        return redacted_finding
 
-    If `progress` raises InterruptedRunError, what was judged until then is the result, and the file is not whole.
+
+def judge_file(file: Input, context: CheckContext, progress: Callable[[int], None] | None = None) -> FileResult:
+    """Judge a file; `progress` is called with the bytes judged.
+
+    If `progress` raises InterruptedRunError, the result holds the turns up to there, and the file is not whole.
     """
     load_plugins()
-    place, problems = place_of(file.path, config.root), Problems()
-    totals = FileTotals(place, config.ruling(place.key), compared=config.compared)
+    place, problems = place_of(file.path, context.root), Problems()
+    totals = FileTotals(place, context.ruling(place.key), context.shown)
     result = totals.result
     try:
-        if file.error is None:
-            _judge(file, totals, config, problems, progress)
+        if file.error is not None:
+            _leave_unread(file, totals, context, file.error)
         else:
-            _leave_unread(file, totals, config, file.error)
+            with collected_seldom():
+                _judge(file, totals, context, problems, progress)
     except LoreError as error:
         unrecognised = isinstance(error, UnrecognisedError)
         if file.named and not (unrecognised and file.optional):
@@ -110,72 +114,73 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
         elif unrecognised:
             result.summary.skipped += 1
             result.whole = True
-            config.options.log(f"{place.path}: no recording, passed over")
+            context.options.log(f"{place.path}: no recording, passed over")
         else:
-            totals.damage(problems.kept, problems.counts)  # what was met before it could not be read on
-            _leave_unread(file, totals, config, error)
-    if config.redact:
-        from lore.report.redacted.findings import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - few runs redact
+            totals.damage(problems.kept, problems.counts)  # of the part that was read
+            _leave_unread(file, totals, context, error)
+    if context.redact:
+        from lore.report.redacted.findings import redacted_error, redacted_problem  # noqa: PLC0415 - few runs redact
 
-        result.findings = list(map(redacted_finding, result.findings))
         result.problems = list(map(redacted_problem, result.problems))
         result.error = None if result.error is None else redacted_error(result.error)
     return result
 
 
-def _leave_unread(file: Input, totals: FileTotals, config: CheckConfig, error: LoreError) -> None:
+def _leave_unread(file: Input, totals: FileTotals, context: CheckContext, error: LoreError) -> None:
     totals.unreadable(error.message)
-    if config.tabled:
+    if context.tabled:
         totals.result.ledger = Ledger(totals.place.path, written=written_at(file), message=error.message)
 
 
 def _judge(
-    file: Input, totals: FileTotals, config: CheckConfig, problems: Problems, progress: Callable[[int], None] | None
+    file: Input, totals: FileTotals, context: CheckContext, problems: Problems, progress: Callable[[int], None] | None
 ) -> None:
     """Judge the turns of a file into `totals`; raises LoreError if it cannot be read."""
-    with collected_seldom():
-        if config.tabled:
-            from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
+    made = None
+    if context.tabled:
+        from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
 
-            made = LedgerMaker(file, config.options, config.dated.rules(), problems)
-            _judge_turns(made.recording, totals, config, progress, made.add)
-            totals.result.ledger = made.ledger()
-        else:
-            _judge_turns(config.options.open(file.path, problems), totals, config, progress)
-
-
-def _judge_turns(
-    recording: Recording, totals: FileTotals, config: CheckConfig, progress: Callable[[int], None] | None,
-    hear: Callable[[TurnVerdict], None] | None = None,
-) -> None:  # fmt: skip
-    result, events = totals.result, recording.events
-    result.reader = reader_of(recording, config.reader)
-    totals.place = replace(totals.place, reader=result.reader)
-    judge = config.dated.judge(quick=not totals.wants_every_pair)
+        made = LedgerMaker(file, context.options, context.dated.rules(), problems)
+    recording = context.options.open(file.path, problems) if made is None else made.recording
     stopped = False
+    try:
+        for step in judge_turns(recording, totals, context):
+            if step.verdict is not None and made is not None:
+                made.add(step.verdict)
+            if step.verdict is not None and progress is not None:
+                progress(step.verdict.turn.byte or 0)
+    except InterruptedRunError:  # chains may continue, so there are no findings about whole ones
+        stopped = True
+    totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
+    totals.result.whole = totals.result.whole and not stopped
+    if made is not None:
+        totals.result.ledger = made.ledger()
+
+
+class JudgedStep(NamedTuple):
+    """A turn that was counted (None: the recording ended), with the findings that the policy decided about."""
+
+    verdict: TurnVerdict | None
+    decided: list[Decided]
+
+
+def judge_turns(recording: Recording, totals: FileTotals, context: CheckContext) -> Iterator[JudgedStep]:
+    """Judge a recording, count its turns in `totals`, and yield each."""
+    result = totals.result
+    result.reader = reader_of(recording, context.reader)
+    totals.place = replace(totals.place, reader=result.reader)
+    judge = context.dated.judge(quick=not totals.wants_every_pair)
     for verdict, ended in verdicts(recording, judge, totals.place):
-        if ended:
-            totals.ended(ended)
-        if verdict is None:
-            break
-        if hear is not None:
-            hear(verdict)
-        totals.turn(verdict, events=events)
-        if verdict.turn.basis is not None and result.unseen is None and config.options.completion is None:
-            result.unseen = unseen_of(recording, verdict.turn)
-        result.summary.chains = judge.chains
-        try:
-            if progress is not None:
-                progress(verdict.turn.byte or 0)
-        except InterruptedRunError:  # what chains come to is not known, so nothing is said of whole ones
-            stopped = True
-            break
-    problems = recording.problems
-    totals.finish(recording.state.id, recording.boundaries, problems.kept, problems.counts)
-    result.whole = result.whole and not stopped
+        decided = totals.ended(ended)
+        if verdict is not None:
+            decided += totals.turn(verdict, events=recording.events)
+            if verdict.turn.basis is not None and result.unseen is None and context.options.completion is None:
+                result.unseen = unseen_of(recording, verdict.turn)
+            result.summary.chains = judge.chains
+        yield JudgedStep(verdict, decided)
 
 
 def unseen_of(recording: Recording, turn: Turn) -> UnrecordedParts | None:
-    """Say what a log of this format lacks of its prompts; None where the format does not say it."""
+    """Return what a log of this format does not record of its prompts; None if the format does not name it."""
     what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
     return UnrecordedParts(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None

@@ -1,0 +1,143 @@
+"""Reports of a result: which are asked for, and where they go.
+
+A report in a file is written completely or not at all. Several reports share standard output only if each consists of
+lines; if none goes there, the report for a person does.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from lore.errors import LoreError, reason_of
+from lore.files import relative
+from lore.recording import corpus, filesystem
+from lore.recording.base import register_plugins
+from lore.report.forms.registry import REPORTS, Report
+from lore.run.outputs import open_output, refuse_recording
+
+if TYPE_CHECKING:
+    from lore.report.console import Console
+    from lore.report.forms.terminal import Reported
+
+SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses a larger one
+
+
+class Target(NamedTuple):
+    """A kind of report, and the file that it goes to; empty: standard output."""
+
+    kind: str
+    path: str = ""
+
+
+@cache
+def load_reports() -> None:
+    """Fill the registry of reports; raises LoreError for a plug-in that cannot be loaded."""
+    register_plugins("lore.reports", REPORTS, call=True)
+
+
+def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
+    """Parse --report and --json; raises LoreError for an unknown report, or if two have the same target."""
+    load_reports()
+    found = [Target("json")] if as_json else []
+    for text in reports:
+        kind, equals, path = text.partition("=")
+        if kind not in REPORTS:
+            from lore.run.spending.tables import table_forms  # noqa: PLC0415 - only for an error
+
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, *table_forms())))
+        if equals and not path:
+            raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
+        filesystem.refuse_output(path)
+        found.append(Target(kind, "" if path == "-" else path))
+    on_stdout = [target.kind for target in found if not target.path]
+    again = _first_repeated(on_stdout)
+    if again is not None:
+        hint = f"leave one out (--json is --report {again})" if again == "json" else "leave one out"
+        raise LoreError(f"{again} is asked for twice on standard output", hint=hint)
+    if len(on_stdout) > 1 and not all(REPORTS[kind].mixes for kind in on_stdout):
+        message = f"{' and '.join(on_stdout)} cannot share standard output"
+        raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
+    files = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]
+    twice = _first_repeated(files)
+    if twice is not None:
+        raise LoreError(f"two reports go to {corpus.show(relative(twice))}", hint="give each a file of its own")
+    return found if on_stdout else [Target("terminal"), *found]
+
+
+def _first_repeated(names: list[str]) -> str | None:
+    return next((name for place, name in enumerate(names) if name in names[:place]), None)
+
+
+def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
+    """Raise LoreError for a report that cannot be written, or that would replace a file of `taken` (what -> path)."""
+    for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
+        shown = corpus.show(path)
+        for what, other in taken.items():
+            if corpus.is_same(path, other) or os.path.realpath(path) == os.path.realpath(other):
+                raise LoreError(f"{shown} is {what}, and no report goes there", hint="name another file")
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            message = f"cannot write {shown}: there is no folder {corpus.show(folder)}"
+            raise LoreError(message, hint="make the folder first, or name a file in another")
+
+
+def at_once(reports: Iterable[Target]) -> list[str]:
+    """Return the kinds of reports that cannot be written while a recording grows."""
+    return [target.kind for target in reports if target.path or target.kind not in ("terminal", "json")]
+
+
+def write_reports(
+    result: Reported, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
+    verbose: bool, terminal: Report | None = None,
+) -> None:  # fmt: skip
+    """Write all reports: files first, so that a closed pipe loses none of them.
+
+    No report replaces a recording of `paths`. `terminal` replaces the usual report for a person.
+    """
+    kinds = REPORTS if terminal is None else ChainMap({"terminal": terminal}, REPORTS)
+    recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
+    for target in reports:
+        if target.path:
+            _write(target.path, text(kinds[target.kind], result, verbose=verbose), recordings)
+    path = environment.get("GITHUB_STEP_SUMMARY")
+    if path and any(target.kind == "github" for target in reports):
+        _add_step_summary(path, text(kinds["markdown"], result, verbose=verbose))
+    for target in reports:
+        if not target.path:
+            kinds[target.kind].write(result, out, verbose=verbose)
+
+
+def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
+    """Return a report as the bytes of a file."""
+    from lore.report.console import console  # noqa: PLC0415 - slow to import, and most runs write no file
+
+    stream = io.StringIO()
+    report.write(result, console(stream, colour=False, terminal=False), verbose=verbose)
+    return stream.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _write(path: str, data: bytes, recordings: list[str]) -> None:
+    if not corpus.is_stream(path):
+        refuse_recording(path)
+        with open_output(path, force=True, inputs=recordings) as file:
+            file.write(data)
+        return
+    try:  # a pipe or a device keeps its name
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise LoreError(f"cannot write {corpus.show(path)}: {reason_of(error)}") from None
+
+
+def _add_step_summary(path: str, data: bytes) -> None:
+    try:
+        with open(path, "ab") as file:  # other steps of the same job may have written to it
+            if file.tell() + len(data) <= SUMMARY_LIMIT:
+                file.write(data)
+    except OSError as error:
+        raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason_of(error)}") from None
