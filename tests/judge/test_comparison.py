@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.spending import RATIOS, Sums, compared_shares, measure, share_of
+from lore.judge.measures import RATIOS, compared_shares, measure, share_of
+from lore.judge.sums import Sums
 
 BY_NAME = {ratio.name: ratio for ratio in RATIOS}
 EMPTY = Sums().result("")

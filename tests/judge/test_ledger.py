@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.judge.ledger import named_by
+from lore.judge.sums import named_by
 from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
 from lore.recording.inputs import inputs

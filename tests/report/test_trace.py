@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.spending import LedgerRequest
+from lore.judge.sums import LedgerRequest
 from lore.model.ledger import LedgerRow, Loss
 from lore.report.forms.json_report import render
 from lore.report.redacted.results import redacted

@@ -13,14 +13,14 @@ from lore.exports import public_names
 if TYPE_CHECKING:
     # isort: off
     from lore.judge.base import TurnVerdict as TurnVerdict, findings_of as findings_of
-    from lore.judge.ledger import RunningSums as RunningSums
+    from lore.judge.sums import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
 
 __getattr__ = public_names(
     __name__,
     {
         "base": "TurnVerdict findings_of",
-        "ledger": "RunningSums",
+        "sums": "RunningSums",
         "totals": "FileResult",
     },
 )

@@ -31,11 +31,11 @@ class CostParts(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Loss(Struct, frozen=True, array_like=True, gc=False):
-    """Cached tokens that a request did not read, and the leading cause."""
+    """A cache break: cached tokens that a request did not read, and the leading cause."""
 
     code: str
     kind: CauseKind
-    tokens: int
+    tokens: int  # 0 if no usage counts them
     names: tuple[str, ...] = ()  # at most three that the evidence names: hooks, servers, tools, models, a field
     lifetime: float | None = None  # seconds that the cache lives, if the pause was longer
 

@@ -38,7 +38,7 @@ class RunningTotals(NamedTuple):
     billed: bool = False  # the lifetime is from the usage, not from a dated rule
     requests: int = 0
     breaks: int = 0
-    paid_again_tokens: int = 0  # re-billed, with a certain cause
+    paid_again_tokens: int = 0  # re-billed without need
     paid_again_dollars: float | None = None
     unexplained_tokens: int = 0  # re-billed, without a certain cause
     last_break: LastBreak | None = None

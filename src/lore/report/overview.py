@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from lore.judge.spending import UNSURE
+from lore.judge.sums import UNSURE
 from lore.model.fact import format_money, join_names
 from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, is_command
@@ -25,7 +25,7 @@ _FURTHER_DAYS = 90
 _CENT = 0.005  # dollars: less is not worth a line
 _PARTS = (
     ("reading", "reading context"), ("context", "writing new context"), ("output", "output"), ("tools", "tools"),
-    ("paid_again", "re-billed"), ("unexplained", "unexplained"),
+    ("paid_again", "re-billed"), ("unexplained", "unexplained"), ("expected", "re-billed as expected"),
 )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def _write_missing(total: Spending, out: Console, chosen: OverviewSelection) -> 
         _row(out, "" if number else "not in it", words, advice)
 
 
-_AGAIN = ("re-billed", "unexplained")
+_AGAIN = ("re-billed", "unexplained", "re-billed as expected")
 
 
 def _write_size(total: Spending, out: Console, command: str) -> None:

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 import lore
-from lore.judge.spending import LedgerRequest
+from lore.judge.sums import LedgerRequest
 from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
 from lore.model.times import format_timestamp

@@ -20,10 +20,9 @@ from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
-from lore.judge.ledger import LedgerRows
 from lore.judge.messages import MASKED
 from lore.judge.pair import Pair
-from lore.judge.spending import CauseSums, LedgerRequest, Sums
+from lore.judge.sums import CauseSums, LedgerRequest, LedgerRows, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
 from lore.model.results import UsageResult

@@ -26,8 +26,8 @@ from lore.cache.transcripts import Predicted
 from lore.formats.registry import lacks_of
 from lore.judge.agreement import Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
-from lore.judge.ledger import Reliability
 from lore.judge.savings import Played, played
+from lore.judge.sums import Reliability
 from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import Usage

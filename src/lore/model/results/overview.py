@@ -14,7 +14,7 @@ GroupBy: TypeAlias = Literal["day", "session", "model", "project", "agent"]
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of a group of requests. `dollars` is the sum of the six amounts that follow it."""
+    """Tokens and cost of a group of requests. `dollars` is the sum of the seven amounts that follow it."""
 
     name: str  # a day, a model, an agent, a project, or the path of a session
     sessions: int
@@ -26,8 +26,9 @@ class Spending(Struct, frozen=True, kw_only=True):
     read_tokens: int
     write_tokens: int
     output_tokens: int
-    paid_again_tokens: int  # re-billed, with a certain cause
+    paid_again_tokens: int  # re-billed without need
     unexplained_tokens: int  # re-billed, without a certain cause
+    expected_tokens: int  # re-billed, as expected: after a compaction, a pause, another model
     dollars: float | None
     reading: float | None  # tokens read from a cache, and lost ones as if they had been read
     context: float | None  # new input
@@ -35,6 +36,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     tools: float | None  # tools that the provider ran
     paid_again: float | None  # what `paid_again_tokens` cost beyond the price of reading
     unexplained: float | None  # what `unexplained_tokens` cost beyond the price of reading
+    expected: float | None  # what `expected_tokens` cost beyond the price of reading
     breaks: int
     compactions: int
     median_prompt_tokens: int | None  # of single requests

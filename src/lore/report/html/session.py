@@ -37,7 +37,7 @@ MONEY = (
     ("reading", "read", "reading context"), ("context", "written", "writing new context"),
     ("output", "output", "output"),
     ("tools", "tools", "tools of the provider"), ("paid_again", "again", "re-billed"),
-    ("unexplained", "unexplained", "re-billed, unexplained"),
+    ("unexplained", "unexplained", "re-billed, unexplained"), ("expected", "expected", "re-billed as expected"),
 )  # fmt: skip
 
 
@@ -147,7 +147,8 @@ def lead_of(spending: Spending) -> str:
         f"{words}: {_of(dollars, spending.dollars, tokens)}"
         for words, dollars, tokens in (
             ("re-billed", spending.paid_again, spending.paid_again_tokens),
-            ("re-billed without a sure cause", spending.unexplained, spending.unexplained_tokens))
+            ("re-billed without a sure cause", spending.unexplained, spending.unexplained_tokens),
+            ("re-billed as expected", spending.expected, spending.expected_tokens))
         if tokens
     ]  # fmt: skip
     if lost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.judge.spending import UNSURE
+from lore.judge.sums import UNSURE
 from lore.model.codes import CODES, Code, CodeFacts
 from lore.model.results.overview import SpendingCause
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
-from lore.judge.ledger import RunningSums
+from lore.judge.sums import RunningSums
 from lore.model.cause import Place
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow

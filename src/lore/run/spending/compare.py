@@ -17,7 +17,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.errors import LoreError, did_you_mean
-from lore.judge.spending import RATIOS, CauseSums, Copies, LedgerRequest, Sums, compared_shares, measure, share_of
+from lore.judge.measures import RATIOS, compared_shares, measure, share_of
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
 from lore.recording import filesystem
 from lore.recording.agents.logs import Agent, Surroundings, agent_named

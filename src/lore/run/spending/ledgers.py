@@ -187,7 +187,7 @@ class LedgerMaker:
         counted = opened._replace(data=self._bytes.of(opened.data))
         self._file, self._project = file, project_in(opened.head)
         self.recording = options.open(file.path, problems, opened=counted, growing=False)
-        from lore.judge.ledger import LedgerRows  # noqa: PLC0415 - as above
+        from lore.judge.sums import LedgerRows  # noqa: PLC0415 - as above
 
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
         self._unseen: UnrecordedParts | None = None

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from lore.compaction.settings import WINDOWS
-from lore.judge.spending import CauseSums, Copies, LedgerRequest, Sums
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger
 from lore.model.results.found import UnreadLogs

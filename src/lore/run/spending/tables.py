@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lore.errors import LoreError, lacks_plug_in
-from lore.judge.spending import Copies, LedgerRequest
+from lore.judge.sums import Copies, LedgerRequest
 from lore.model.ledger import Ledger
 from lore.model.results import Finding
 from lore.plugins import published

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
-from lore.judge.spending import Copies
+from lore.judge.sums import Copies
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, written_at

@@ -1,0 +1,152 @@
+"""Measures of two sides, and whether they differ by more than chance (`lore compare`).
+
+A measure is a ratio of sums over the billed requests of sessions. Requests of one session depend on each other, so its
+interval is that of a ratio estimator over sessions (linearised variance, Student's t; Cochran, Sampling Techniques,
+1977, chapter 6). With fewer than five sessions a share of requests has Wilson's interval (1927) over requests, an
+amount none. Two sides differ if the interval of their difference excludes 0 (MOVER-D of Zou and Donner, 2008); with
+fewer than five events nothing is said. All intervals are 95 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isclose, sqrt
+from typing import NamedTuple
+
+from lore.model.results.overview import Interval, Measure, MeasureSide, Outcome, Spending
+
+_DIGITS = 6  # decimals of shares and amounts
+SESSIONS = 5  # from which on the spread between sessions says something
+EVENTS = 5  # of both sides together, from which on shares are compared
+Z = 1.959964
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+      2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045,
+      2.042)  # fmt: skip
+
+
+class Ratio(NamedTuple):
+    """A measure: its name and unit, and the members of `Spending` whose sums are divided (`-NAME` is subtracted).
+
+    `share`: it counts requests, so that it lies between 0 and 1.
+    """
+
+    name: str
+    unit: str
+    top: tuple[str, ...]
+    bottom: tuple[str, ...]
+    share: bool = False
+
+
+PROMPT = ("uncached_tokens", "read_tokens", "write_tokens")
+_PRICED = ("requests", "-unpriced")
+RATIOS: tuple[Ratio, ...] = (
+    Ratio("share_read", "share", ("read_tokens",), PROMPT),
+    Ratio("breaks", "share", ("breaks",), ("requests",), share=True),
+    Ratio("reliability", "share", ("appends_read",), ("appends",), share=True),
+    Ratio("prompt", "tokens", PROMPT, ("requests",)),
+    Ratio("output", "tokens", ("output_tokens",), ("requests",)),
+    Ratio("money", "dollars", ("dollars",), _PRICED),
+    Ratio("paid_again", "dollars", ("paid_again", "unexplained"), _PRICED),
+)
+
+
+def _count(spending: Spending, names: tuple[str, ...]) -> float | None:
+    """Add members; None where one of them is not known."""
+    total = 0.0
+    for name in names:
+        value: float | None = getattr(spending, name.lstrip("-"))
+        if value is None:
+            return None
+        total += -value if name.startswith("-") else value
+    return total
+
+
+def measure(ratio: Ratio, left: Sequence[Spending], right: Sequence[Spending]) -> Measure:
+    """Compare a ratio of two sides, each given as the sums of the billed requests of its sessions."""
+    before, after = _side(ratio, left), _side(ratio, right)
+    difference = _difference(before, after)
+    return Measure(
+        name=ratio.name, unit=ratio.unit, left=before, right=after,
+        difference=None if before.value is None or after.value is None else round(after.value - before.value, _DIGITS),
+        interval=difference, outcome=_outcome(ratio, before, after, difference),
+    )  # fmt: skip
+
+
+def share_of(events: int, trials: int) -> MeasureSide:
+    """Return a share of requests with Wilson's interval; None where there are none."""
+    if not trials:
+        return MeasureSide(None, events, trials, 0, None)
+    return MeasureSide(round(events / trials, _DIGITS), events, trials, 0, _wilson(events, trials))
+
+
+def compared_shares(left: MeasureSide, right: MeasureSide) -> Outcome:
+    """Say how two shares of requests differ."""
+    ratio = Ratio("", "share", (), (), share=True)
+    return _outcome(ratio, left, right, _difference(left, right))
+
+
+def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
+    known = [
+        (top, bottom)
+        for sums in sessions
+        if (top := _count(sums, ratio.top)) is not None
+        and (bottom := _count(sums, ratio.bottom)) is not None
+        and bottom > 0
+    ]
+    tops, bottoms = sum(top for top, _ in known), sum(bottom for _, bottom in known)
+    if not bottoms:
+        return MeasureSide(None, 0, 0, 0, None)
+    value = tops / bottoms
+    interval = None
+    if len(known) >= SESSIONS:
+        interval = _clustered(known, value, bottoms, share=ratio.unit == "share")
+    if interval is None and ratio.share:
+        interval = _wilson(round(tops), round(bottoms))
+    return MeasureSide(round(value, _DIGITS), round(tops, _DIGITS), round(bottoms), len(known), interval)
+
+
+def _clustered(known: list[tuple[float, float]], value: float, bottoms: float, *, share: bool) -> Interval | None:
+    """Return the interval of a ratio over sessions; None where they do not differ at all, which says nothing."""
+    count = len(known)
+    squares = sum((top - value * bottom) ** 2 for top, bottom in known)
+    if isclose(squares, 0.0, abs_tol=1e-18):
+        return None
+    free = count - 1
+    student = _T[free - 1] if free <= len(_T) else Z * (1 + (Z * Z + 1) / (4 * free))
+    half = student * sqrt(count / (count - 1) * squares) / bottoms
+    low, high = max(0.0, value - half), value + half
+    return Interval(round(low, _DIGITS), round(min(high, 1.0) if share else high, _DIGITS), "sessions")
+
+
+def _wilson(events: int, trials: int) -> Interval:
+    share, squared = events / trials, Z * Z
+    middle, scale = share + squared / (2 * trials), 1 + squared / trials
+    half = Z * sqrt(share * (1 - share) / trials + squared / (4 * trials * trials))
+    low, high = max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    return Interval(round(low, _DIGITS), round(high, _DIGITS), "requests")
+
+
+def _difference(left: MeasureSide, right: MeasureSide) -> Interval | None:
+    """Return the interval of the right side's value less the left's: each limit from the nearest limits of both."""
+    if left.value is None or right.value is None or left.interval is None or right.interval is None:
+        return None
+    middle = right.value - left.value
+    low = middle - sqrt((right.value - right.interval.low) ** 2 + (left.interval.high - left.value) ** 2)
+    high = middle + sqrt((right.interval.high - right.value) ** 2 + (left.value - left.interval.low) ** 2)
+    over = "sessions" if left.interval.over == right.interval.over == "sessions" else "requests"
+    return Interval(round(low, _DIGITS), round(high, _DIGITS), over)
+
+
+def _outcome(ratio: Ratio, left: MeasureSide, right: MeasureSide, difference: Interval | None) -> Outcome:
+    if left.value is None or right.value is None:
+        return "unknown"
+    few = ratio.share and min(left.events + right.events, _missed(left) + _missed(right)) < EVENTS
+    if difference is None or few:
+        return "too-few"
+    if difference.low > 0:
+        return "higher"
+    return "lower" if difference.high < 0 else "no-difference"
+
+
+def _missed(side: MeasureSide) -> float:
+    return side.trials - side.events

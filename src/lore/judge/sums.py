@@ -1,0 +1,395 @@
+"""Sums over requests, for bare `lore`, `compare`, `watch` and pages: tokens, money, re-billed tokens and causes.
+
+A verdict becomes a row (`lore.model.ledger`), rows become sums. The parts of a cost add up to it: of re-billed tokens,
+the price of reading them is under `reading`, and what they cost beyond it is an amount of its own. A request without
+usage or price is counted, and is in no amount; if a count or a factor is unknown, the amount is a lower bound.
+
+Amounts are added with `math.fsum`, so that the order of files changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from math import fsum
+from statistics import median_low
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.counts import DROP, block_tokens, capped_by_usage, first_pass_read, position, self_contradiction, total
+from lore.cache.prices import MILLION, Price
+from lore.cache.rules import DatedRules, Lifetime, lifetime_after
+from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
+from lore.judge.pair import is_remark
+from lore.judge.witnesses import Tally
+from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, actor_of, fix_of
+from lore.model.events import MAIN, SUMMED_COUNTS
+from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
+from lore.model.ledger import CostParts, LedgerRow, Loss
+from lore.model.results import UsageResult
+from lore.model.results.overview import Spending, SpendingCause
+from lore.model.results.simulate import ReliabilityResult
+from lore.model.running import LastBreak, RunningTotals
+from lore.model.turn import Turn
+
+UNSURE = "unattributable"
+# The sums of re-billed tokens by the kind of the leading cause, as `Spending` names them.
+REBILLED: dict[CauseKind, str] = {"waste": "paid_again", UNSURE: "unexplained", "expected": "expected"}
+NAMES = 3  # names in the evidence of a cause
+_DIGITS = 6  # decimals of an amount
+_ROW_DIGITS = 9  # of one request's
+
+
+# rows
+
+
+class LedgerRows:
+    """Makes the rows of one recording."""
+
+    def __init__(self, rules: DatedRules) -> None:
+        self._rules = rules
+        self._positions: dict[str, int | None] = {}  # of each chain's last request: tokens that it left in the cache
+
+    def row(self, verdict: TurnVerdict) -> LedgerRow:
+        """Return the row of the next verdict."""
+        turn, usage = verdict.turn, verdict.turn.usage
+        left = self._positions.get(turn.chain)
+        self._positions[turn.chain] = None if usage is None or self_contradiction(usage) else position(usage)
+        price = None if usage is None else price_of(self._rules, turn)
+        counts = UsageResult.sum_of(() if usage is None else usage.passes)
+        return LedgerRow(
+            chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
+            client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
+            response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
+            **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.has_input,
+            spent=_spent(verdict, price), loss=_loss(verdict),
+            appended=append_read(verdict, left),
+            compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
+            is_inherited=bool(turn.call.inherited_from),
+            at_least=price is not None and usage is not None and price.of(usage) is None,
+            recorded=None if usage is None else usage.recorded,
+        )  # fmt: skip
+
+
+def _spent(verdict: TurnVerdict, price: Price | None) -> CostParts | None:
+    """Return the parts of a cost, as far as counts and prices are known; None without usage or a price."""
+    usage = verdict.turn.usage
+    if usage is None or not usage.has_input:
+        return None
+    if price is None:
+        return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
+    parts = price.parts(usage)
+    lost = capped_by_usage(usage, verdict.lost_tokens or 0)
+    again = exact(paid_again(price, usage, lost))
+    if_read = lost * price.read / MILLION if again and price.read is not None else Decimal(0)
+    read, output = parts.pop("read", Decimal(0)), parts.pop("output", Decimal(0))
+    context = sum((parts.pop(kind, Decimal(0)) for kind in ("uncached", "write", "write_5m", "write_1h")), Decimal(0))
+    tools = sum(parts.values(), Decimal(0))
+    amounts = read + if_read, context - again - if_read, output, tools, again
+    return CostParts(*(round(float(amount), _ROW_DIGITS) for amount in amounts))
+
+
+def _loss(verdict: TurnVerdict) -> Loss | None:
+    """Return the leading cause of a cache break; its tokens are 0 if no usage counts them."""
+    if verdict.leading is None:
+        return None
+    cause = verdict.causes[verdict.leading]
+    lifetime = cause.evidence.lifetime if isinstance(cause.evidence, Paused) else None
+    return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, named_by(cause.evidence), lifetime)
+
+
+def named_by(evidence: Evidence) -> tuple[str, ...]:
+    """Return the names in evidence: at most three servers, hooks or tools, two models, a field, or a path."""
+    if isinstance(evidence, ModelChanged):
+        return tuple(model for model in (evidence.before, evidence.after) if model is not None)
+    if isinstance(evidence, RoutedElsewhere):
+        name = evidence.provider_after or evidence.deployment_after
+    elif isinstance(evidence, Rerouted):
+        name = evidence.host_after
+    else:
+        lists = ("servers", "hooks", "names", "changed", "added", "removed", "loaded", "put_off", "ids")
+        if names := next(filter(None, (getattr(evidence, member, ()) for member in lists)), ()):
+            return names[:NAMES]
+        name = getattr(evidence, "field", None) or lasting_path(getattr(evidence, "path", None))
+    return (name,) if name else ()
+
+
+# sums
+
+
+class LedgerRequest(NamedTuple):
+    """A row with its place."""
+
+    row: LedgerRow
+    session: str  # its path
+    agent: str
+    project: str
+    subagent: bool  # its chain is not the main one
+    at: float | None
+
+
+class Copies:
+    """Finds requests that an earlier recording holds."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self.count = 0
+
+    def has(self, row: LedgerRow, recording: str) -> bool:
+        """Return whether another recording has this row: its session inherited it, or an earlier one has its response.
+
+        A response that one recording holds twice is not a copy.
+        """
+        copied = row.is_inherited
+        if row.response_id and not copied:
+            copied = self._first.setdefault(row.response_id, recording) != recording
+        self.count += copied
+        return copied
+
+
+class Sums:
+    """Sums of requests that are added one by one."""
+
+    def __init__(self) -> None:
+        self._sessions: set[str] = set()
+        self._sizes: list[int] = []  # of prompts, for the median
+        self._counts = Counter[str]()
+        self._amounts: defaultdict[str, list[float]] = defaultdict(list)
+
+    @property
+    def requests(self) -> int:
+        """How many requests were added."""
+        return self._counts["requests"]
+
+    def add(self, request: LedgerRequest) -> None:
+        """Add a request."""
+        row, counts = request.row, self._counts
+        self._sessions.add(request.session)
+        if row.prompt_tokens is not None:
+            self._sizes.append(row.prompt_tokens)
+        added = dict(
+            requests=1, subagent_requests=request.subagent, compactions=row.compacted, breaks=row.loss is not None,
+            unbilled=not row.billed, unpriced=row.billed and row.spent is None,
+            at_least=row.billed and row.spent is not None and row.at_least,
+            appends=row.appended is not None, appends_read=bool(row.appended),
+            **{name: getattr(row, name) or 0 for name in SUMMED_COUNTS},
+        )  # fmt: skip
+        for name, count in added.items():
+            counts[name] += count
+        rebilled = REBILLED["waste" if row.loss is None else row.loss.kind]
+        counts[f"{rebilled}_tokens"] += 0 if row.loss is None else row.loss.tokens
+        if row.recorded is not None:
+            counts["recorded_requests"] += 1 if row.recorded.requests is None else row.recorded.requests
+            for name, value in (("recorded_dollars", row.recorded.dollars),
+                                ("premium_requests", row.recorded.premium_requests)):  # fmt: skip
+                if value is not None:
+                    self._amounts[name].append(value)
+        if row.spent is not None:
+            for name in ("reading", "context", "output", "tools"):
+                self._amounts[name].append(getattr(row.spent, name))
+            self._amounts[rebilled].append(row.spent.again)
+            if request.subagent:
+                self._amounts["subagent_dollars"].append(row.spent.total)
+
+    @property
+    def dollars(self) -> float | None:
+        """The cost of all; None if no request has a price."""
+        if self.requests <= self._counts["unbilled"] + self._counts["unpriced"]:
+            return None
+        parts = ("reading", "context", "output", "tools", *REBILLED.values())
+        return sum_of(amount for name in parts for amount in self._amounts[name])
+
+    def result(self, name: str, title: str | None = None) -> Spending:
+        """Return the sums; `title` is that of the session with this name."""
+        dollars = self.dollars
+        counted = (
+            "requests", "unbilled", "unpriced", "at_least", *SUMMED_COUNTS, "breaks", "compactions", "appends",
+            "appends_read", "subagent_requests", "recorded_requests", *(f"{kind}_tokens" for kind in REBILLED.values()),
+        )  # fmt: skip
+        costs = ("reading", "context", "output", "tools", *REBILLED.values(), "subagent_dollars")
+        recorded = ("recorded_dollars", "premium_requests")
+        sums: dict[str, Any] = {name: self._counts[name] for name in counted}
+        sums |= {name: None if dollars is None else sum_of(self._amounts[name]) for name in costs}
+        sums |= {name: sum_of(self._amounts[name]) if self._amounts[name] else None for name in recorded}
+        return Spending(
+            name=name, sessions=len(self._sessions), dollars=dollars, title=title, **sums,
+            median_prompt_tokens=median_low(self._sizes) if self._sizes else None,
+            largest_prompt_tokens=max(self._sizes, default=None),
+        )  # fmt: skip
+
+
+class CauseSums:
+    """Sums by cause; causes of one code that have the same names in their evidence are one."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, tuple[str, ...], float | None], list[LedgerRequest]] = {}
+
+    def add(self, request: LedgerRequest) -> None:
+        """Add a request, if it lost tokens."""
+        loss = request.row.loss
+        if loss is not None and loss.tokens:
+            self._found.setdefault((loss.code, loss.kind, loss.names, loss.lifetime), []).append(request)
+
+    def results(self, reader: Reader, *, unsure: bool) -> list[SpendingCause]:
+        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
+
+        Words and commands are added by reports.
+        """
+        found = [
+            _cause(requests, reader)
+            for key, requests in self._found.items()
+            if (key[1] == UNSURE) == unsure
+        ]  # fmt: skip
+        return sorted(found, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names))
+
+
+def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
+    losses = [request.row.loss for request in requests if request.row.loss is not None]
+    first: Loss = losses[0]
+    paid = [request.row.spent.again for request in requests if request.row.spent is not None]
+    return SpendingCause(
+        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
+        names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
+        turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=sum_of(paid) if paid else None,
+        says="", fix=fix_of(first.code, reader, first.kind), command="",
+    )  # fmt: skip
+
+
+def sum_of(amounts: Iterable[float]) -> float:
+    """Return the sum of amounts, rounded once."""
+    return round(fsum(amounts), _DIGITS)
+
+
+# how reliably a provider reads what its cache holds
+
+SHARE = 0.02  # of the cached prompt, by which a complete read may be smaller
+# Causes that are the provider's alone.
+_OWN = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.IDLE_WITHIN_LIFETIME,
+        Code.ERROR_BETWEEN}  # fmt: skip
+
+
+class Reliability:
+    """Counts appends (turns whose prefix only the provider can have lost), and how many of them were read."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, str], Tally] = {}
+
+    def take(self, verdict: TurnVerdict, left: int | None) -> None:
+        """Count a turn; `left` is how many tokens the previous turn left in the cache, None if not known."""
+        was_read = append_read(verdict, left)
+        if was_read is None:
+            return
+        for key in _keys(verdict.turn):
+            self._tallies[key] = self._tallies.get(key, Tally()).plus(fell=not was_read)
+
+    def results(self) -> list[ReliabilityResult]:
+        """Return a row for the whole, then for each model, hour, gateway and key; the most frequent first."""
+        order = {by: number for number, by in enumerate(("all", "model", "hour", "gateway", "key"))}
+        rows = sorted(
+            self._tallies.items(),
+            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].seen, row[0][1]),
+        )
+        return [
+            ReliabilityResult(by=by, name=name, appends=found.seen, read=found.seen - found.fell,
+                              share=round((found.seen - found.fell) / found.seen, 4))
+            for (by, name), found in rows
+        ]  # fmt: skip
+
+
+def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
+    yield "all", ""
+    yield "model", turn.answering_model or "unknown"
+    if turn.at is not None:
+        time = date_of(turn.at)
+        yield "hour", "unknown" if time is None else f"{time:%H}:00"
+    host = turn.call.endpoint.partition("/")[0]
+    if host:
+        yield "gateway", host
+    if turn.call.account:
+        yield "key", turn.call.account
+
+
+def append_read(verdict: TurnVerdict, left: int | None) -> bool | None:
+    """Return whether an append read the `left` tokens in the cache; None if it is no append or has no usage."""
+    read = first_pass_read(verdict.turn.usage)
+    if not left or read is None or not is_append(verdict):
+        return None
+    return read >= left * (1 - SHARE) - block_tokens(verdict.turn)
+
+
+def is_append(verdict: TurnVerdict) -> bool:
+    """Return whether only the provider can have lost a turn's prefix.
+
+    The client changed nothing, nothing expired or was compacted, and no rule drops part of the prompt.
+    """
+    if not verdict.compared and verdict.pair is None:
+        return False
+    if any(cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
+           for cause in verdict.causes):  # fmt: skip
+        return False
+    seen = None if verdict.foreseen is None else verdict.foreseen.state
+    if seen is None:
+        return True
+    if seen.unchanged < seen.entries or seen.head_changed or seen.model_changed or seen.changes:
+        return False
+    if seen.pause is not None and seen.lifetime is not None and seen.pause > seen.lifetime:
+        return False
+    cached = seen.cached or 0
+    return not any(sign.name == "reasoning" and (sign.read_if_moved or 0) < cached - DROP for sign in seen.signals)
+
+
+# a session that runs
+
+
+class RunningSums:
+    """Sums of a session that grows; `worded` adds words to a cause."""
+
+    def __init__(self, rules: Callable[[], DatedRules], worded: Callable[[SpendingCause], SpendingCause]) -> None:
+        self._rules, self._worded = rules, worded
+        self._rows: LedgerRows | None = None
+        self._sums = Sums()
+        self._lifetimes: dict[str, Lifetime] = {}
+        self._last: TurnVerdict | None = None
+        self.breaks: dict[int, LastBreak] = {}  # by the number of the request in the log
+
+    def take(self, verdict: TurnVerdict, reader: Reader) -> LedgerRow:
+        """Add the next verdict; return its row."""
+        self._rows = self._rows or LedgerRows(self._rules())
+        row, turn = self._rows.row(verdict), verdict.turn
+        request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
+        self._sums.add(request)
+        if row.loss is not None and row.loss.tokens:
+            self.breaks[self._sums.requests - 1] = self._break_of(request, reader)
+        before = self._lifetimes.get(turn.chain, Lifetime())
+        self._lifetimes[turn.chain] = lifetime_after(turn, before, self._rules)
+        if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
+            self._last = verdict
+        return row
+
+    def _break_of(self, request: LedgerRequest, reader: Reader) -> LastBreak:
+        row, cause = request.row, self._worded(_cause([request], reader))
+        plain = self._worded(replace(cause, names=[], lifetime=None))
+        return LastBreak(cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says,
+                         plain.says, cause.fix)  # fmt: skip
+
+    def result(self, format: str, session: str) -> RunningTotals:
+        """Return the sums of all chains, and the size of the last request of the main one."""
+        sums = self._sums.result("")
+        running = RunningTotals(
+            format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
+            paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
+            last_break=next(reversed(self.breaks.values()), None),
+        )  # fmt: skip
+        if self._last is None:
+            return running
+        turn, lives = self._last.turn, self._lifetimes[self._last.turn.chain]
+        first = None if turn.usage is None else turn.usage.first_pass
+        return running._replace(
+            model=turn.answering_model, turn=turn.number,
+            used_at=turn.at if turn.answered_at is None else turn.answered_at,
+            prompt_tokens=None if first is None else total(first),
+            read_tokens=None if first is None else first.read_tokens,
+            stood=None if first is None else position(first), lifetime=lives.seconds, billed=lives.billed,
+        )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Law 11, sums: `check`, `simulate`, `lore`, `compare`, `sessions` and the page count the same breaks and tokens.
+
+Each break counts once, by its leading cause, and what is expected is in no sum of waste.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conftest import CORPUS, recordings
+from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
+from lore.judge.policy import Budgets
+from lore.recording.agents.logs import Surroundings
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.run.checking.check import check
+from lore.run.dated import PACKAGED
+from lore.run.pages import PageRequest, page_of
+from lore.run.simulate import SimulateRequest, simulate
+from lore.run.spending.compare import CompareRequest, SelectedSide, compare
+from lore.run.spending.ledgers import Ledgers
+from lore.run.spending.overview import OverviewRequest, summed
+from lore.run.spending.sessions import SessionsRequest, sessions
+
+CENT = 0.005
+
+
+def here(home: Path) -> Surroundings:
+    return Surroundings({}, str(home), "linux", str(home))
+
+
+def assert_same_money(*dollars: float | None) -> None:
+    """Assert equal amounts; one that is not known is one of nothing."""
+    assert max(each or 0.0 for each in dollars) - min(each or 0.0 for each in dollars) < CENT
+
+
+def assert_same_sums(path: str, home: Path) -> None:
+    checked = check([path], Budgets(), Options()).result
+    counted, causes = checked.summary, Counter(finding.code for finding in checked.findings if finding.is_break)
+    assert counted.breaks == counted.waste + counted.unattributable + counted.expected <= causes.total()
+    if not counted.turns:
+        return
+    assert counted.lost_tokens == counted.waste_tokens + counted.unexplained_tokens
+    (simulated,) = simulate(SimulateRequest([path]), Options(), PACKAGED.rules())
+    played = simulated.totals
+    assert (counted.waste_tokens, counted.unexplained_tokens) == (played.waste_tokens, played.unexplained_tokens)
+    assert_same_money(counted.waste_dollars, played.cost.waste)
+    assert_same_money(counted.unexplained_dollars, played.cost.unexplained)
+    overview = summed(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
+    side = SelectedSide(path, path)
+    compared = compare(here(home), CompareRequest(side, side), Ledgers(Options())).left.spending
+    pages = [page_of(file, PageRequest(Options())) for file in inputs([path])]
+    for spending in (overview, compared, *(page.spending for page in pages if page is not None and len(pages) == 1)):
+        assert spending.breaks == counted.breaks
+        assert spending.paid_again_tokens == counted.waste_tokens
+        assert spending.unexplained_tokens == counted.unexplained_tokens
+        assert_same_money(spending.paid_again, counted.waste_dollars)
+        assert_same_money(spending.unexplained, counted.unexplained_dollars)
+    expected = [turn.lost_tokens or 0 for turn in simulated.turns if turn.cause and turn.cause.kind == "expected"]
+    assert overview.expected_tokens == sum(expected)
+    if path.endswith(".jsonl"):
+        logs = home / ".claude" / "projects" / "-app"
+        logs.mkdir(parents=True)
+        shutil.copy(path, logs / "log.jsonl")
+        (row,) = sessions(here(home), SessionsRequest(), Ledgers(Options())).sessions
+        if row.read_tokens is not None:  # else no usage is recorded
+            assert (row.paid_again_tokens, row.unexplained_tokens) == (counted.waste_tokens, counted.unexplained_tokens)
+        assert_same_money(row.paid_again_dollars, counted.waste_dollars)
+
+
+RECORDED = [path for path in OWN if Path(path).is_file() and reader_of(path) not in (None, "measured")]
+
+
+@pytest.mark.parametrize("path", [
+    pytest.param(path, id=short(path), marks=[pytest.mark.soak] if path.endswith(LOOK_ALIKE) else [])
+    for path in RECORDED
+])  # fmt: skip
+def test_commands_sum_the_same(path, tmp_path):
+    assert_same_sums(path, tmp_path)
+
+
+@pytest.mark.parametrize("path", recordings(map(Path, filter(lambda path: Path(path).is_file(), listed(CORPUS)))))
+def test_commands_sum_the_same_on_real_recordings(path, tmp_path):
+    assert_same_sums(str(path), tmp_path)
