@@ -6,6 +6,14 @@ from cache.talk import BEGIN, Talk, bill
 from lore.judge.base import TurnVerdict
 from lore.run.dated import Dated
 
+SIGN_CODES = {  # a signal of the log -> the code that it explains a fallen read by
+    "client-version": "LORE157", "effort": "LORE120", "restart": "LORE167", "tool-reference": "LORE124",
+    "tools-delta": "LORE103", "no-thinking": "LORE168", "resume": "LORE123", "api-error": "LORE164",
+    "slash-command": "LORE162", "micro-compaction": "LORE117", "permission-mode": "LORE165", "date": "LORE101",
+    "instructions": "LORE145", "memory": "LORE126", "interrupt": "LORE163", "instructions-delta": "LORE166",
+    "skill": "LORE161",
+}  # fmt: skip
+
 
 class Judged(Talk):
     """A conversation of which each turn is judged; `verdict` is that of the last one."""

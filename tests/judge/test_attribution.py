@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from cache.talk import ONE_BY_ONE, bill
-from judge.judged import Judged, beside, dropped, opened, told
+from judge.judged import SIGN_CODES, Judged, beside, dropped, opened, told
 from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
-from lore.judge.signs import SIGN_CODES
-from lore.judge.witnesses import PairContext, rerouted
+from lore.judge.finders import find_other_endpoint
+from lore.judge.pair import PairFacts
 from lore.model.cause import Place
 from lore.model.codes import CODES
 from lore.model.events import Usage
@@ -255,7 +255,7 @@ def test_a_compaction_comes_before_what_else_happened():
     one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
     assert (told(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    context = PairContext(before, talk.last, covered, 2_300, 300.0, (), billed=True, state=talk.state)
+    context = PairFacts(before, talk.last, covered, 2_300, 300.0, (), billed=True, state=talk.state)
     assert [one.code, *beside(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
 
 
@@ -295,8 +295,8 @@ def test_another_key_is_named_where_two_are_known_to_differ(before, after, found
     left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
                    for where, key in (before, after))  # fmt: skip
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    cause = rerouted(PairContext(left, right, covered, 2_300, 300.0, (), billed=True, state=None))
-    assert (None if cause is None else cause.evidence) == found
+    facts = PairFacts(left, right, covered, 2_300, 300.0, (), billed=True, state=None)
+    assert find_other_endpoint(facts) == found
 
 
 def test_another_model_that_no_event_tells_is_strong():

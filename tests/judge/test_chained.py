@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.judge.judge import SIBLINGS, Chained
+from lore.judge.chains import SIBLINGS, ComparedChains
 from lore.model.events import Usage
 from model.making import assistant, body, parsed, turn
 
@@ -21,52 +21,52 @@ def first(chain, at, answered, read, write):
 
 
 def test_a_restart_is_compared_with_the_chain_that_it_left():
-    chained = Chained()
-    chained.advance(on("main", 1, "a"))
-    chained.advance(on("main", 2, "a", assistant("b"), "c"))
-    found = chained.advance(
+    chained = ComparedChains()
+    chained.compare(on("main", 1, "a"))
+    chained.compare(on("main", 2, "a", assistant("b"), "c"))
+    found = chained.compare(
         on("chain-2", 1, "a", assistant("b"), "c", assistant("d"), "e", tools=None, given_up="main")
-    )
+    ).pair
     assert found is not None
     assert (found.left.chain, found.left.number) == ("main", 2)
     assert [cause.code for cause in found.causes] == ["LORE154"]
-    later = chained.advance(on("main", 3, "a", assistant("b"), "c", assistant("d"), "e"))
+    later = chained.compare(on("main", 3, "a", assistant("b"), "c", assistant("d"), "e")).pair
     assert later is not None
     assert (later.left.number, later.causes) == (2, ())
-    assert (chained.seen, chained.turns) == (2, 4)
+    assert chained.seen == 2
 
 
 def test_first_turns_that_were_sent_together_show_a_parallel_start():
-    chained = Chained()
-    assert chained.advance(first("a1", 0.0, 2.0, 0, 4000)) is None
-    found = chained.advance(first("a2", 0.5, 2.5, 0, 4000))
+    chained = ComparedChains()
+    assert chained.compare(first("a1", 0.0, 2.0, 0, 4000)).pair is None
+    found = chained.compare(first("a2", 0.5, 2.5, 0, 4000)).pair
     assert found is not None
     assert ([cause.code for cause in found.causes], found.left.chain) == (["LORE129"], "a1")
     assert len(found.left.prompt.messages) == 0  # what they share: tools and system prompt
-    again = chained.advance(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Usage(3, 4000, 50)))
+    again = chained.compare(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Usage(3, 4000, 50))).pair
     assert again is not None
     assert (again.left.chain, again.causes) == ("a2", ())
 
 
 def test_first_turns_that_read_what_was_written_or_share_nothing_are_compared_with_nothing():
-    chained = Chained()
-    chained.advance(first("a1", 0.0, 2.0, 0, 4000))
-    assert chained.advance(first("a2", 2.5, 3.0, 3900, 100)) is None
-    assert chained.advance(first("a3", 0.5, 2.5, 3900, 100)) is None
+    chained = ComparedChains()
+    chained.compare(first("a1", 0.0, 2.0, 0, 4000))
+    assert chained.compare(first("a2", 2.5, 3.0, 3900, 100)).pair is None
+    assert chained.compare(first("a3", 0.5, 2.5, 3900, 100)).pair is None
     alone = on("a4", 1, "x", tools=None, sent=0.5, answered=2.5, usage=Usage(3, 0, 4000))
-    assert chained.advance(alone) is None
+    assert chained.compare(alone).pair is None
 
 
 def test_what_was_forgotten_begins_anew():
-    chained = Chained()
-    chained.advance(on("main", 1, "a"))
+    chained = ComparedChains()
+    chained.compare(on("main", 1, "a"))
     chained.forget(["main", "unknown"])
-    assert chained.advance(on("main", 2, "a", "b")) is None
+    assert chained.compare(on("main", 2, "a", "b")).pair is None
     assert chained.seen == 2
 
 
 def test_a_thousand_chains_hold_no_more_than_a_few_first_turns():
-    chained = Chained()
+    chained = ComparedChains()
     for number in range(3 * SIBLINGS):
-        chained.advance(first(f"a{number}", float(number), number + 2.0, 0, 4000))
+        chained.compare(first(f"a{number}", float(number), number + 2.0, 0, 4000))
     assert len(getattr(chained, "_starts")) == SIBLINGS  # noqa: B009 - what is tested

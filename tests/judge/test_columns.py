@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.judge.base import finding
+from lore.judge.chains import ComparedChain
 from lore.judge.pair import BilledColumn, BytesColumn
-from lore.judge.pairs import Pairs
 from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict
 from lore.model.evidence import Disputed, ProviderSaid
@@ -20,7 +20,7 @@ NOBODY = Call()
 
 
 def pair(left, right, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
-    pairs = Pairs(**fields)
+    pairs = ComparedChain(**fields)
     pairs.advance(turn(parsed(left), usage=bills[0], call=calls[0], sent=at[0]))
     found = pairs.advance(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
     assert found is not None
@@ -164,7 +164,7 @@ def test_a_request_that_went_elsewhere_could_not_read_this_cache(mine, theirs, c
 
 
 def test_what_holds_of_a_whole_chain_is_said_once():
-    pairs, said = Pairs(), []
+    pairs, said = ComparedChain(), []
     for number, one in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
         found = pairs.advance(turn(parsed(one), number, usage=Usage(3, 9000, 0)))
         said += [] if found is None else [cause.code for cause in found.causes]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.judge.pairs import Pairs
+from lore.judge.chains import ComparedChain
 from lore.model.turn import Exchange
 from lore.prefix.chains import Chains
 from model.making import dumps, parsed, turn
@@ -54,7 +54,7 @@ def worked(number):
 
 def judged(left, right):
     """Return the chains of two requests, and what is said of the second where it goes on."""
-    chains, pairs = Chains(), Pairs()
+    chains, pairs = Chains(), ComparedChain()
     prompts = [parsed(one, "openai-responses") for one in (left, right)]
     names = [
         chains.add(one, Exchange(dumps(raw), "wire")).chain for one, raw in zip(prompts, (left, right), strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.pairs import Pairs
+from lore.judge.chains import ComparedChain
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
 from lore.model.turn import Call
@@ -16,7 +16,7 @@ TOOLS = [{"name": "ls", "input_schema": {}}]
 
 
 def pair(*turns):
-    pairs = Pairs()
+    pairs = ComparedChain()
     found = [pairs.advance(one) for one in turns][-1]
     assert found is not None
     return found
@@ -112,7 +112,7 @@ def test_within_seconds_exactly_the_breakpoint_before_may_be_served(at, read, co
 
 def test_a_request_that_failed_is_no_side_of_a_pair():
     """A refused request between two others made the next one lose a cache that it had read."""
-    pairs = Pairs()
+    pairs = ComparedChain()
     assert pairs.advance(asked(1, LONG, read=0, write=9000)) is None
     assert pairs.advance(asked(2, "broken", status=429)) is None
     found = pairs.advance(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))

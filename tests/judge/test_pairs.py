@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
+from lore.judge.chains import ComparedChain
 from lore.judge.pair import is_remark, lost_tokens
-from lore.judge.pairs import Pairs
 from lore.model.cause import RuledOut
 from lore.model.events import Usage
 from lore.model.evidence import WithinBlock
@@ -24,7 +24,7 @@ CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 
 def pair(*turns, **fields):
-    pairs = Pairs(**fields)
+    pairs = ComparedChain(**fields)
     return [pairs.advance(one) for one in turns][-1]
 
 
@@ -40,7 +40,7 @@ def codes(found):
 
 
 def test_the_first_turn_makes_no_pair():
-    assert Pairs().advance(turn(parsed(ONE))) is None
+    assert ComparedChain().advance(turn(parsed(ONE))) is None
 
 
 def test_an_edit_loses_what_stood_behind_it():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.judge.base import damage, finding, findings_of, fingerprint
-from lore.judge.pairs import Pairs
+from lore.judge.chains import ComparedChain
 from lore.judge.policy import Budgets, below_reuse, over_budget
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
@@ -21,7 +21,7 @@ RIGHT = body("one", assistant("two"), "x", system="Today is 2026-01-02.")
 
 
 def pair(left, right, *, usages=(None, None), **fields):
-    pairs = Pairs()
+    pairs = ComparedChain()
     pairs.advance(turn(parsed(left), 1, usage=usages[0]))
     return pairs.advance(turn(parsed(right), 2, usage=usages[1], line=7, **fields))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cache.talk import bill
-from judge.judged import Judged, beside, dropped, opened, told
-from lore.judge.signs import SIGN_CODES
+from judge.judged import SIGN_CODES, Judged, beside, dropped, opened, told
+from lore.judge.attribution import RULES
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
@@ -15,8 +15,8 @@ from lore.model.state import SIGNS, Sign
 
 def test_every_sign_has_a_code_that_exists():
     assert set(SIGN_CODES.values()) <= set(CODES)
-    assert set(SIGN_CODES) | {"hook-context", "image"} == set(SIGNS)
-    assert len(set(SIGN_CODES.values())) == len(SIGN_CODES)
+    assert set(SIGN_CODES) | {"hook-context", "image", "thinking"} == set(SIGNS)
+    assert {rule.code for rule in RULES} >= set(SIGN_CODES.values())
 
 
 @pytest.mark.parametrize(

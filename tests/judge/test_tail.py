@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from lore.judge.chains import ComparedChain
 from lore.judge.pair import lost_tokens
-from lore.judge.pairs import Pairs
-from lore.judge.rewrites import evidence_of, replaced_tail
+from lore.judge.rewrites import describe_tail, find_replaced_tail
 from lore.model.differences import VolatileText
 from lore.model.events import Usage
 from model.making import assistant, body, parsed, turn
@@ -35,7 +35,7 @@ def use():
 
 
 def found(left, right, dialect="anthropic"):
-    return replaced_tail(parsed(left, dialect), parsed(right, dialect))
+    return find_replaced_tail(parsed(left, dialect), parsed(right, dialect))
 
 
 def chat(*messages):
@@ -127,7 +127,7 @@ def test_a_tail_costs_no_more_than_the_prompt_was_billed():
     # an image in the tail was weighed by its base64: 125,022 tokens of a prompt of 3,000
     tail = found(body("a", LONG), body("a", assistant("b"), "c", OTHER))
     assert tail is not None
-    assert (evidence_of(tail, 4.0).tokens > 3000, evidence_of(tail, 4.0, 3000).tokens) == (True, 3000)
+    assert (describe_tail(tail, 4.0).tokens > 3000, describe_tail(tail, 4.0, 3000).tokens) == (True, 3000)
 
 
 def test_a_tail_may_be_several_messages():
@@ -153,7 +153,7 @@ def test_neither_the_result_of_a_tool_nor_what_stands_behind_it_in_one_stretch_i
 def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
     tail = found(body("a", CLOCK), body("a", assistant("b"), "c", OTHER))
     assert tail is not None
-    evidence = evidence_of(tail, 4.0)
+    evidence = describe_tail(tail, 4.0)
     size = len('"role":"user"') + len(f'"{CLOCK}"')
     assert (evidence.path, evidence.bytes, evidence.tokens, evidence.role) == (
         "messages[1]", size, round(size / 4), "user",
@@ -168,14 +168,14 @@ def test_a_tail_that_holds_a_bare_clock_says_so(said, holds):
     # the tail of the code's own fixture was not named
     tail = found(body("a", said), body("a", assistant("b"), "c", OTHER))
     assert tail is not None
-    assert evidence_of(tail, 4.0).holds == holds
+    assert describe_tail(tail, 4.0).holds == holds
 
 
 # in pairs
 
 
 def pair(left, right, *, usages=(None, None), at=0.0, **fields):
-    pairs = Pairs(**fields)
+    pairs = ComparedChain(**fields)
     pairs.advance(turn(parsed(left), 1, usage=usages[0], sent=at))
     made = pairs.advance(turn(parsed(right), 2, usage=usages[1], sent=at + 10.0))
     assert made is not None
@@ -216,7 +216,7 @@ def test_a_bill_that_fell_behind_a_breakpoint_on_the_tail_fell_because_of_it(mar
 
 def test_a_transcript_has_no_tail():
     """Its prompts were never sent: what it takes out is an event of its own."""
-    pairs = Pairs()
+    pairs = ComparedChain()
     left, right = parsed(body("a", "now")), parsed(body("a", assistant("b"), "c"))
     for number, prompt in enumerate((left, right), 1):
         prompt = replace(prompt, fidelity="reconstructed")
@@ -232,7 +232,7 @@ def test_a_role_that_no_dialect_knows_is_not_quoted():
         chat("u:a", "a:b", "u:c"), "openai-chat",
     )  # fmt: skip
     assert tail is not None
-    assert evidence_of(tail, 4.0).role == ""
+    assert describe_tail(tail, 4.0).role == ""
 
 
 def test_a_tail_may_have_very_many_blocks():
@@ -260,7 +260,7 @@ def billed_chat(reads):
     """Pairs of one request that was sent twice and then went on, its last message replaced."""
     stable, late = "u:" + LONG, "s:" + "It is 10:30 now. " * 300
     sent = [chat(stable, late), chat(stable, late), chat(stable, "a:b", "u:c", "s:It is 10:31 now.")]
-    pairs, made = Pairs(), None
+    pairs, made = ComparedChain(), None
     for number, (one, read) in enumerate(zip(sent, reads, strict=True), 1):
         usage = Usage(10_000 - read, read, 0)
         made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, sent=10.0 * number))

@@ -1,410 +1,442 @@
-"""Why a bill fell though the prompt goes on: the log's signs, the clock, the provider, in one order.
+"""Why a read fell although the prompt continues: one table of evidence, asked from top to bottom.
 
-In: a pair whose bytes explain no break, and what a level model knew before the bill. Out: the leading cause, with
-what else was seen. Rules: strong evidence comes before the provider's verdict, the verdict before weak evidence; of
-causes that are as strong, the first in `_LOOKS` leads; a verdict says that the client changed something in a section,
-and not what: no cause of another section leads beside it, which is shown as contradicted; what the read itself
-contradicts is ruled out; a cause that was found by counting needs a second kind of evidence (the exact level, a
-verdict, earlier bills) to be strong; one with weak evidence is never waste; what nothing explains is LORE301, or
-LORE130 where a cache has no breakpoints (`unexplained`).
+`RULES` has one row for each kind of evidence: the cause that it explains, how to find it, how strong it is, what
+confirms it, what rules it out, and why: how often reads fell with it, and who counted. Figures without a source are
+from `facts/measured.md`: 958 drops of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, where 1 % of
+all reads fell; "right" counts findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
 
-Sources: what explained 958 drops of 38,782 billed transitions, and how likely a drop is where the evidence is there
-(`cache.lanes`); verdicts are about the section that they name, in 175 of them.
+Of all rows that apply, the first strong one leads; weak evidence leads only if nothing strong applies, and is never
+waste. A verdict of the provider that the client changed a section comes before weak evidence, and before causes of
+other sections (right about the section in 175 of 175); those are shown as contradicted. If no row applies, the cause is
+LORE301 or LORE130, with everything that was ruled out (`unexplained`).
 
-What nothing explains says every reason that was looked at and is not so: each has its figure, or is said not to be
-recorded; a prompt built from a transcript has no breakpoints, parameters or endpoint to rule out; a verdict of the
-provider that names no change of the client's is quoted. Where a cache has no breakpoints, reads fall though nothing
-changed: requests reach other machines.
-A turn of a log may also read nothing as the one before did, so that the bill did not fall. What any turn read of the
-same history may be read again: that much was lost; where nothing of it was ever read, nobody knows what was kept, and
-no tokens are said to be lost; a pause longer than the cache is known to live explains it; a prompt shorter than what
-the model caches is no miss, nor is one of which that is not known and which is shorter than the highest minimum that
-any provider documents.
+To add a cause: add a row, its evidence struct in `lore.model.evidence` with a finder, and a test.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache import counts
-from lore.cache.lookback import POSITIONS, lookback, lookback_gap
-from lore.cache.transcripts import TurnState
-from lore.judge import witnesses
-from lore.judge.rewrites import sealed
-from lore.judge.signs import BY_COUNT, COUNTED, SHRANK, STRONG, WEAK, confirmed, dropped_reasoning
-from lore.judge.witnesses import PairContext
+from lore.judge import finders as find
+from lore.judge.pair import CLIENT_SECTIONS, PairFacts
+from lore.judge.unexplained import unexplained
 from lore.model import evidence as e
-from lore.model.cause import Cause, RuledOut
-from lore.model.codes import CODES, Code
-from lore.model.providers import place_in
-from lore.model.turn import Turn
+from lore.model.cause import Cause, RuledOut, Strength
+from lore.model.codes import CODES, CauseKind, Code
 
-_Look: TypeAlias = Callable[[PairContext], "Cause | None"]
+_Check: TypeAlias = Callable[[PairFacts, Cause], bool]
 
 
-def attribute(context: PairContext) -> Cause:
-    """Return why the bill fell; what else was seen stands in its `also`, what the read contradicts in `ruled_out`."""
-    found = [cause for look in _LOOKS if (cause := look(context)) is not None]
-    reasons = [against_level(context, cause) for cause in found]
-    possible = [cause for cause, reason in zip(found, reasons, strict=True) if reason is None]
-    ranked = _ranked(possible, _provider(context), doubted=disputed(context) is not None)
-    lead = replace(ranked[0], also=tuple(ranked[1:])) if ranked else unexplained(context)
-    return replace(lead, ruled_out=(*lead.ruled_out, *filter(None, reasons)))
+class EvidenceRule(NamedTuple):
+    """A row: one kind of evidence that explains a fallen read."""
+
+    code: Code  # the cause; a finder that returns a whole cause names it itself
+    find: find.Find  # returns the evidence if the recording shows it
+    why: str  # how often reads fell with this evidence, or were right to be explained by it, and the source
+    strength: Strength = "strong"
+    confirmed_by: tuple[_Check, ...] = ()  # second kinds of evidence: any of them makes a weak cause strong, and waste
+    ruled_out_by: Callable[[PairFacts], RuledOut | None] | None = None  # what the read itself shows against it
+    section: str | None = None  # the section that the cause is about, if it is not the code's
+    kind: CauseKind | None = None  # the kind, if it is not the code's
+
+    def explain(self, facts: PairFacts) -> Cause | None:
+        """Return the cause if there is evidence for it, with the strength and kind that the evidence has."""
+        found = self.find(facts)
+        if found is None:
+            return None
+        if not isinstance(found, Cause):
+            found = Cause(self.code, self.section or CODES[self.code].section, found)
+        is_waste = CODES[found.code].kind == "waste"
+        if any(confirms(facts, found) for confirms in self.confirmed_by):
+            return replace(found, strength="strong", override=None if is_waste else "waste")
+        kind = self.kind or ("unattributable" if self.strength == "weak" and is_waste else None)
+        return replace(found, strength=self.strength, override=kind or found.override)
+
+    def rule_out(self, facts: PairFacts, cause: Cause) -> RuledOut | None:
+        """Return what the read shows against a cause of this row."""
+        against = None if self.ruled_out_by is None else self.ruled_out_by(facts)
+        return None if against is None else replace(against, reason=f"{CODES[cause.code].name}: {against.reason}")
 
 
-def _ranked(found: list[Cause], verdict: Cause | None, *, doubted: bool) -> list[Cause]:
-    """Put causes into their order: strong ones that a verdict does not contradict, the verdict, the weak ones.
-
-    A verdict that the read contradicts (`doubted`) says of no section that it changed.
-    """
-    if verdict is None:
-        return sorted(found, key=lambda cause: cause.strength == "weak")
-    section = verdict.section
-    agree = [cause for cause in found if fits(cause.code, cause.section, section)]
-    against = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in found if cause not in agree]
-    agree = [confirmed(cause) if cause.code in BY_COUNT and cause.section else cause for cause in agree]
-    if isinstance(verdict.evidence, e.ProviderSaid) and against:
-        contradicts = tuple([str(cause.code) for cause in against])
-        verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
-    leads = [  # but what says less than a verdict: neither what changed, nor in which section
-        cause for cause in agree
-        if cause.strength != "weak" and (cause.code != Code.CLIENT_CAUSE_UNKNOWN or cause.section is not None)
-    ]  # fmt: skip
-    verdict = replace(verdict, section=None) if doubted else verdict
-    return [*leads, verdict, *(cause for cause in agree if cause not in leads), *against]
+# second kinds of evidence
 
 
-def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Let no cause of a transcript lead that the provider's verdict contradicts: its bytes were never sent.
-
-    What was recorded on the wire is certain: its bytes lead all the same, and LORE302 says that the verdict is another.
-    """
-    verdict = _provider(context) if context.fell and context.right.is_rebuilt else None
-    if verdict is None or not why or any(fits(cause.code, cause.section, verdict.section) for cause in why):
-        return why
-    seen = [cause for look in _LOOKS if (cause := look(context)) is not None]
-    known, doubt = {cause.code for cause in why}, disputed(context)
-    fitting = [  # what else was seen that is about the verdict's section
-        cause for cause in seen
-        if cause.code not in known and fits(cause.code, cause.section, verdict.section)
-        and against_level(context, cause) is None
-    ]  # fmt: skip
-    lead, *beside = _ranked([*why, *fitting], verdict, doubted=doubt is not None)
-    return (replace(lead, also=tuple(beside)), *([] if doubt is None else [doubt]))
+def _verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether the provider says that the client changed the section of the cause."""
+    verdict = facts.verdict
+    section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
+    return section is not None and fits(cause.code, cause.section, section)
 
 
-def disputed(context: PairContext) -> Cause | None:
-    """Return that the read contradicts a verdict: it found the tools and system prompt that are said to differ."""
-    verdict, seen, read = _provider(context), context.state, context.read
-    if verdict is None or verdict.section not in ("tools", "system") or seen is None:
-        return None
-    found = None if read is None else head_was_read(seen, read, "")
-    if found is None or not isinstance(verdict.evidence, e.ProviderSaid):
-        return None
-    evidence = e.Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), read)
-    return Cause(Code.VERDICT_DISAGREES, None, evidence)
+def _read_head_alone(facts: PairFacts, _: Cause) -> bool:
+    """Return whether exactly that was read which other tools or another system prompt leave."""
+    state = facts.state
+    return state is not None and state.shared_head is not None and facts.read == state.shared_head
 
 
-def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
-    """Tell whether the read rules a cause out; None where it does not. What the log records is no guess.
+def _fell_each_time(signal: str) -> _Check:
+    """Return a check whether this session showed the signal at least twice before, and its reads fell each time."""
 
-    Other tools or another system prompt leave nothing of the messages: a read that reaches the breakpoint before the
-    last, or one further in front, found both as they were. Other messages leave the head: a read below it missed more
-    than them. What is read of a history that is older than it lives had not expired.
-    """
-    read, seen = context.read, context.state
-    if read is None or seen is None or isinstance(cause.evidence, e.RecordedChange):
-        return None
-    name = CODES[cause.code].name
-    if cause.section in ("tools", "system"):
-        return head_was_read(seen, read, name)
-    if cause.code == Code.CACHE_EXPIRED and seen.first_expired is not None and read >= seen.first_expired:
-        name += ": the read reaches a breakpoint that is as old"
-        return RuledOut(name, out=True, count=read, limit=seen.first_expired)
-    if cause.section == "messages" and seen.min_read is not None and read < seen.min_read:
-        name += ": the read falls below tools and system prompt"
-        return RuledOut(name, out=True, count=read, limit=seen.min_read)
-    return None
+    def check(facts: PairFacts, _: Cause) -> bool:
+        tally = facts.shown.get(signal)
+        return tally is not None and tally.fell == tally.seen >= 2
+
+    return check
 
 
-def fits(code: str, about: str | None, section: str | None) -> bool:
-    """Tell whether a cause may lead beside a verdict on a section; a client's update rewrites tools and system."""
-    if section not in witnesses.CLIENTS.values() or about is None:
-        return True
-    if code in _WHOLE_HEAD:
-        return section in ("tools", "system")
-    return about == section
+def _restarted_twice_over(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the log has two kinds of signals of a restart."""
+    restart = find.signal_of(facts, "restart")
+    others = (find.signal_of(facts, name) for name in ("resume", "client-version"))
+    return any(others) or (restart is not None and len(restart.names) > 1)
 
+
+def _read_up_to_hook(facts: PairFacts, cause: Cause) -> bool:
+    return isinstance(cause.evidence, e.HookText) and cause.evidence.exact
+
+
+def _read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
+    skill = find.delayed_skill(facts)
+    return skill is not None and skill.read_if_moved is not None and facts.read == skill.read_if_moved
+
+
+_HEAD, _MISSED_HEAD = find.head_was_read, find.head_was_missed
+
+# The rows that also explain a break in the bytes.
+EXPIRED = EvidenceRule(
+    Code.CACHE_EXPIRED, find.find_expiry,
+    "411 of 958 drops. Of five-minute entries 7 % outlived 2 % of grace, of one-hour entries 2 of 108.",
+    ruled_out_by=find.old_entry_was_read,
+)  # fmt: skip
+PARALLEL = EvidenceRule(
+    Code.PARALLEL_START, find.find_parallel_start,
+    "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching).",
+)  # fmt: skip
+OTHER_ENDPOINT = EvidenceRule(
+    Code.ENDPOINT_CHANGED, find.find_other_endpoint,
+    "Caches are separate for each host, workspace and key (facts/caches.md, B.1 and B.6).",
+)  # fmt: skip
+NAMED_ROUTE = EvidenceRule(
+    Code.ROUTED_ELSEWHERE, find.find_named_route,
+    "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.",
+)  # fmt: skip
+MISSING_ANSWERS = EvidenceRule(
+    Code.ROUTED_ELSEWHERE, find.find_missing_answers,
+    "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.",
+    "weak",
+)  # fmt: skip
+
+RULES: tuple[EvidenceRule, ...] = (
+    EvidenceRule(
+        Code.COMPACTION, find.recorded_change(Code.COMPACTION),
+        "101 of 958 drops; the log records it.",
+    ),
+    EvidenceRule(
+        Code.MODEL_CHANGED, find.find_other_model,
+        "11 of 958 drops; no model reads what another one cached.",
+    ),
+    EXPIRED,
+    PARALLEL,
+    OTHER_ENDPOINT,
+    NAMED_ROUTE,
+    EvidenceRule(
+        Code.COMPACTION, find.find_provider_edit,
+        "The response lists the edits, or holds a summary that only the provider can read (facts/verdicts.md, 9).",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.COMPACTION, find.find_provider_cut,
+        "Fewer tokens were billed for a longer prompt, and the request allows that; no word of the response says so.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.TOOL_RESULT_REWRITTEN, find.recorded_change(Code.TOOL_RESULT_REWRITTEN),
+        "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12.",
+    ),
+    EvidenceRule(
+        Code.REWIND, find.recorded_change(Code.REWIND),
+        "The log records that the user went back.",
+    ),
+    EvidenceRule(
+        Code.TOOLS_ADDED_OR_REMOVED, find.find_moved_hashes("tools"),
+        "The client's own hashes of tool definitions differ.",
+        ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.PREFIX_MOVED, find.find_moved_hashes("system"),
+        "The client's own hashes of the system prompt differ.",
+        ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.PREFIX_MOVED, find.find_moved_hashes("messages"),
+        "The client's own hashes of messages differ.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.SESSION_CHANGED, find.recorded_change(Code.SESSION_CHANGED),
+        "The log records other tools or another system prompt.",
+    ),
+    EvidenceRule(
+        Code.SESSION_CHANGED, find.find_other_head,
+        "Tools or system prompt of the log differ.",
+    ),
+    EvidenceRule(
+        Code.CLIENT_UPDATED, find.find_signal("client-version"),
+        "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",
+        ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, find.find_signal("effort"),
+        "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md).",
+    ),
+    EvidenceRule(
+        Code.HOOK_TEXT_MOVED, find.find_hook_text,
+        "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md).",
+        "weak", confirmed_by=(_read_up_to_hook, _verdict_agrees), ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning(exact=True),
+        "352 of 573 fell at a new prompt, in Codex (`cache.falls`); the read is what precedes the reasoning.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning(exact=False),
+        "352 of 573 fell at a new prompt, in Codex (`cache.falls`), but more was read than precedes the reasoning.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REWIND, find.find_shorter_history,
+        "The history of the log is shorter than it was, or differs from some entry on.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.CLIENT_RESTARTED, find.find_signal("restart"),
+        "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
+        "weak", ruled_out_by=_HEAD,
+        confirmed_by=(_restarted_twice_over, _read_head_alone, _fell_each_time("restart"), _verdict_agrees),
+    ),
+    EvidenceRule(
+        Code.CLIENT_CAUSE_UNKNOWN, find.find_removed("head"),
+        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1); less was read than other messages leave.",
+    ),
+    EvidenceRule(
+        Code.CLIENT_CAUSE_UNKNOWN, find.find_removed("messages"),
+        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1); no tool ran whose result could be missing.",
+        section="messages",
+    ),
+    EvidenceRule(
+        Code.TOOL_RESULT_REWRITTEN, find.find_removed("results"),
+        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1). 16 of 40 right (facts/predictions.md).",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.TOOL_RESULT_REWRITTEN, find.find_removed("results-perhaps"),
+        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1), but this provider may omit content itself.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
+        "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.OLDER_ENTRY_SERVED, find.find_older_entry,
+        "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds.",
+    ),
+    MISSING_ANSWERS,
+    EvidenceRule(
+        Code.LOOKBACK_EXCEEDED, find.find_far_entry,
+        "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
+        kind="waste", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.LOOKBACK_EXCEEDED, find.find_far_entry_perhaps,
+        "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.DEFERRED_TOOLS_LOADED, find.counted_signal("tool-reference"),
+        "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
+        "(facts/predictions.md).",
+        "weak", confirmed_by=(_read_head_alone, _fell_each_time("tool-reference"), _verdict_agrees), ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.ANSWER_WITHOUT_THINKING, find.counted_signal("no-thinking"),
+        "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
+        "weak", confirmed_by=(_fell_each_time("no-thinking"), _verdict_agrees), ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.SKILL_LOADED, find.find_delayed_skill,
+        "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
+        "(facts/predictions.md).",
+        "weak", confirmed_by=(_read_up_to_skill,), ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.TOOLS_ADDED_OR_REMOVED, find.find_signal("tools-delta"),
+        "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
+        "weak", confirmed_by=(_fell_each_time("tools-delta"), _verdict_agrees), ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.CACHE_EXPIRED, find.find_possible_expiry,
+        "411 of 958 drops; the usage does not show whether five minutes or an hour was asked for.",
+        "weak", ruled_out_by=find.old_entry_was_read,
+    ),
+    EvidenceRule(
+        Code.IDLE_WITHIN_LIFETIME, find.find_idle_time,
+        "32 of 958 drops. 10 to 14 % fell after 5 to 30 minutes, 10 % below (facts/predictions.md).",
+        "weak",
+    ),
+    EvidenceRule(
+        Code.RESUME_RERENDERED, find.find_signal("resume"),
+        "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md).",
+        "weak",
+    ),
+    EvidenceRule(Code.ERROR_BETWEEN, find.find_signal("api-error"), "9 of 18 fell.", "weak"),
+    EvidenceRule(
+        Code.SLASH_COMMAND, find.find_signal("slash-command"),
+        "23 of 52 fell.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(Code.DATE_IN_PREFIX, find.find_signal("date"), "0 of 3 fell.", "weak"),
+    EvidenceRule(
+        Code.MEMORY_IN_PREFIX, find.find_signal("memory"),
+        "19 % fell at a new prompt, 9.5 % without it.",
+        "weak",
+    ),
+    EvidenceRule(
+        Code.SESSION_CHANGED, find.find_signal("instructions"),
+        "19 % fell at a new prompt, 9.5 % without it.",
+        "weak", kind="unattributable",
+    ),
+    EvidenceRule(
+        Code.PERMISSION_MODE_CHANGED, find.find_signal("permission-mode"),
+        "8 of 32 fell.",
+        "weak", ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(Code.INTERRUPTED, find.find_signal("interrupt"), "19 of 100 fell.", "weak", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(
+        Code.SERVER_INSTRUCTIONS_CHANGED, find.find_signal("instructions-delta"),
+        "15 % fell.",
+        "weak", ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.SKILL_LOADED, find.find_signal("skill"),
+        "25 of 958 drops; 14 % fell.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+)  # fmt: skip
+
+
+def first_cause(facts: PairFacts, *rules: EvidenceRule) -> Cause | None:
+    """Return the cause of the first row that applies."""
+    return next((cause for rule in rules if (cause := rule.explain(facts)) is not None), None)
+
+
+def attribute(facts: PairFacts) -> Cause:
+    """Return why the read fell; `also` has other evidence, `ruled_out` the causes that the read contradicts."""
+    possible, against = _evaluate(facts)
+    ranked = _rank(possible, provider_cause(facts), is_disputed=dispute_verdict(facts) is not None)
+    lead = replace(ranked[0], also=tuple(ranked[1:])) if ranked else unexplained(facts)
+    return replace(lead, ruled_out=(*lead.ruled_out, *against))
+
+
+def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
+    """Ask every row; return the causes that the read allows, and its evidence against the others."""
+    possible: list[Cause] = []
+    against: list[RuledOut] = []
+    for rule in RULES:
+        cause = rule.explain(facts)
+        if cause is not None:
+            contradiction = rule.rule_out(facts, cause)
+            if contradiction is None:
+                possible.append(cause)
+            else:
+                against.append(contradiction)
+    return possible, against
+
+
+# the provider's verdict
 
 # What rewrites tools and system prompt together.
 _WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSION_CHANGED))
 
 
-def _provider(context: PairContext) -> Cause | None:
-    """Take a verdict of the provider that says that the client changed something; others say nothing of the client."""
-    verdict = context.verdict
-    section = None if verdict is None else witnesses.CLIENTS.get(verdict.reason)
+def provider_cause(facts: PairFacts) -> Cause | None:
+    """Return the provider's verdict that the client changed something; other verdicts say nothing about the client."""
+    verdict = facts.verdict
+    section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
     if verdict is None or section is None:
         return None
     return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
 
 
-def _change(code: Code) -> _Look:
-    def look(context: PairContext) -> Cause | None:
-        found = next((change for change in context.right.changes if change.cause == code), None)
-        return None if found is None else _strong(code, e.RecordedChange(code, found.detail))
-
-    return look
-
-
-def _strong(code: Code, evidence: e.RecordedChange | e.SignSeen | e.ToolsAnnounced | e.LookbackExceeded) -> Cause:
-    return Cause(code, CODES[code].section, evidence, strength="strong")
+def fits(code: str, about: str | None, section: str | None) -> bool:
+    """Return whether a cause about one section may lead although the provider's verdict names `section`."""
+    if section not in CLIENT_SECTIONS.values() or about is None:
+        return True
+    return section in ("tools", "system") if code in _WHOLE_HEAD else about == section
 
 
-def _model(context: PairContext) -> Cause | None:
-    left, right = context.left.answering_model, context.right.answering_model
-    if left == right or left is None or right is None:
-        return None
-    return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(left, right), strength="strong")
+def _rank(found: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> list[Cause]:
+    """Order causes: strong ones that the verdict allows, the verdict, the weak ones, what the verdict contradicts.
 
-
-def _session(context: PairContext) -> Cause | None:
-    found = _change(Code.SESSION_CHANGED)(context)
-    if found is not None or context.state is None or not context.state.head_changed:
-        return found
-    return _strong(Code.SESSION_CHANGED, e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ"))
-
-
-def _by_hash(section: str) -> _Look:
-    def look(context: PairContext) -> Cause | None:
-        lead, *others = [cause for cause in context.moved if cause.section == section] or (None,)
-        return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
-
-    return look
-
-
-def _lookback(context: PairContext) -> Cause | None:
-    """Return that the last entry is out of reach of every breakpoint."""
-    if context.state is not None:
-        reach = context.state.new_positions
-        if reach <= POSITIONS or lookback(context.right.at).runs:
-            return None
-        found = e.LookbackExceeded(reach, POSITIONS, context.fell)
-    elif not context.billed or context.right.is_rebuilt:
-        return None
-    else:
-        found = too_far(context)
-    elsewhere = None if found is None else witnesses.routed(context)
-    if found is None or (elsewhere is not None and elsewhere.strength != "weak"):
-        return None  # what stands between was written there
-    cause = _strong(Code.LOOKBACK_EXCEEDED, found)
-    if elsewhere is not None:  # answers are missing: with their requests breakpoints were sent, here or elsewhere
-        return replace(cause, strength="weak")
-    return replace(cause, override="waste")  # the bill shows the miss
-
-
-def _routed(*, weak: bool) -> _Look:
-    def look(context: PairContext) -> Cause | None:
-        found = witnesses.routed(context)
-        return found if found is not None and (found.strength == "weak") == weak else None
-
-    return look
-
-
-def too_far(context: PairContext) -> e.LookbackExceeded | None:
-    """Measure how far the last entry is out of reach; None where it is within, or that is not known."""
-    found = lookback_gap(context.left.prompt, context.right.prompt, context.right.at)
-    if found is None or found.new < 0 or not found.exceeded:
-        return None
-    return e.LookbackExceeded(found.new, found.allowed, context.fell or None)
-
-
-def _idle(context: PairContext) -> Cause | None:
-    seen = context.state
-    if seen is None or seen.implicit or seen.pause is None:  # nobody asks an implicit cache for an hour
-        return None
-    if seen.lifetime != counts.ONE_HOUR or not counts.FIVE_MINUTES < seen.pause <= counts.ONE_HOUR:
-        return None
-    return Cause(Code.IDLE_WITHIN_LIFETIME, "time", e.Paused(seen.pause, seen.lifetime), strength="weak")
-
-
-def _edited(context: PairContext) -> Cause | None:
-    """Return that the provider itself summed up, cleared or cut the prompt that it was sent.
-
-    That it cut is weak: it was allowed to, and billed fewer tokens, but no word of it says so.
+    A disputed verdict names no section. A cause that says less than the verdict does not precede it: one that names
+    neither the change nor its section.
     """
-    left, right = context.left, context.right
-    if right.basis is not None:
-        return None
-    item = sealed(left.prompt, right.prompt, len(left.prompt.messages))
-    if item is not None:
-        return replace(item, strength="strong")
-    edits = [edit for edit in right.call.edits or () if edit.tokens != 0]
-    found = None
-    if edits:
-        tokens = sum(edit.tokens or 0 for edit in edits) or None
-        found = e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
-    else:
-        fewer = counts.prompt_tokens(left.usage) - counts.prompt_tokens(right.usage and right.usage.first_pass)
-        params = right.prompt.params
-        management = params.get("context_management", b"")
-        shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
-        if fewer > counts.TOLERANCE_TOKENS and context.found.is_covered and shortens:
-            found = e.EditedByProvider("cut", tokens=fewer)
-    return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")
+    if verdict is None:
+        return sorted(found, key=lambda cause: cause.strength == "weak")
+    agree = [cause for cause in found if fits(cause.code, cause.section, verdict.section)]
+    against = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in found if cause not in agree]
+    if isinstance(verdict.evidence, e.ProviderSaid) and against:
+        contradicts = tuple([str(cause.code) for cause in against])
+        verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
+    leads = [
+        cause for cause in agree
+        if cause.strength != "weak" and (cause.code != Code.CLIENT_CAUSE_UNKNOWN or cause.section is not None)
+    ]  # fmt: skip
+    verdict = replace(verdict, section=None) if is_disputed else verdict
+    return [*leads, verdict, *(cause for cause in agree if cause not in leads), *against]
 
 
-_LOOKS: tuple[_Look, ...] = (
-    _change(Code.COMPACTION), _model, witnesses.expired, witnesses.parallel, witnesses.rerouted, _routed(weak=False),
-    _edited, _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
-    _by_hash("messages"), _session, *STRONG, witnesses.older_entry, _routed(weak=True), _lookback, *COUNTED,
-    witnesses.perhaps_expired, _idle, *WEAK,
-)  # fmt: skip
+def limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return a transcript's causes from bytes so that none leads which the verdict contradicts: they were never sent.
 
-
-# what nothing explains: a bill that fell, with what was ruled out
-
-# Parameters that are another one in every request and change nothing of the prompt.
-_PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
-
-
-def unexplained(context: PairContext) -> Cause:
-    """Return the cause of a fall that nothing explains, with what was ruled out."""
-    usage, fell = context.left.usage, None
-    if context.fell:
-        fell = e.ReadFell(context.fell, counts.cached(usage) or 0, context.read or 0)
-    reasons = tuple(_reasons(context))
-    implicit = context.state is not None and context.state.implicit
-    elsewhere = implicit and all(reason.out is not False for reason in reasons)
-    code = Code.SERVER_SIDE_MISS if elsewhere else Code.BILLED_READ_FELL
-    return Cause(code, None, fell or e.NothingRead(counts.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
-
-
-def _reasons(context: PairContext) -> Iterator[RuledOut]:
-    left, right, state, level = context.left, context.right, context.state, _level(context)
-    headed = level is not None and level.reason.startswith(_HEAD)
-    yield _expiry(context)
-    yield from _starts(context)
-    before, after = left.answering_model, right.answering_model
-    known = before is not None and after is not None
-    yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
-    was, size = (None if turn.usage is None else counts.total(turn.usage) for turn in (left, right))
-    shrank = was is not None and size is not None and was - size > SHRANK and dropped_reasoning(context) is None
-    if shrank:
-        yield RuledOut("the prompt shrank", out=False, count=size, limit=was)
-    if state is not None:
-        grew = state.unchanged == state.entries and not shrank
-        yield RuledOut("compaction, cleared results, rewind", grew or None)
-        if not state.implicit:
-            yield RuledOut(
-                "lookback",
-                state.new_positions <= POSITIONS,
-                count=state.new_positions,
-                limit=POSITIONS,
-            )
-        shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
-        if not shown or not headed:  # what the read itself rules out of the head is said with its level
-            yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
-    verdict = context.verdict
-    if verdict is not None and verdict.reason not in witnesses.CLIENTS:
-        yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
-    if right.is_rebuilt:
-        yield from () if level is None else (level,)
-        unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
-        head = "" if headed else unseen
-        marks = "" if state is not None and state.implicit else "breakpoints, "
-        yield RuledOut(f"{head}{marks}parameters and endpoint", None)
-        return
-    found = lookback_gap(left.prompt, right.prompt, right.at)
-    if found is None or found.new < 0:
-        yield RuledOut("breakpoints", None if found is None else False)
-    else:
-        yield RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
-    asked = [place_in(call.endpoint) for call in (left.call, right.call)]
-    same = asked[0] == asked[1] if left.call.endpoint and right.call.endpoint else None
-    yield RuledOut("endpoint", same, detail="" if same is None else right.call.endpoint.partition("/")[0])
-    changed = changed_parameters(left, right)
-    yield RuledOut("parameters", not changed, detail=", ".join(changed))
-    management = right.prompt.params.get("context_management", b"")
-    edits = ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management)))
-    if edits:  # they change the prompt, and no body shows it
-        out = right.call.edits is not None and "compact" not in edits
-        yield RuledOut("the provider's own editing of the context", out, detail=edits)
-
-
-_HEAD = "tools and system prompt"
-
-
-def _level(context: PairContext) -> RuledOut | None:
-    """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
-    seen, read = context.state, context.read
-    if seen is None or read is None:
-        return None
-    whole = head_was_read(seen, read, _HEAD)
-    if whole is None and seen.min_read is not None and read < seen.min_read:
-        return RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.min_read)
-    return whole
-
-
-def head_was_read(seen: TurnState, read: int, name: str) -> RuledOut | None:
-    """Return that a read found tools and system prompt as they were, since it found what stands behind them.
-
-    It reaches the breakpoint before the last, or one further in front exactly or by far: a head that is another may
-    end a little behind the first of them, and be kept warm by other sessions.
+    Bytes from the wire are certain and lead all the same; LORE302 says that the verdict differs.
     """
-    if seen.earlier_position is not None and read >= seen.earlier_position:
-        where = "what the request before the last left" if seen.implicit else "the breakpoint before the last"
-        return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier_position)
-    if seen.first_position is not None and (read == seen.first_position or read >= seen.first_position + counts.DROP):
-        where = "into the history" if seen.implicit else "a breakpoint in the history"
-        return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.first_position)
-    return None
+    verdict = provider_cause(facts) if facts.fell and facts.current.is_rebuilt else None
+    if verdict is None or not causes or any(fits(cause.code, cause.section, verdict.section) for cause in causes):
+        return causes
+    codes, disputed = {cause.code for cause in causes}, dispute_verdict(facts)
+    fitting = [
+        cause for cause in _evaluate(facts)[0]
+        if cause.code not in codes and fits(cause.code, cause.section, verdict.section)
+    ]  # fmt: skip
+    lead, *others = _rank([*causes, *fitting], verdict, is_disputed=disputed is not None)
+    return (replace(lead, also=tuple(others)), *([] if disputed is None else [disputed]))
 
 
-_OF_HEAD = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
-
-
-def _expiry(context: PairContext) -> RuledOut:
-    """Return what the clock says of expiry; one that goes back says nothing."""
-    pause = witnesses.since(context.used or context.left, context.right)
-    if pause is None or pause < 0:
-        return RuledOut("expiry", None)
-    lives, seen = witnesses.lives_of(context), context.state
-    if lives is None and seen is not None and not seen.implicit and pause <= counts.FIVE_MINUTES:
-        lives = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
-    return RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
-
-
-def _starts(context: PairContext) -> Iterator[RuledOut]:
-    pause = witnesses.since(context.left, context.right)
-    if pause is None or pause < 0:
-        yield RuledOut("a parallel start", None)
-        yield RuledOut("an older entry", None)
-        return
-    early = witnesses.started_in_parallel(context.left, context.right)
-    yield RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
-    yield RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
-
-
-def changed_parameters(left: Turn, right: Turn) -> list[str]:
-    """Name the parameters in which two requests differ, but for those that are another in every request."""
-    before, after = left.prompt.params, right.prompt.params
-    return [name for name in sorted({*before, *after} - _PASSING) if before.get(name) != after.get(name)]
-
-
-_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
-
-
-# turns that read nothing, as the one before: the bill did not fall, and the cache was missed again
-
-
-def cause_of(context: PairContext) -> Cause | None:
-    """Return why a turn read nothing; None where its cache may have breakpoints, or its history is another."""
-    seen = context.state
-    if seen is None or not seen.implicit or seen.unchanged < seen.entries or seen.head_changed or seen.model_changed:
+def dispute_verdict(facts: PairFacts) -> Cause | None:
+    """Return that the read contradicts the verdict: it includes the tools and system prompt that are said to differ."""
+    verdict, found = provider_cause(facts), find.head_was_read(facts)
+    if verdict is None or verdict.section not in ("tools", "system") or found is None or facts.read is None:
         return None
-    return witnesses.expired(context) or witnesses.parallel(context) or unexplained(context)
+    if not isinstance(verdict.evidence, e.ProviderSaid):
+        return None
+    evidence = e.Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), facts.read)
+    return Cause(Code.VERDICT_DISAGREES, None, evidence)
+
+
+def explain_unread(facts: PairFacts) -> Cause | None:
+    """Return why a turn read nothing, like the one before it; None if its cache has breakpoints or its history changed.
+
+    The read did not fall, and the cache was missed again.
+    """
+    state = facts.state
+    if state is None or not state.implicit or state.unchanged < state.entries:
+        return None
+    if state.head_changed or state.model_changed:
+        return None
+    return first_cause(facts, EXPIRED, PARALLEL) or unexplained(facts)

@@ -1,14 +1,11 @@
-"""What the room answers with, and how others add to it: verdicts, findings and what they cost, rules.
+"""The results of the judge (verdicts, findings, costs), and the interface of rules that add findings.
 
-A `TurnVerdict` is the one answer about a turn, which every command, report, plugin and watch shows. A `Finding` says
-one of its causes, at a `Place`; a rule looks at one pair of successive turns, or at the problems of one recording, and
-adds findings; a turn rule follows a whole chain and speaks at its end: what holds for every turn is said once.
-Rules: pure; nothing here attributes anything; settings act on findings, after a verdict is made; every finding has a
-code of `lore.model.codes`; severity follows from the code's kind. Sums of money are in US dollars, by dated prices;
-what has no price is None, never 0.
+A `TurnVerdict` is the one answer about a turn; every command, report and plugin shows views of it. A `Finding` reports
+one of its causes at a `Place`. Settings act on findings, after a verdict is made. Money is in US dollars, by dated
+prices; a cost whose price is unknown is missing, never 0.
 
-How to add one: write a class with the members of `Rule`, add it to `RULES` (or publish it under the entry-point group
-`lore.rules`), add its codes with a page each.
+To add a rule: write a class with the members of `Rule` or `TurnRule`, add it to `RULES` or `TURN_RULES` (or publish it
+under the entry-point group `lore.rules`), and add its codes with a page each.
 """
 
 from __future__ import annotations
@@ -43,16 +40,12 @@ WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst la
 
 
 class TurnVerdict(NamedTuple):
-    """What is so about a turn.
-
-    `pair` is its comparison with the turn before, None where there is none or (`compared`) where the turn surely
-    extends it and its bill read all of it. `foreseen` is the prediction that was made before the bill was read.
-    """
+    """The verdict on one turn."""
 
     turn: Turn
-    pair: Pair | None = None
-    compared: bool = False
-    foreseen: Predicted | None = None
+    pair: Pair | None = None  # the comparison with an earlier turn
+    compared: bool = False  # without a pair: the turn surely extends the previous one and read all of it
+    foreseen: Predicted | None = None  # the prediction that was made before the usage was read
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -74,7 +67,7 @@ class TurnVerdict(NamedTuple):
 
     @property
     def lost_tokens(self) -> int | None:
-        """Tokens that stood in the prompt before and were not read; 0 where all was, None where nothing is known."""
+        """Tokens of the previous prompt that were not read; None if unknown."""
         if self.pair is None:
             return 0 if self.compared else None
         number = self.leading
@@ -82,7 +75,7 @@ class TurnVerdict(NamedTuple):
 
     @property
     def wasted_tokens(self) -> int | None:
-        """Those of the lost tokens that were paid again and are explained as waste: the unexplained is none."""
+        """The lost tokens if their cause is waste, else 0; unexplained losses are not waste."""
         number, lost = self.leading, self.lost_tokens
         if number is None or lost is None:
             return lost
@@ -90,13 +83,13 @@ class TurnVerdict(NamedTuple):
 
     @property
     def unexplained_tokens(self) -> int:
-        """Those that were paid again and that nothing explains for sure."""
+        """The lost tokens if no cause explains them for sure, else 0."""
         number, lost = self.leading, self.lost_tokens
         return 0 if number is None or lost is None or self.causes[number].kind != "unattributable" else lost
 
     @property
     def was_foreseen(self) -> bool | None:
-        """Whether a drop of over 1,000 tokens was predicted before the bill was read; None where none came."""
+        """Whether a drop of over 1,000 tokens was predicted before the usage was read; None if there was no drop."""
         pair, foreseen = self.pair, self.foreseen
         if pair is None or not pair.fell or foreseen is None:
             return None
@@ -104,13 +97,13 @@ class TurnVerdict(NamedTuple):
         return None if stood is None or read is None else read < stood - DROP
 
 
-# Names that lore gives to chains in their order, and the number of a message: both move when turns are inserted.
+# Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
 _NUMBERED = re.compile(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
 _MESSAGE = re.compile(r"^(messages|input|contents)\[\d+\]")
 
 
 def lasting_chain(chain: str | None) -> str | None:
-    """Return a chain's name where the recording gives it, None where lore counted."""
+    """Return a chain's name if the recording gives it, None if lore counted."""
     return None if chain is None or _NUMBERED.match(chain) else chain
 
 
@@ -120,10 +113,10 @@ def lasting_path(json_path: str | None) -> str | None:
 
 
 def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) -> str:
-    """Return 16 hex digits that stay the same when findings, lines and turns come and go.
+    """Return 16 hex digits that stay the same when other findings, lines and turns are inserted.
 
-    Of what was found only its kind and place count: evidence quotes figures, dates and text that move. Two of
-    the same kind at the same place share a fingerprint, so whoever compares counts them.
+    Only the code and the place count: evidence quotes figures, dates and texts that change. Two findings with the same
+    code and place share a fingerprint, so baselines count them.
     """
     parts = "\x00".join((code, path, lasting_chain(chain) or "", lasting_path(json_path) or ""))
     return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:16]
@@ -135,7 +128,7 @@ def finding(
 ) -> Finding:  # fmt: skip
     """Return a finding; name, severity, actor, fix, fingerprint and message follow from the code and the fields.
 
-    `kind` is the code's by default; `at` is the turn that a finding about a whole chain is shown at.
+    `kind` is the code's by default; `at` is the turn at which a finding about a whole chain is shown.
     """
     if at is not None:
         place = place.of(at)
@@ -152,30 +145,30 @@ def finding(
     return in_words(msgspec.structs.replace(made, fingerprint=digest))
 
 
-# what tokens cost, and what paying some of them again cost instead of reading them
+# what tokens cost, and how much more re-billed tokens cost than a read
 
 CURRENCY = "USD"
 
 
 def exact(part: float | None) -> Decimal:
-    """Return a sum as it is written; 0 where it is not known."""
+    """Return an amount as it is written; 0 if it is unknown."""
     return Decimal(0) if part is None else Decimal(repr(part))
 
 
 def summed(parts: Iterable[float | None]) -> float | None:
-    """Add what is known; None where nothing is."""
+    """Return the sum of the known amounts; None if all are unknown."""
     known = [exact(part) for part in parts if part is not None]
     return float(round(sum(known, start=Decimal(0)), 6)) if known else None
 
 
 def added(counts: Iterable[int | None]) -> int | None:
-    """Add counts that are known; None where none is."""
+    """Return the sum of the known counts; None if all are unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
 def date_of(at: float) -> datetime | None:
-    """Return a time in UTC; None where the clock is one that no calendar holds."""
+    """Return a time in UTC; None if it is out of the calendar's range."""
     try:
         return datetime.fromtimestamp(at, UTC)
     except (ValueError, OverflowError, OSError):
@@ -183,9 +176,9 @@ def date_of(at: float) -> datetime | None:
 
 
 def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
-    """Return the prices of a turn's bill, those of another `model` where one is given; None where nobody knows them.
+    """Return the prices of a turn, or those of another `model`; None if they are unknown.
 
-    `size` is how many tokens the prompt has where no bill says it.
+    `size` is the number of tokens of the prompt if no usage is recorded.
     """
     usage, prompt = turn.usage, None if is_transcript(turn) else turn.prompt
     if usage is not None:
@@ -201,9 +194,9 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
 
 
 def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | None:
-    """Return what tokens cost beyond their price when read, in the price's currency; None where a price is not known.
+    """Return how much more tokens cost than a read of them, in the price's currency; None if a price is unknown.
 
-    Those that were written count first (for an hour, then for five minutes), the rest as uncached.
+    They count as written for an hour, then as written for five minutes, the rest as uncached.
     """
     usage = None if bill is None else bill.first_pass
     if tokens is None or usage is None or price.uncached is None:
@@ -222,14 +215,14 @@ def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | 
     return float(paid / MILLION)
 
 
-# what bills, times and verdicts say
+# Causes that usage, times and verdicts show, so that they have no place in the prompt.
 BILLED = BY_BILL | {Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY}
 
 
 def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tuple[int, Finding]]:
-    """Return a finding for each cause of a pair, with the number of the cause; `counted` tokens, where that is known.
+    """Return a finding for each cause of a pair, with the number of the cause; `counted`: lost tokens, if counted.
 
-    What is said once a chain (a billing header that the provider takes out) is left to the rules of chains.
+    A billing header that the provider removes is reported once a chain, by the rules of chains.
     """
     found: list[tuple[int, Finding]] = []
     partial = any(turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
@@ -252,7 +245,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             is_break=not is_remark(cause),
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
-            made = msgspec.structs.replace(made, severity="warning")  # true, and nothing was lost by it
+            made = msgspec.structs.replace(made, severity="warning")  # the break is real, and nothing was lost
         if _is_done(pair, cause):
             made = msgspec.structs.replace(made, fix=CODES[cause.code].fix_done)
         found.append((number, made))
@@ -260,7 +253,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
 
 
 def _is_done(pair: Pair, cause: Cause) -> bool:
-    """Tell whether a recording does already what the fix of a cause recommends.
+    """Return whether the recording already follows the fix of a cause.
 
     An hour is the longest lifetime; a request may name its provider; bodies may be recorded whole.
     """
@@ -273,7 +266,7 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
 
 
 def _is_pinned(turn: Turn) -> bool:
-    """Tell whether a request names the one provider that a router may give it to (OpenRouter's `provider`)."""
+    """Return whether a request names the one provider that a router may choose (OpenRouter's `provider`)."""
     wish = (raw_members(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
     if (named := wish.get("only")) is None and wish.get("allow_fallbacks") == b"false":
         named = wish.get("order")
@@ -281,7 +274,7 @@ def _is_pinned(turn: Turn) -> bool:
 
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
-    """Return where the two prompts part; None where they do not, or a later cause has a place of its own."""
+    """Return where the two prompts diverge; None if they do not, or if a later cause has a place of its own."""
     if pair.overlap.is_covered or (cause.path and cause.position != pair.overlap.common):
         return None
     return locate_difference(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
@@ -313,24 +306,21 @@ class Rule(Protocol):
         ...
 
     def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
-        """Judge what was wrong with one recording: the problems kept, and how many of each code there were."""
+        """Judge the problems of one recording: those that were kept, and the number of each code."""
         ...
 
 
 class TurnRule(Protocol):
-    """A judgement of the turns of one chain, taken one by one; made anew for each chain.
-
-    To add one: publish a class without arguments under `TURN_RULES`, where those of others stand.
-    """
+    """A judgement of the turns of one chain; one object is made for each chain, without arguments."""
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Take the next turn, and what came of comparing it with the one before; costs O(what is new)."""
+        """Examine the next turn and its comparison with an earlier one, at the cost of its new content."""
         ...
 
     def findings(self, place: Place) -> Iterable[Finding]:
-        """Say what was found, when the chain has ended."""
+        """Report findings when the chain has ended."""
         ...
 
 
-RULES: dict[str, Rule] = {}  # those of others, asked about every pair beside the verdict
-TURN_RULES: dict[str, Callable[[], TurnRule]] = {}  # those of others, besides lore's own
+RULES: dict[str, Rule] = {}  # of plug-ins, asked about every pair in addition to the verdict
+TURN_RULES: dict[str, Callable[[], TurnRule]] = {}  # of plug-ins, in addition to lore's own

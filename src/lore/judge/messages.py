@@ -58,7 +58,7 @@ def _parts(finding: Finding, *, quote: bool) -> Iterator[str]:
 
 
 def _also(finding: Finding) -> Iterator[str]:
-    """Yield what was found besides the cause, the provider's verdict before what it contradicts."""
+    """Yield the other causes; those that the provider's verdict contradicts are the last."""
     others: list[str] = []
     contradicted: list[str] = []
     for other in finding.also:

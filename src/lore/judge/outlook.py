@@ -1,9 +1,8 @@
-"""What a request would come to: how much of it a cache would keep, for how long, at what price the second time.
+"""What one request would cost: the tokens that a cache would keep, for how long, and the price of sending it again.
 
-In: a turn that was recorded as a request, the dated rules. Out: its size by segments, estimated from bytes by the ruler
-that predicts recordings; an outlook, which is what the model of its cache says of the request sent twice, half a minute
-apart. Rules: no bill is looked at; nothing is said where nobody knows who serves it, or its beginning is not recorded.
-Cost: O(segments).
+The cache model predicts the request sent twice, half a minute apart, without looking at its recorded usage. Tokens are
+estimated from bytes, or counted by a tokenizer. Nothing is predicted if it is unknown who serves the request, or if its
+beginning is not recorded. Cost: O(segments).
 """
 
 from __future__ import annotations
@@ -26,49 +25,44 @@ from lore.judge.request_laws import path_at
 from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
 
-SECOND = 30.0  # seconds behind the first request: no cache forgets so soon
+SECOND = 30.0  # seconds after the first request: no cache forgets so soon
 NEAR = 1.35  # an estimate may be too high by this factor
-_VIEW = View(placement="body", drops=True)  # in the order in which a prompt's segments stand
+_VIEW = View(placement="body", drops=True)  # in the order of the prompt's segments
 
 
 class MarkedPlace(NamedTuple):
-    """A breakpoint: where it stands, the tokens up to it, how long what it writes lives (seconds, None: unknown)."""
+    """A breakpoint."""
 
     path: str
-    tokens: int
-    lifetime: float | None
+    tokens: int  # up to it
+    lifetime: float | None  # seconds that its entry lives; None: unknown
 
 
 class Outlook(NamedTuple):
-    """What a request would come to if it were sent, and sent again; tokens are estimated, money is in US dollars.
+    """What a request would cost if it were sent, and sent again. Tokens are estimated, money is in US dollars."""
 
-    `cache` is empty where nobody knows who serves it. `cached` is what the second one would read (None: not known), up
-    to and with `until`. `sure` is False where the estimate is too near the model's minimum to tell, or the prompt holds
-    what its bytes do not show. `uncached` is what the request costs without any cache.
-    """
-
-    cache: str
+    cache: str  # the model of the cache; empty: unknown
     where: Served
     tokens: int
-    cached: int | None = None
-    until: str = ""
-    minimum: int | None = None
+    cached: int | None = None  # tokens that the second request would read; None: unknown
+    until: str = ""  # the path of the last segment that is read completely
+    minimum: int | None = None  # tokens below which the model caches nothing
     lifetime: float | None = None
     marks: tuple[MarkedPlace, ...] = ()
-    sure: bool = False
+    sure: bool = False  # False: too near the minimum to tell, or the prompt has content that its bytes do not show
     confidence: str = "ceiling"
-    first: float | None = None
+    first: float | None = None  # the cost of the first request
     second: float | None = None
-    uncached: float | None = None
+    uncached: float | None = None  # the cost without any cache
 
 
 class Sized(NamedTuple):
-    """A request with the tokens up to and with each of its segments, and who serves it."""
+    """A request and its size."""
 
     turn: Turn
-    upto: list[int]
+    upto: list[int]  # tokens up to and with each segment
     where: Served
-    cache: str
+    cache: str  # the model of the cache; empty: unknown
     marked: bool  # the cache keeps entries at breakpoints
     counter: Count | None = None  # what counted its tokens; None: they are estimated from bytes
 
@@ -86,9 +80,9 @@ class Sized(NamedTuple):
         return len(self.upto) - 1
 
     def kept(self, at: int) -> int:
-        """Return the tokens that can still be read where the segment at a position changes.
+        """Return the tokens that can still be read if the segment at a position changes.
 
-        Where entries stand at breakpoints alone, those up to the last one before it.
+        If only breakpoints have entries, that is up to the last one before it.
         """
         if not self.marked:
             return self.upto[at - 1] if at > 0 else 0
@@ -100,7 +94,7 @@ class Sized(NamedTuple):
 
 
 def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -> Sized:
-    """Measure a request; `cache` overrides who serves it. Of rendered text nobody knows who does.
+    """Measure a request; `cache` overrides who serves it, which is unknown for rendered text.
 
     `count` counts tokens, by the tokenizer of the model.
     """
@@ -162,7 +156,7 @@ def _marks(sized: Sized, rules: DatedRules) -> tuple[MarkedPlace, ...]:
 
 
 def _lifetime(sized: Sized, rules: DatedRules) -> float | None:
-    """Return how long lives what the last breakpoint writes; elsewhere what the rules say."""
+    """Return how many seconds the entry of the last breakpoint lives, by the request or else by the rules."""
     prompt, asked = sized.prompt, b""
     if sized.marked:
         asked = prompt.params.get("cache_control", b"") if prompt.auto_breakpoint else b""
@@ -171,7 +165,7 @@ def _lifetime(sized: Sized, rules: DatedRules) -> float | None:
 
 
 def _until(sized: Sized, read: int) -> str:
-    """Return the path of the last segment of which all is read."""
+    """Return the path of the last segment that is read completely."""
     ends = {*sized.prompt.breakpoints, sized.last} if sized.marked else range(len(sized.upto))
     fitting = [at for at in ends if at < len(sized.upto) and sized.upto[at] <= read + 1]
     return path_at(sized.prompt, max(fitting)) if read and fitting else ""

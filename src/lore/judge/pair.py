@@ -1,15 +1,14 @@
-"""A pair of turns as it was judged: what each of its causes cost, and what each witness says of it.
+"""Two successive turns: the facts that are known of them, and the verdict on them.
 
-In: what was found of two successive turns. Out: the worst kind, the tokens that a cause lost; three columns, for
-bytes, bill and verdict, and how they contradict one another. Rules: a bill says what was lost before bytes do; what is
-only worth saying lost nothing; each witness speaks for itself; where they contradict, that is said and never smoothed
-over. What is normal is no contradiction: a verdict `unavailable` is often no miss at all; a transcript lacks tools and
-system prompt, so a verdict about them is the only witness. A read beyond what the bytes share was warmed by another
-request, or the provider does not mind the change: which one, the recording cannot tell.
+`PairFacts` are the facts before two turns are judged; a `Pair` holds the causes that were found and the cost of each.
+Usage decides how much was lost; bytes decide only if usage is not recorded. The columns hold the answers of bytes,
+usage and the provider's verdict; if they contradict one another, that is reported (LORE302). A verdict `unavailable` is
+no contradiction, as it often is no miss, nor is one about tools and system prompt in a transcript, which lacks both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -24,35 +23,76 @@ from lore.cache.counts import (
     read_everything,
 )
 from lore.cache.prices import Price
-from lore.judge.witnesses import ESTIMATED, SECTIONS, PairContext
+from lore.cache.transcripts import TurnState
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.turn import Turn
 from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
 
-# Causes that only bills and clocks show, so that no bytes say what they cost.
+# Anthropic's verdicts that the client changed something, and the section that each is about.
+CLIENT_SECTIONS = {
+    "tools_changed": "tools", "system_changed": "system", "messages_changed": "messages", "model_changed": "model"
+}  # fmt: skip
+_VERDICTS = frozenset((*CLIENT_SECTIONS, "previous_message_not_found", "unavailable"))
+ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
+
+# Causes that only usage and clocks show, so that bytes do not show their cost.
 BY_BILL = frozenset((
     Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
     Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
     Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)),
 ))  # fmt: skip
-# What is worth saying of a pair though nothing was lost by it.
+# Causes that are reported although nothing was lost.
 REMARKS = frozenset((
     Code.LIFETIME_LOST, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_REPLACED, Code.VERDICT_DISAGREES,
     Code.BILL_CONTRADICTS_BODY,
 ))  # fmt: skip
 
 
-class Pair(Struct, frozen=True):
-    """Two successive turns: what they share, why they part, what it cost.
+class Tally(Struct, frozen=True):
+    """How often a session showed something, and how often the read fell then."""
 
-    `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached;
-    `short` the tokens that the right's bill reads less than the left's left in the cache, `fell` the same
-    but 0 within tolerance; None unknown. `bytes_per_token` is the right's, from its bill, or a default.
-    `columns` holds what bytes, bill and verdict say, each for itself. `uncacheable`: one of the two is shorter than
-    what its model caches, so nothing was lost.
-    """
+    seen: int = 0
+    fell: int = 0
+
+    def plus(self, *, fell: bool) -> Tally:
+        """Return the tally with one more occurrence."""
+        return Tally(self.seen + 1, self.fell + fell)
+
+
+class PairFacts(NamedTuple):
+    """Two successive turns before they are judged."""
+
+    previous: Turn
+    current: Turn
+    overlap: Overlap
+    fell: int | None  # tokens by which the read fell (`counts.significant_fall`); None: unknown
+    lifetime: float | None  # seconds that the previous turn's writes live; None: unknown
+    positions: tuple[int, ...]  # tokens at the breakpoints of the turns before the previous one
+    billed: bool  # they follow one another, so that their usages can be compared
+    state: TurnState | None = None  # of a transcript, before the current usage was read
+    last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
+    shown: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
+    hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
+
+    @property
+    def read(self) -> int | None:
+        """Tokens that the current turn read of earlier requests' entries; None: unknown."""
+        return first_pass_read(self.current.usage)
+
+    @property
+    def verdict(self) -> ProviderSaid | None:
+        """The provider's verdict as evidence; a reason that lore does not know is content."""
+        verdict = self.current.verdict
+        if verdict is None:
+            return None
+        known = verdict.reason if verdict.reason in _VERDICTS else ""
+        return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
+
+
+class Pair(Struct, frozen=True):
+    """Two successive turns, why the second does not extend the first, and what that cost."""
 
     left: Turn
     right: Turn
@@ -60,13 +100,13 @@ class Pair(Struct, frozen=True):
     bytes: PairSums
     left_tail_bytes: int
     causes: tuple[Cause, ...]
-    lost: tuple[int, ...]
-    fell: int | None
-    short: int | None
-    bytes_per_token: float
+    lost: tuple[int, ...]  # for each cause, the bytes from its place to where the left wanted to be cached
+    fell: int | None  # tokens by which the read fell, 0 within tolerance; None: unknown
+    short: int | None  # the same without tolerance
+    bytes_per_token: float  # of the right, from its usage or a default
     columns: Columns
     price: Price | None = None
-    uncacheable: bool = False
+    uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
 
     @property
     def lost_bytes(self) -> int:
@@ -75,12 +115,12 @@ class Pair(Struct, frozen=True):
 
     @property
     def is_break(self) -> bool:
-        """Whether what the left wanted cached was not reused, by bytes or by bill."""
+        """Whether what the left wanted cached was not reused, by bytes or by usage."""
         return any(not is_remark(cause) for cause in self.causes)
 
     @property
     def reuse(self) -> float | None:
-        """Common bytes as a share of the left without its tail; None where that is empty."""
+        """Common bytes as a share of the left without its tail; None if that is empty."""
         stable = self.bytes.previous - self.left_tail_bytes
         return None if stable <= 0 else (self.bytes.common + self.overlap.common_bytes) / stable
 
@@ -92,24 +132,23 @@ class Pair(Struct, frozen=True):
 
 
 def is_remark(cause: Cause) -> bool:
-    """Tell whether a cause lost nothing here: it is told, and makes no cache break."""
-    if cause.code == Code.LOOKBACK_EXCEEDED:  # what no bill shows to be missed
+    """Return whether a cause lost nothing: it is reported, and is no cache break."""
+    if cause.code == Code.LOOKBACK_EXCEEDED:  # no usage shows the miss
         return cause.kind != "waste"
     return cause.is_harmless or cause.code in REMARKS
 
 
 def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
-    """Return what a cause cost in tokens, and whether that is recorded, counted or estimated.
+    """Return the tokens that a cause cost, and whether they are `recorded`, `counted` or `estimated`.
 
-    A bill that reads all that was cached says that nothing was lost, whatever the bytes say. Where writes are not
-    billed, what was cached is not known: bytes say it then. It is never more than what was asked and not read: what
-    was taken out of a prompt is not paid for again.
+    If the usage reads everything that was cached, nothing was lost. If writes are not reported, the cached tokens are
+    unknown, and bytes decide. It is never more than was sent and not read: removed content is not paid for again.
     """
     if pair.uncacheable or is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
-    tokens, source = (
-        (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
-    )
+    tokens, source = round(pair.lost[number] / pair.bytes_per_token), "estimated"
+    if counted is not None:
+        tokens, source = counted, "counted"
     if pair.short is not None:
         left, right, unbilled = pair.left, pair.right, 0
         is_lost = pair.lost[number] and left.chain == right.chain
@@ -119,120 +158,119 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     return capped_by_usage(pair.right.usage, tokens), source
 
 
-# what each witness says, and how they contradict one another
+# what bytes, usage and the verdict each show
 
 
 class BytesColumn(NamedTuple):
-    """Whether the prompt goes on, and where the two part: `behind` all breakpoints or not; None is not measured."""
+    """Whether the prompt continues, and where the two diverge."""
 
     goes_on: bool
-    shared: int | None = None
+    shared: int | None = None  # bytes; None: not measured
     total: int | None = None
     path: str = ""
-    behind: bool = False
+    behind: bool = False  # they diverge after all breakpoints
 
 
 class BilledColumn(Struct, frozen=True):
-    """Tokens read of those that were cached, and by how many the bill fell; None is not known."""
+    """What usage shows; None: unknown."""
 
     read: int | None
-    cached: int | None
+    cached: int | None  # tokens that the previous turn left in the cache
     fell: int | None
 
 
 class Columns(NamedTuple):
-    """What each witness says. `agree` is None where bytes speak alone; `dispute` says how they contradict."""
+    """What bytes, usage and the provider's verdict each show."""
 
     bytes: BytesColumn
     billed: BilledColumn
     verdict: ProviderSaid | None
-    agree: bool | None
-    dispute: Disputed | None = None
+    agree: bool | None  # None: only bytes are recorded
+    dispute: Disputed | None = None  # how they contradict one another
 
 
 class Sizes(Struct, frozen=True):
-    """Bytes of the left, of the left up to where it wants to be cached, and of what both share."""
+    """Bytes of the previous prompt."""
 
-    left: int
-    wanted: int
-    shared: int
+    total: int  # without its tail
+    wanted: int  # up to its last breakpoint, or its end
+    shared: int  # with the current prompt
     per_token: float
 
 
-def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
-    """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    fell = context.fell
+def make_columns(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
+    """Return the columns of two turns; `sizes` is missing if its bytes were not measured."""
+    fell = facts.fell
     disputed = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
-    if not isinstance(disputed, Disputed):  # bytes and bill contradict where nothing that was recorded explains it
-        unexplained = any(cause.code in UNEXPLAINED for cause in causes)
-        disputed = Disputed("unexplained", tokens=fell) if unexplained else None
-    there = cached(context.left.usage)
-    known = context.billed and context.read is not None and there is not None and fell is not None
-    billed = BilledColumn(context.read, there if known else None, fell if known else None)
-    alone = context.right.verdict is None and (fell is None or not context.billed)
-    agree = None if alone else disputed is None
-    return Columns(_bytes(context, sizes), billed, context.verdict, agree, disputed)
+    if not isinstance(disputed, Disputed):  # bytes and usage contradict if nothing recorded explains it
+        is_unexplained = any(cause.code in UNEXPLAINED for cause in causes)
+        disputed = Disputed("unexplained", tokens=fell) if is_unexplained else None
+    there = cached(facts.previous.usage)
+    is_known = facts.billed and facts.read is not None and there is not None and fell is not None
+    billed = BilledColumn(facts.read, there if is_known else None, fell if is_known else None)
+    only_bytes = facts.current.verdict is None and (fell is None or not facts.billed)
+    agree = None if only_bytes else disputed is None
+    return Columns(_bytes_column(facts, sizes), billed, facts.verdict, agree, disputed)
 
 
-def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
-    left, right, found = context.left, context.right, context.found
+def _bytes_column(facts: PairFacts, sizes: Sizes | None) -> BytesColumn:
+    previous, overlap = facts.previous.prompt, facts.overlap
     if sizes is None:
         return BytesColumn(goes_on=True)
-    if found.is_covered:
-        return BytesColumn(goes_on=True, shared=sizes.left, total=sizes.left)
-    where = locate_difference(left.prompt, right.prompt, found.common)
-    behind = found.common >= count_cached_segments(left.prompt)
-    return BytesColumn(False, sizes.shared, sizes.left, "" if where is None else where.path, behind)  # noqa: FBT003
+    if overlap.is_covered:
+        return BytesColumn(goes_on=True, shared=sizes.total, total=sizes.total)
+    place = locate_difference(previous, facts.current.prompt, overlap.common)
+    path = "" if place is None else place.path
+    is_last = overlap.common >= count_cached_segments(previous)
+    return BytesColumn(goes_on=False, shared=sizes.shared, total=sizes.total, path=path, behind=is_last)
 
 
-def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, broken: bool) -> Disputed | None:
-    """Return how bytes, bill and verdict contradict one another; None where they do not.
-
-    `broken` says that a cause was found, in the bytes or in the bill.
-    """
-    if not context.billed or context.right.is_rebuilt or context.right.fidelity == "rendered":
-        return None
-    if any(cause.code in _OTHER for cause in causes):  # one witness speaks of another request, or of nothing
-        return None
-    bytes_part = broken and not context.found.is_covered
-    return (_against_bill(context, sizes) if bytes_part else None) or _against_verdict(context, bytes_part=bytes_part)
-
-
-_OTHER = frozenset((
+# Causes with which usage or verdict are about another request, or another cache.
+_OTHER_CACHE = frozenset((
     Code.MODEL_CHANGED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE,
     Code.CONTINUATION, Code.CHAIN_RESTARTED,
 ))  # fmt: skip
 
 
-def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:
-    """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
-    read, there = context.read, cached(context.left.usage)
-    if context.fell != 0 or not read or not there or there < TOLERANCE_TOKENS:
+def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes) -> Disputed | None:
+    """Return how bytes, usage and verdict contradict one another; None if they do not."""
+    current = facts.current
+    if not facts.billed or current.is_rebuilt or current.fidelity == "rendered":
         return None
-    if context.found.common >= count_cached_segments(context.left.prompt):
+    if any(cause.code in _OTHER_CACHE for cause in causes):
         return None
-    held = sizes.shared / sizes.per_token
-    if read <= held * ESTIMATED + TOLERANCE_TOKENS:
-        return None
-    return Disputed("bill-reads-more", tokens=round(held), read_tokens=read)
+    is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
+    against_usage = _usage_disputes_bytes(facts, sizes) if is_break else None
+    return against_usage or _verdict_disputes(facts, is_break=is_break)
 
 
-def _against_verdict(context: PairContext, *, bytes_part: bool) -> Disputed | None:
-    verdict, found = context.right.verdict, context.found
-    if verdict is None:
+def _usage_disputes_bytes(facts: PairFacts, sizes: Sizes) -> Disputed | None:
+    """Return that more was read than the bytes share: another request wrote it, or the change does not matter."""
+    read, there = facts.read, cached(facts.previous.usage)
+    if facts.fell != 0 or not read or not there or there < TOLERANCE_TOKENS:
         return None
-    left, right = context.left.prompt, context.right.prompt
+    if facts.overlap.common >= count_cached_segments(facts.previous.prompt):
+        return None
+    shared = sizes.shared / sizes.per_token
+    if read <= shared * ESTIMATED + TOLERANCE_TOKENS:
+        return None
+    return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
+
+
+def _verdict_disputes(facts: PairFacts, *, is_break: bool) -> Disputed | None:
+    verdict = facts.current.verdict
+    section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
+    if verdict is None or section is None:
+        return None
+    previous, current, common = facts.previous.prompt, facts.current.prompt, facts.overlap.common
     missed = verdict.missed_tokens or 0
-    if verdict.reason == "model_changed" and left.model == right.model:
-        return Disputed("same-model", verdict.reason, model=right.model)
-    section = SECTIONS.get(verdict.reason)
-    if section is None:
-        return None
-    if not bytes_part:
+    if section == "model":
+        return Disputed("same-model", verdict.reason, model=current.model) if previous.model == current.model else None
+    if not is_break:
         return Disputed("no-change-in-bytes", verdict.reason)
-    if context.fell == 0 and missed > TOLERANCE_TOKENS and cached(context.left.usage):
+    if facts.fell == 0 and missed > TOLERANCE_TOKENS and cached(facts.previous.usage):
         return Disputed("nothing-missed", verdict.reason, tokens=missed)
-    where = locate_difference(left, right, found.common)
-    if where is not None and where.section != section and found.common < count_cached_segments(left):
-        return Disputed("other-section", verdict.reason, section=where.section, path=where.path)
+    place = locate_difference(previous, current, common)
+    if place is not None and place.section != section and common < count_cached_segments(previous):
+        return Disputed("other-section", verdict.reason, section=place.section, path=place.path)
     return None

@@ -1,14 +1,10 @@
-"""Reads that whole chains miss: less than was foreseen (LORE304), writes that nobody ever read (LORE305).
+"""Reads that whole chains miss: fewer tokens than predicted (LORE304), and writes that were never read (LORE305).
 
-In: the turns of the chains of one recording. Out: a finding for a turn that should have read what another chain wrote,
-what was written for an hour before a pause, or what stood there before a turn without a bill. Rules: nothing is
-predicted unless the bill leaves room for it, so that most turns cost a look at their figures; then the model of the
-cache is asked with the few turns that wrote what it should have read. A position that no bill told may be estimated
-too high, so the read has to be far below it. Said only where the prediction is sure, and nothing else explains the
-turn: no cache break, no fall from the turn before, no entry that is seconds old, no other key, place, feature or
-parameter. What the last turn of a chain wrote could not be read yet, nor what was written for a pause longer than it
-lives; where anything that the chain wrote may have been read, by whatever chain, or a bill is missing, nothing is said
-of its writes; a turn whose cause was found is told there.
+A turn is predicted only if its usage leaves room for a larger read, so most turns cost a look at their counts. The
+cache model is then given the few turns that wrote the entries: the latest of another chain, one that wrote for an hour
+before a pause, or the one before a turn without usage. A finding needs a sure prediction far above the read, and no
+other explanation: a cache break, a fall from the previous turn, an entry that is seconds old, another key, place,
+feature or parameter.
 """
 
 from __future__ import annotations
@@ -24,10 +20,10 @@ from lore.cache import counts
 from lore.cache.predictor import Predictor
 from lore.cache.rules import DatedRules
 from lore.cache.transcripts import Predicted
-from lore.judge.attribution import changed_parameters
 from lore.judge.base import finding
+from lore.judge.finders import seconds_since
 from lore.judge.pair import Pair, is_remark
-from lore.judge.witnesses import since
+from lore.judge.unexplained import changed_parameters
 from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
@@ -36,48 +32,46 @@ from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 
-WITNESSES = 16  # chains besides the turn's own, the latest, that may have warmed a cache
+OTHER_CHAINS = 16  # the latest other chains, which may have written what a turn reads
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
-ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated
-UNTIMED = 60.0  # seconds within which a response has surely begun, where its beginning is not recorded
+READ_ESTIMATED = 2.0  # the same if something was read: that may be the position that was estimated
+UNTIMED = 60.0  # seconds within which a response has surely begun, if its beginning is not recorded
+FEWEST_WRITES = 2  # fewer writes without a read are not reported
 
 
 class Beside:
-    """The chains of one recording that go on, the latest last, what they read, how many predictions may still be made.
-
-    A recording in which every conversation misses says so often enough; it must not cost more than the others.
-    """
+    """The chains of one recording, the latest last, and their reads."""
 
     def __init__(self) -> None:
         self.chains: OrderedDict[str, ReadShort] = OrderedDict()
-        self._turns = self._asked = 0
-        self._most: dict[str | None, dict[str, int]] = {}  # that the two chains of each model that read most did
+        self._turns = self._predicted = 0
+        self._most_read: dict[str | None, dict[str, int]] = {}  # by model: the two chains that read most
 
-    def goes_on(self, chain: str, rule: ReadShort) -> None:
-        """Take a turn of a chain."""
+    def add_turn(self, chain: str, rule: ReadShort) -> None:
+        """Make a chain the latest."""
         self._turns += 1
         self.chains[chain] = rule
         self.chains.move_to_end(chain)
 
-    def may_ask(self) -> bool:
-        """Tell whether one more turn may be predicted, and count it."""
-        if self._asked >= PREDICTED_TURNS + self._turns // TURNS_PER_PREDICTION:
+    def may_predict(self) -> bool:
+        """Return whether one more turn may be predicted, and count it; a recording of misses costs no more."""
+        if self._predicted >= PREDICTED_TURNS + self._turns // TURNS_PER_PREDICTION:
             return False
-        self._asked += 1
+        self._predicted += 1
         return True
 
-    def note(self, turn: Turn, read: int) -> None:
-        """Take what a turn read."""
-        found = self._most.setdefault(turn.model, {})
-        if read <= found.get(turn.chain, 0):
-            return
-        found[turn.chain] = read
-        if len(found) > 2:
-            del found[min(found, key=found.__getitem__)]
+    def note_read(self, turn: Turn, read: int) -> None:
+        """Remember the read of a turn."""
+        most = self._most_read.setdefault(turn.model, {})
+        if read > most.get(turn.chain, 0):
+            most[turn.chain] = read
+            if len(most) > 2:
+                del most[min(most, key=most.__getitem__)]
 
     def most_read(self, turn: Turn) -> int:
         """Return the most that another chain of the turn's model read."""
-        return max((read for chain, read in self._most.get(turn.model, {}).items() if chain != turn.chain), default=0)
+        most = self._most_read.get(turn.model, {})
+        return max((read for chain, read in most.items() if chain != turn.chain), default=0)
 
 
 class _ShortRead(NamedTuple):
@@ -87,110 +81,108 @@ class _ShortRead(NamedTuple):
 
 
 class ReadShort:
-    """Follow the turns of one chain; `beside` is its recording's."""
+    """Find turns of one chain that read less than predicted; reported once a chain."""
 
     def __init__(self, rules: Callable[[], DatedRules], tolerance: float, beside: Beside) -> None:
         self._rules = rules
         self._tolerance = tolerance
         self._beside = beside
-        self._held: _ShortRead | None = None
+        self._short: _ShortRead | None = None
         self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
-        self._doubted = False
-        self._hour: Turn | None = None  # the turn that wrote for an hour last
-        self._anchor: Turn | None = None  # the latest turn with a bill that shows something cached
+        self._is_doubted = False  # a usage of the chain contradicts its body
+        self._wrote_hour: Turn | None = None  # the last turn that wrote for an hour
+        self._anchor: Turn | None = None  # the latest turn whose usage shows something cached
         self.latest: Turn | None = None
-        self.settled = True  # its breakpoints in tools and system prompt stand where they first stood
+        self.is_settled = True  # its breakpoints in tools and system prompt are at their first places
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Take the next turn."""
+        """Examine the next turn."""
         if turn.failed or turn.fidelity not in ("wire", "parsed"):
             return
-        breaks = () if pair is None else tuple([cause.code for cause in pair.causes if not is_remark(cause)])
-        self._doubted = self._doubted or (
-            pair is not None and any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes)
-        )
-        if not self._doubted and not turn.prompt.partial and turn.usage is not None:
+        causes = () if pair is None else pair.causes
+        breaks = tuple([cause.code for cause in causes if not is_remark(cause)])
+        self._is_doubted = self._is_doubted or any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in causes)
+        if not self._is_doubted and not turn.prompt.partial and turn.usage is not None:
             read = counts.first_pass_read(turn.usage)
             if read is not None and counts.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
-                before = self._before(turn, read, breaks)  # something could have been read besides
-                if before and self._beside.may_ask():
-                    self._judge(turn, before, read)
-        self._go_on(turn, breaks)
+                writers = self._writers(turn, read, breaks)
+                if writers and self._beside.may_predict():
+                    self._examine(turn, writers, read)
+        self._remember(turn, breaks)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Say what was found."""
+        """Report the chain's short reads, at the first of them."""
         self._beside.chains.pop(self._chain, None)
-        held = self._held
-        if held is not None:
-            short = held.evidence
+        if self._short is not None:
+            short = self._short.evidence
             yield finding(
-                Code.READ_SHORT_OF_PREDICTION, place, short, at=held.turn, times=held.times,
+                Code.READ_SHORT_OF_PREDICTION, place, short, at=self._short.turn, times=self._short.times,
                 lost_tokens=short.expected_tokens - short.read_tokens,
                 tokens="recorded" if short.exact else "estimated", confidence="rule",
             )  # fmt: skip
 
-    # which turns are predicted
-
-    def _before(self, turn: Turn, read: int, breaks: Sequence[str]) -> list[Turn]:
-        """Return the turns that wrote what this one may have missed, in the order in which they were asked."""
-        if self.latest is None:
-            return [] if breaks else self._elsewhere(turn, read)
-        anchor = self._hour if tuple(breaks) == (Code.CACHE_EXPIRED,) else None if breaks else self._anchor
-        if anchor is None or (anchor is self.latest and not breaks):
-            return []  # the pair says it itself
-        kept = counts.cached(anchor.usage)
-        if breaks and anchor.usage is not None:  # what it wrote for an hour
-            kept = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
-        if (kept or 0) - read <= self._tolerated(turn) or not _comparable(anchor, turn):
-            return []
-        return [anchor] if anchor is self.latest else [anchor, self.latest]
-
-    def _elsewhere(self, turn: Turn, read: int) -> list[Turn]:
-        """Return the latest turn of another chain that shares more with this one than was read."""
-        prompt, room = turn.prompt, self._tolerated(turn)
-        per_token = 0.0
-        for other in islice(reversed(self._beside.chains.values()), WITNESSES):
-            latest = other.latest
-            if latest is None or not other.settled or (counts.cached(latest.usage) or 0) - read <= room:
-                continue
-            if not _comparable(latest, turn):
-                continue
-            per_token = per_token or counts.bytes_per_token(turn, sum(len(each.data) for each in prompt))
-            if _shared(latest.prompt, prompt) / per_token - read > room:
-                return [] if counts.runs_tools(prompt) else [latest]
-        return []
-
     def _tolerated(self, turn: Turn) -> float:
         return max(counts.TOLERANCE_TOKENS, self._tolerance * counts.prompt_tokens(turn.usage))
 
-    # what is said of them
+    # the turns whose entries should have been read
 
-    def _judge(self, turn: Turn, before: Sequence[Turn], read: int) -> None:
-        before = [_whole(earlier) for earlier in before]
-        foreseen = self._foreseen([*before, turn])
-        if foreseen is None or foreseen.prediction.confidence == "ceiling":
+    def _writers(self, turn: Turn, read: int, breaks: Sequence[str]) -> list[Turn]:
+        """Return the turns whose entries this one may have missed, in the order in which they were asked."""
+        if self.latest is None:
+            return [] if breaks else self._writers_in_other_chains(turn, read)
+        anchor = None if breaks else self._anchor
+        if tuple(breaks) == (Code.CACHE_EXPIRED,):
+            anchor = self._wrote_hour
+        if anchor is None or (anchor is self.latest and not breaks):
+            return []  # the pair reports it
+        kept = counts.cached(anchor.usage)
+        if breaks and anchor.usage is not None:  # its writes for an hour
+            kept = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
+        if (kept or 0) - read <= self._tolerated(turn) or not _can_read(anchor, turn):
+            return []
+        return [anchor] if anchor is self.latest else [anchor, self.latest]
+
+    def _writers_in_other_chains(self, turn: Turn, read: int) -> list[Turn]:
+        """Return the latest turn of another chain that shares more with this one than was read."""
+        prompt, room = turn.prompt, self._tolerated(turn)
+        per_token = 0.0
+        for other in islice(reversed(self._beside.chains.values()), OTHER_CHAINS):
+            latest = other.latest
+            if latest is None or not other.is_settled or (counts.cached(latest.usage) or 0) - read <= room:
+                continue
+            if not _can_read(latest, turn):
+                continue
+            per_token = per_token or counts.bytes_per_token(turn, sum(len(segment.data) for segment in prompt))
+            if _shared_bytes(latest.prompt, prompt) / per_token - read > room:
+                return [] if counts.runs_tools(prompt) else [latest]
+        return []
+
+    # the prediction
+
+    def _examine(self, turn: Turn, writers: Sequence[Turn], read: int) -> None:
+        writers = [_as_sole_writer(writer) for writer in writers]
+        predicted = self._predict([*writers, turn])
+        if predicted is None or predicted.prediction.confidence == "ceiling":
             return
-        expected = foreseen.prediction.read
-        if not expected or not foreseen.cache:
+        expected = predicted.prediction.read
+        if not expected or not predicted.cache:
             return
-        usages = [earlier.usage for earlier in before if earlier.usage is not None]
-        exact = any(
-            expected in (counts.cached(usage), usage.write_1h_tokens) for usage in usages
-        )  # a position that a bill told
-        surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
+        usages = [writer.usage for writer in writers if writer.usage is not None]
+        is_exact = any(expected in (counts.cached(usage), usage.write_1h_tokens) for usage in usages)
+        surely = expected if is_exact else expected / (READ_ESTIMATED if read else ESTIMATED)
         if surely - read <= self._tolerated(turn):
             return
-        wrote = before[-1]
+        writer = writers[-1]
         evidence = ReadBelowForecast(
-            expected, read, exact, foreseen.cache, foreseen.prediction.reason, wrote.number,
-            wrote.chain if wrote.chain != turn.chain else None, since(wrote, turn) or 0.0, turn.model,
+            expected, read, is_exact, predicted.cache, predicted.prediction.reason, writer.number,
+            writer.chain if writer.chain != turn.chain else None, seconds_since(writer, turn) or 0.0, turn.model,
         )  # fmt: skip
-        made = _ShortRead(turn, evidence)
-        self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
+        times = 1 if self._short is None else self._short.times + 1
+        self._short = _ShortRead(turn, evidence) if self._short is None else self._short._replace(times=times)
 
-    def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
-        """Predict the last turn after the others, which are learned from; None where a bill is not believed."""
+    def _predict(self, turns: Sequence[Turn]) -> Predicted | None:
+        """Predict the last turn after learning from the others; None if a usage is not believed."""
         predictor = Predictor(self._rules())
         predictor.begin_recording()
         predicted: Predicted | None = None
@@ -200,121 +192,121 @@ class ReadShort:
                 return None
         return predicted
 
-    def _go_on(self, turn: Turn, breaks: Sequence[str]) -> None:
+    def _remember(self, turn: Turn, breaks: Sequence[str]) -> None:
         usage, prompt = turn.usage, turn.prompt
-        size = len(prompt.head)
-        breakpoints = tuple([breakpoint for breakpoint in prompt.breakpoints if breakpoint < size])
+        breakpoints = tuple([place for place in prompt.breakpoints if place < len(prompt.head)])
         if self.latest is None:
             self._head_breakpoints, self._chain = breakpoints, turn.chain
-        self.settled = self.settled and breakpoints == self._head_breakpoints
+        self.is_settled = self.is_settled and breakpoints == self._head_breakpoints
         if breaks and breaks != (Code.CACHE_EXPIRED,):
-            self._hour = None
+            self._wrote_hour = None
         if usage is not None and usage.write_1h_tokens:
-            self._hour = turn
+            self._wrote_hour = turn
         if breaks or counts.cached(usage):
             self._anchor = turn
         self.latest = turn
-        self._beside.goes_on(turn.chain, self)
+        self._beside.add_turn(turn.chain, self)
 
 
-def _shared(left: Prompt, right: Prompt) -> int:
-    """Return the bytes at the beginning that two prompts share, in whole segments."""
-    before, after = left.head, right.head
+def _shared_bytes(previous: Prompt, current: Prompt) -> int:
+    """Return the bytes of the leading segments that two prompts share."""
+    before, after = previous.head, current.head
     shorter = min(len(before), len(after))
     same = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), shorter)
     if same == len(before) == len(after):
-        same += left.messages.common(right.messages)
-    return sum(len(segment.data) for segment in islice(right, same))
+        same += previous.messages.common(current.messages)
+    return sum(len(segment.data) for segment in islice(current, same))
 
 
-def _comparable(left: Turn, right: Turn) -> bool:
-    """Tell whether the right may read what the left left: one model, place, key and form, and time enough between."""
-    before, after = left.prompt, right.prompt
+def _can_read(previous: Turn, current: Turn) -> bool:
+    """Return whether a turn may read what the previous one wrote: one model, place, key and form, and enough time."""
+    before, after = previous.prompt, current.prompt
     if before.model != after.model or not before.head or not after.head or before.dialect != after.dialect:
         return False
     if not after.breakpoints and before.breakpoints and not after.auto_breakpoint:
         return False
-    if left.call.account != right.call.account or left.call.betas != right.call.betas:
+    calls = previous.call, current.call
+    if len({(call.account, call.betas, call.answered_by, call.deployment) for call in calls}) > 1:
         return False
-    if (left.call.answered_by, left.call.deployment) != (right.call.answered_by, right.call.deployment):
+    if place_in(calls[0].endpoint) != place_in(calls[1].endpoint) or changed_parameters(previous, current):
         return False
-    if place_in(left.call.endpoint) != place_in(right.call.endpoint) or changed_parameters(left, right):
-        return False
-    pause = since(left, right)
-    late = counts.SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
-    return pause is not None and pause > late and not counts.runs_tools(before)
+    pause = seconds_since(previous, current)
+    is_timed = previous.answered_at is not None and previous.answered_at != previous.at
+    return pause is not None and pause > (counts.SOON if is_timed else UNTIMED) and not counts.runs_tools(before)
 
 
-def _whole(turn: Turn) -> Turn:
-    """Return a turn as if it had written all that it read.
+def _as_sole_writer(turn: Turn) -> Turn:
+    """Return a turn as if it had written everything that it read.
 
-    The turns that did are not predicted. What was read ended at a breakpoint of one of them: taken for one of this
-    turn's, it would be a wrong position, and the prediction far too high.
+    The turns that wrote it are not predicted. It was read up to a breakpoint of one of them: if that counted as one of
+    this turn's, its position would be wrong, and the prediction far too high.
     """
     usage = turn.usage
     if usage is None or usage.read_tokens is None:
         return turn
     wrote = counts.cached(usage) or 0
     hour = usage.read_tokens + usage.write_1h_tokens if usage.write_1h_tokens else 0
-    split = bool(usage.write_1h_tokens or usage.write_5m_tokens)
-    bill = structs.replace(
-        usage, read_tokens=0, write_tokens=wrote, write_1h_tokens=hour if split else None,
-        write_5m_tokens=wrote - hour if split else None,
+    is_split = bool(usage.write_1h_tokens or usage.write_5m_tokens)
+    usage = structs.replace(
+        usage, read_tokens=0, write_tokens=wrote, write_1h_tokens=hour if is_split else None,
+        write_5m_tokens=wrote - hour if is_split else None,
     )  # fmt: skip
-    return structs.replace(turn, usage=bill)
-
-
-FEWEST = 2  # writes that went unread
+    return structs.replace(turn, usage=usage)
 
 
 class Unread:
-    """Follow the bills of one chain; `beside` is its recording's."""
+    """Find writes of one chain that were never read, by any chain.
+
+    The last write could not be read yet. Nothing is reported if a usage is missing, if a pause was longer than the
+    entries live, or if a turn has a cause of its own.
+    """
 
     def __init__(self, beside: Beside) -> None:
         self._beside = beside
-        self._silent = False
-        self._base: int | None = None  # the lowest position behind which this chain wrote
+        self._is_silent = False
+        self._base: int | None = None  # tokens before the chain's first write
         self._first: Turn | None = None
         self._tokens = self._writes = 0
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Take the next turn."""
+        """Examine the next turn."""
         usage = turn.usage
         if turn.failed:
             return
         read = counts.first_pass_read(usage)
         if read:
-            self._beside.note(turn, read)
-        if self._silent:
+            self._beside.note_read(turn, read)
+        if self._is_silent:
             return
         if self._base is not None and (read is None or read > self._base or pair is None or pair.short is None):
-            self._silent = True
+            self._is_silent = True
             return
         if pair is not None and pair.left.chain == turn.chain:
-            self._follows(turn, pair)
+            self._add_write(turn, pair)
         if usage is not None and usage.write_tokens:
             self._base = min(read or 0, read or 0 if self._base is None else self._base)
 
-    def _follows(self, turn: Turn, pair: Pair) -> None:
-        left = pair.left
+    def _add_write(self, turn: Turn, pair: Pair) -> None:
+        """Count the previous turn's write as unread, if this turn could have read it."""
+        previous = pair.left
         if any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes):
-            self._silent = True
+            self._is_silent = True
             return
-        wrote = 0 if left.usage is None else left.usage.write_tokens or 0
-        pause = since(left, turn)
-        lives = counts.lifetime(left, None) or counts.FIVE_MINUTES
-        if not wrote or pause is None or not counts.SOON < pause <= lives:
+        wrote = 0 if previous.usage is None else previous.usage.write_tokens or 0
+        pause = seconds_since(previous, turn)
+        lifetime = counts.lifetime(previous, None) or counts.FIVE_MINUTES
+        if not wrote or pause is None or not counts.SOON < pause <= lifetime:
             return
         if any(cause.code not in UNEXPLAINED and not is_remark(cause) for cause in pair.causes):
             return
-        self._first = self._first or left
+        self._first = self._first or previous
         self._tokens += wrote
         self._writes += 1
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Say what was paid for nothing."""
+        """Report writes that were paid for nothing."""
         turn = self._first
-        if self._silent or turn is None or self._writes < FEWEST or self._tokens <= counts.TOLERANCE_TOKENS:
+        if self._is_silent or turn is None or self._writes < FEWEST_WRITES or self._tokens <= counts.TOLERANCE_TOKENS:
             return
         if self._beside.most_read(turn) <= (self._base or 0):
             unread = WritesUnread(self._tokens, self._writes)

@@ -1,17 +1,14 @@
-"""History that was rewritten: compactions, rewinds, and replaced tails.
+"""History that was rewritten: compactions, rewinds, and replaced tails, in every dialect.
 
-In: two prompts of which one was sent after the other; for tails, those that lore did not assemble. Out: the cause, or
-where the left's tail begins; None where neither is so. It holds for every dialect and role.
+A compaction: messages became fewer, answers of the model among the removed ones, and a new text is at the divergence.
+That text decides: a summary makes the compaction expected; a placeholder, or no new text, is a cut of history and no
+compaction; any other text leaves it unattributable.
 
-A compaction: messages became fewer, answers of the model among those that are gone, and a text that nobody sent before
-stands where they part. What that text says of itself decides: a summary makes it expected; a placeholder, or no new
-text at all, is a cut of history and no compaction; where the text says neither, it is unattributable.
+A replaced tail ended a request (its last messages, or the last blocks of one), and the next request has something else
+in its place: the model's next message, or another end if the request was sent again. Content of the same side of the
+conversation precedes it in both. A tool result or an answer of the model is no tail.
 
-A replaced tail ended a request, is not in the next one, and gave way to what the conversation went on with: the last
-messages or the last blocks of one (also behind a tool's result); something of the same side of the conversation stands
-before it and stays; in its place the right has the model's next message, or another end where the request was sent
-again; nothing of the tail stands in the right behind what both share, but at the right's own end. A result or an answer
-of the model is no tail. Cost: O(the tail and what is new) where nothing before the tail changed, else O(messages).
+Cost: O(the tail and new content) if nothing before the tail changed, otherwise O(messages).
 """
 
 from __future__ import annotations
@@ -37,52 +34,55 @@ from lore.prefix.blocks import block_of
 from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal
 from lore.prefix.volatile import find_topic, find_volatile_word
 
-_OPENING = 8  # segments behind the divergence in which a summary would stand
-_ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
+_OPENING = 8  # segments after the divergence among which a summary would be
+_ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # any other is content of the recording
 _CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
 
 
-def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:
-    """Return the compaction that a new summary of the provider's own shows; `begin` is where the messages part."""
-    new = [segment for segment in right.messages.since(begin) if purpose.is_sealed_summary(segment)]
-    sent = {segment.data for segment in left.messages if purpose.is_sealed_summary(segment)} if new else set[bytes]()
-    item = next((segment for segment in new if segment.data not in sent), None)
+def find_sealed_summary(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
+    """Return the compaction that a new summary by the provider shows; the messages diverge at `begin`."""
+    new = [segment for segment in current.messages.since(begin) if purpose.is_sealed_summary(segment)]
+    old = {segment.data for segment in previous.messages if purpose.is_sealed_summary(segment)} if new else set[bytes]()
+    item = next((segment for segment in new if segment.data not in old), None)
     if item is None:
         return None
-    return Cause(Code.COMPACTION, "messages", EditedByProvider("item", item.path), len(left.head) + begin)
+    return Cause(Code.COMPACTION, "messages", EditedByProvider("item", item.path), len(previous.head) + begin)
 
 
-def rewritten(left: Prompt, right: Prompt, common: int) -> Cause | None:
-    """Return the cause that rewritten messages show: a compaction, a rewind; `common` segments are equal."""
-    if left.dialect != right.dialect:
+def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None:
+    """Return the compaction or rewind that rewritten messages show; `common` segments are equal."""
+    begin = previous.messages.common(current.messages)
+    if previous.dialect != current.dialect or begin == len(previous.messages):
         return None
-    begin = left.messages.common(right.messages)
-    if begin == len(left.messages):
+    if has_same_head(previous, current):
+        return (
+            _find_summary(previous, current, begin)
+            or _find_rewind(previous, current, begin)
+            or _find_replacement(previous, current, begin)
+        )
+    # a compaction may put the same instructions after the messages that it keeps
+    summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
+    if summary is None or not has_kept_system(previous, current):
         return None
-    if not has_same_head(left, right):  # a compaction may put the same instructions behind the messages that it keeps
-        summary = _behind_kept(left, right, 0) if _shrank(left, right, 0) else None
-        if summary is None or not has_kept_system(left, right):
-            return None
-        return replace(_caused(left, right, 0, summary.path, "is-summary"), position=common)
-    return _summed_up(left, right, begin) or _rewound(left, right, begin) or _replaced(left, right, begin)
+    return replace(_compaction(previous, current, 0, summary.path, "is-summary"), position=common)
 
 
-def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
-    """Tell whether the right goes back to an earlier message of the user and says something else from there."""
-    start = _turn_at(left, begin)
-    if start is None or start != _turn_at(right, begin) or not purpose.begins_user_turn(right):
+def _find_rewind(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
+    """Return that the current prompt goes back to an earlier message of the user, and says something else there."""
+    start = _user_message_at(previous, begin)
+    if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
         return None
-    rest = [segment for segment in right.messages.since(start) if segment.kind == "envelope"]
-    gone = [segment for segment in left.messages.since(start) if segment.kind == "envelope"]
-    if any(map(is_model_message, rest)) or not any(map(is_model_message, gone)):
+    new = [segment for segment in current.messages.since(start) if segment.kind == "envelope"]
+    removed = [segment for segment in previous.messages.since(start) if segment.kind == "envelope"]
+    if any(map(is_model_message, new)) or not any(map(is_model_message, removed)):
         return None
-    if not _sent(left, start).isdisjoint(_sent(right, start)):
+    if not _contents(previous, start).isdisjoint(_contents(current, start)):
         return None
-    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(gone)), len(left.head) + begin)
+    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
 
 
-def _turn_at(prompt: Prompt, place: int) -> int | None:
-    """Return where the message of the user begins that a place is in; None for another message."""
+def _user_message_at(prompt: Prompt, place: int) -> int | None:
+    """Return where the message at a place begins, if it is the user's."""
     if place >= len(prompt.messages):
         return None
     start = _message_at(prompt, place)
@@ -90,109 +90,79 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
     return start if message.kind == "envelope" and b'"user"' in message.data else None
 
 
-class _Text(Struct, frozen=True):
-    """A text that stands where messages part, and whether the model's own message holds it."""
-
-    segment: Segment
-    by_model: bool
-
-
-def _summed_up(left: Prompt, right: Prompt, begin: int) -> Cause | None:
-    """Return the compaction that a summary shows which says what it is; `begin` is where the messages part."""
-    if not _shrank(left, right, begin):
+def _find_summary(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
+    """Return the compaction that a text shows which says that it is a summary."""
+    if not _has_shrunk(previous, current, begin):
         return None
-    summary = _behind_kept(left, right, begin)
-    if summary is None and not _goes_on_alike(left, right, begin):
-        summary = next(
-            (text.segment for text in _new_texts(left, right, begin) if purpose.is_summary(text.segment)), None
-        )
-    return None if summary is None else _caused(left, right, begin, summary.path, "is-summary")
+    summary = _summary_after_kept(previous, current, begin)
+    if summary is None and not _is_edit(previous, current, begin):
+        texts = (segment for segment, _ in _new_texts(previous, current, begin))
+        summary = next((segment for segment in texts if purpose.is_summary(segment)), None)
+    return None if summary is None else _compaction(previous, current, begin, summary.path, "is-summary")
 
 
-def _behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
-    """Return a new summary that stands behind messages of the user that were kept, while all answers are gone.
+def _summary_after_kept(previous: Prompt, current: Prompt, begin: int) -> Segment | None:
+    """Return a new summary that follows kept messages of the user, if all answers were removed.
 
-    So Codex compacts: a text of its own, or an item that only the API can read; its instructions may have moved, too.
+    Codex compacts like this, with a text of its own or an item that only the API can read; its instructions may move.
     """
-    summaries = [
-        segment
-        for segment in purpose.segments_before_answer(right.messages.since(begin))
-        if purpose.is_summary(segment)
-    ]
-    sealed = [segment for segment in right.messages.since(begin) if purpose.is_sealed_summary(segment)]
-    sent = {segment.data for segment in left.messages} if summaries or sealed else set[bytes]()
-    summary = next((segment for segment in summaries if segment.data not in sent), None)
+    new = current.messages.since(begin)
+    summaries = [segment for segment in purpose.segments_before_answer(new) if purpose.is_summary(segment)]
+    sealed = [segment for segment in current.messages.since(begin) if purpose.is_sealed_summary(segment)]
+    old = {segment.data for segment in previous.messages} if summaries or sealed else set[bytes]()
+    summary = next((segment for segment in summaries if segment.data not in old), None)
     if summary is None:
-        return next((segment for segment in sealed if segment.data not in sent), None)
-    answers = _answers(left, begin)
-    return summary if answers and answers.isdisjoint(_answers(right, begin)) else None
+        return next((segment for segment in sealed if segment.data not in old), None)
+    answers = _answers(previous, begin)
+    return summary if answers and answers.isdisjoint(_answers(current, begin)) else None
 
 
-def _answers(prompt: Prompt, begin: int) -> set[bytes]:
-    """Return what the model said or called from a place on."""
-    found: set[bytes] = set()
-    speaks = False
-    for segment in prompt.messages.since(begin):
-        if segment.kind == "envelope":
-            speaks = is_model_message(segment)
-        elif speaks:
-            found.add(segment.data)
-    return found
-
-
-def _replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
-    """Return what a new text shows that stands where answers of the model stood; None where it is a cut."""
-    new = next(_new_texts(left, right, begin), None)
-    if new is None or new.by_model or not _shrank(left, right, begin) or _goes_on_alike(left, right, begin):
+def _find_replacement(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
+    """Return the compaction that another new text shows in place of answers; None if history was only cut."""
+    segment, is_by_model = next(_new_texts(previous, current, begin), (None, False))
+    if segment is None or is_by_model or not _has_shrunk(previous, current, begin):
         return None
-    gone = _gone(left, right, begin)
-    if not any(segment.kind == "envelope" and is_model_message(segment) for segment in gone):
+    if _is_edit(previous, current, begin):
         return None
-    if not begin and _sent(left).isdisjoint(_sent(right)):  # another conversation, perhaps
+    removed = _removed(previous, current, begin)
+    if not any(each.kind == "envelope" and is_model_message(each) for each in removed):
         return None
-    if purpose.is_placeholder(new.segment):
+    if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
         return None
-    path = new.segment.path
-    if purpose.has_summary_heading(new.segment) or purpose.retells(new.segment, gone):
-        return _caused(left, right, begin, path, "sums-up")
-    return replace(_caused(left, right, begin, path, "unclear"), override="unattributable")
+    if purpose.is_placeholder(segment):
+        return None
+    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed):
+        return _compaction(previous, current, begin, segment.path, "sums-up")
+    return replace(_compaction(previous, current, begin, segment.path, "unclear"), override="unattributable")
 
 
-def _caused(
-    left: Prompt, right: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
+def _compaction(
+    previous: Prompt, current: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
 ) -> Cause:
-    found = SummaryFound(path, says, _messages(left), _messages(right))
-    return Cause(Code.COMPACTION, "messages", found, len(left.head) + begin)
+    found = SummaryFound(path, says, _count_messages(previous), _count_messages(current))
+    return Cause(Code.COMPACTION, "messages", found, len(previous.head) + begin)
 
 
-def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:
-    """Iterate over the texts behind the divergence that nobody sent before, up to the first that was sent."""
-    sent = _sent(left)
-    at = _message_at(right, begin)
-    envelope = right.messages[at] if at >= 0 and right.messages[at].kind == "envelope" else None
-    for segment in islice(right.messages.since(begin), _OPENING):
+def _new_texts(previous: Prompt, current: Prompt, begin: int) -> Iterator[tuple[Segment, bool]]:
+    """Yield the new texts after the divergence, up to the first old one, and whether the model wrote each."""
+    old = _contents(previous)
+    at = _message_at(current, begin)
+    envelope = current.messages[at] if at >= 0 and current.messages[at].kind == "envelope" else None
+    for segment in islice(current.messages.since(begin), _OPENING):
         if segment.kind == "envelope":
             envelope = segment
-        elif segment.data in sent:
+        elif segment.data in old:
             return
         elif block_of(segment, envelope.data if envelope else b"").kind in ("text", "other"):
-            yield _Text(segment, envelope is not None and is_model_message(envelope))
+            yield segment, envelope is not None and is_model_message(envelope)
 
 
-def _message_at(prompt: Prompt, place: int) -> int:
-    """Return the place of the envelope of the message that a place is in; 0 where there is none before it."""
-    place = min(place, len(prompt.messages) - 1)
-    while place > 0 and prompt.messages[place].kind != "envelope":
-        place -= 1
-    return place
-
-
-def _gone(left: Prompt, right: Prompt, begin: int) -> list[Segment]:
-    """Return what stands in the left alone, envelopes of its messages among it."""
-    kept = _sent(right, begin)
+def _removed(previous: Prompt, current: Prompt, begin: int) -> list[Segment]:
+    """Return the content that only the previous prompt has, each with the envelope of its message."""
+    kept = _contents(current, begin)
     found: list[Segment] = []
     envelope: Segment | None = None
-    for segment in left.messages.since(begin):
+    for segment in previous.messages.since(begin):
         if segment.kind == "envelope":
             envelope = segment
         elif segment.data not in kept:
@@ -201,128 +171,152 @@ def _gone(left: Prompt, right: Prompt, begin: int) -> list[Segment]:
     return found
 
 
-def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
-    """Tell whether the same message stands behind the one that differs: it was edited, and nothing compacted."""
+def _is_edit(previous: Prompt, current: Prompt, begin: int) -> bool:
+    """Return whether the same message follows the one that differs: it was edited, and nothing was compacted."""
     before, after = (
-        [segment for segment in islice(side.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
-        for side in (left, right)
+        [segment for segment in islice(prompt.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
+        for prompt in (previous, current)
     )
     if len(before) > 1 and len(after) > 1:
         return before[1] == after[1]
     return bool(before and after) and is_nearly_equal(before[0], after[0])
 
 
-def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:
-    """Tell whether messages became fewer, what one turn added set aside: an answer, and what was said to it."""
-    if _messages(right) <= _messages(left):
+def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:
+    """Return whether messages became fewer, apart from those that one turn adds: an answer and its results."""
+    if _count_messages(current) <= _count_messages(previous):
         return True
-    sent = _sent(left)
+    old = _contents(previous)
     kept = messages = answers = 0
-    spoke = False
-    for segment in right.messages.since(begin):
+    is_answer = False
+    for segment in current.messages.since(begin):
         if segment.kind != "envelope":
-            kept = messages if segment.data in sent else kept
+            kept = messages if segment.data in old else kept
             continue
         messages += 1
-        models = is_model_message(segment)
-        answers += models and not spoke
-        spoke = models
-    known = sum(segment.kind == "envelope" for segment in islice(left.messages, begin))
-    return answers <= 1 + (kept > 0) and known + max(kept, 1) < _messages(left)
+        was_answer, is_answer = is_answer, is_model_message(segment)
+        answers += is_answer and not was_answer
+    shared = sum(segment.kind == "envelope" for segment in islice(previous.messages, begin))
+    return answers <= 1 + (kept > 0) and shared + max(kept, 1) < _count_messages(previous)
 
 
-def _sent(prompt: Prompt, begin: int = 0) -> set[bytes]:
-    """Return what stands in messages from a place on, without their envelopes."""
+def _contents(prompt: Prompt, begin: int = 0) -> set[bytes]:
+    """Return the content of messages from a place on, without envelopes."""
     return {segment.data for segment in prompt.messages.since(begin) if segment.kind != "envelope"}
+
+
+def _answers(prompt: Prompt, begin: int) -> set[bytes]:
+    """Return the content of the model's messages from a place on."""
+    found: set[bytes] = set()
+    is_answer = False
+    for segment in prompt.messages.since(begin):
+        if segment.kind == "envelope":
+            is_answer = is_model_message(segment)
+        elif is_answer:
+            found.add(segment.data)
+    return found
+
+
+def _message_at(prompt: Prompt, place: int) -> int:
+    """Return the place of the envelope of the message that a place is in; 0 if none precedes it."""
+    place = min(place, len(prompt.messages) - 1)
+    while place > 0 and prompt.messages[place].kind != "envelope":
+        place -= 1
+    return place
+
+
+def _count_messages(prompt: Prompt, place: int = 0) -> int:
+    """Return the number of messages that begin at a place or after it."""
+    return sum(segment.kind == "envelope" for segment in prompt.messages.since(place))
 
 
 # replaced tails
 
 
 class ReplacedTail(Struct, frozen=True):
-    """Where the tail begins among the left's messages, its segments and role.
+    """The end of a prompt that the next one does not have."""
 
-    `repeated`: it ends the right again; `retried`: the right is the same request with another end.
-    """
-
-    begin: int
+    begin: int  # its place among the previous prompt's messages
     segments: tuple[Segment, ...]
     role: str
-    repeated: bool
-    retried: bool
+    repeated: bool  # it ends the current prompt again
+    retried: bool  # the current prompt is the same request with another end
 
 
-def replaced_tail(left: Prompt, right: Prompt) -> ReplacedTail | None:
-    """Return the tail of the left that the right does not hold any more."""
-    if left.dialect != right.dialect or left.tail or not left.messages or not right.messages:
+def find_replaced_tail(previous: Prompt, current: Prompt) -> ReplacedTail | None:
+    """Return the tail of the previous prompt that the current one does not have."""
+    if previous.dialect != current.dialect or previous.tail or not previous.messages or not current.messages:
         return None
-    start, end = _users_run(left), _users_run(right)
-    segments = list(islice(left.messages.since(start), USER_SEGMENTS + 1))
-    if not segments or len(segments) > USER_SEGMENTS or segments[0].kind != "envelope" or is_model_message(segments[0]):
+    start, end = _last_user_messages(previous), _last_user_messages(current)
+    last = list(islice(previous.messages.since(start), USER_SEGMENTS + 1))
+    if not last or len(last) > USER_SEGMENTS or last[0].kind != "envelope" or is_model_message(last[0]):
         return None
-    found = _begin(left, right, start, end)
-    if found is None:
+    places = _tail_places(previous, current, start, end)
+    if places is None:
         return None
-    begin, place = found
-    tail = tuple(left.messages.since(begin))
-    envelope, around = (
-        left.messages[_message_at(left, begin)],
-        b"",
-    )  # behind a result in its own message, text is no result
-    for segment in tail:
-        around = segment.data if segment.kind == "envelope" else around
-        if segment.kind == "envelope" and (b"_output" in around or b"tool_call_id" in around):  # a result is a message
-            return None
-        if block_of(segment, around).kind not in ("text", "image", "envelope", "other"):
-            return None
+    begin, place = places
+    tail = tuple(previous.messages.since(begin))
+    if not _may_be_tail(tail):
+        return None
     blocks = {segment.data for segment in tail if segment.kind != "envelope"}
-    ends = last_message(right, max(1, _messages(left, begin)))
-    same = left.messages.common(right.messages)
-    new = islice(right.messages.since(same), max(0, ends - same))
+    ends = last_message(current, max(1, _count_messages(previous, begin)))
+    same = previous.messages.common(current.messages)
+    new = islice(current.messages.since(same), max(0, ends - same))
     if not blocks or any(segment.data in blocks for segment in new):
         return None
-    repeated = any(segment.data in blocks for segment in right.messages.since(ends))
-    if repeated and place > end:  # sent again with the same end: what changed stands before it
+    is_retried = place > end
+    is_repeated = any(segment.data in blocks for segment in current.messages.since(ends))
+    if is_repeated and is_retried:  # sent again with the same end: the change precedes it
         return None
+    envelope = previous.messages[_message_at(previous, begin)]
     role = (raw_members(b"{" + envelope.data + b"}") or {}).get("role", b"")
-    return ReplacedTail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated, place > end)
+    return ReplacedTail(begin, tail, text_of(role) if role[:1] == b'"' else "", is_repeated, is_retried)
 
 
-def _begin(left: Prompt, right: Prompt, start: int, end: int) -> tuple[int, int] | None:
-    """Return where the tail begins, and where the right goes on: both behind the last segment of it that stays.
+def _may_be_tail(tail: Sequence[Segment]) -> bool:
+    """Return whether a tail has only texts and images; text that follows a result in its message is no result."""
+    envelope = b""
+    for segment in tail:
+        if segment.kind == "envelope":
+            envelope = segment.data
+            if b"_output" in envelope or b"tool_call_id" in envelope:  # the message is a tool result
+                return False
+        if block_of(segment, envelope).kind not in ("text", "image", "envelope", "other"):
+            return False
+    return True
 
-    `start` and `end` are where the left's and the right's last messages that are not the model's begin.
+
+def _tail_places(previous: Prompt, current: Prompt, start: int, end: int) -> tuple[int, int] | None:
+    """Return where the tail begins, and where the current prompt continues: after the last segment before it.
+
+    The last messages that are not the model's begin at `start` in the previous prompt, at `end` in the current one.
     """
-    common = left.messages.common(right.messages)
-    if common and left.messages[common - 1].kind == "envelope":  # two messages of one role share no more than that
+    common = previous.messages.common(current.messages)
+    if common and previous.messages[common - 1].kind == "envelope":  # two messages of one role share only that
         common -= 1
     if common > start:  # nothing before it changed
-        return (common, common) if _gives_way(left, right, common, common, end) else None
-    places = {segment.data: at for at, segment in enumerate(right.messages) if segment.kind != "envelope"}
-    for begin in range(start + 1, len(left.messages)):
-        at = places.get(left.messages[begin - 1].data)
-        if at is not None and _gives_way(left, right, begin, at + 1, end):
+        return (common, common) if _is_replaced_at(previous, current, common, common, end) else None
+    places = {segment.data: at for at, segment in enumerate(current.messages) if segment.kind != "envelope"}
+    for begin in range(start + 1, len(previous.messages)):
+        at = places.get(previous.messages[begin - 1].data)
+        if at is not None and _is_replaced_at(previous, current, begin, at + 1, end):
             return begin, at + 1
     return None
 
 
-def _gives_way(left: Prompt, right: Prompt, begin: int, place: int, end: int) -> bool:
-    """Tell whether in the right the model speaks (at `place`), or another end stands, where the left's tail stood."""
-    if begin >= len(left.messages) or left.messages[begin - 1].kind == "envelope" or place >= len(right.messages):
+def _is_replaced_at(previous: Prompt, current: Prompt, begin: int, place: int, end: int) -> bool:
+    """Return whether the model's message, or another end, is in the place of the previous prompt's tail."""
+    messages = previous.messages
+    if begin >= len(messages) or messages[begin - 1].kind == "envelope" or place >= len(current.messages):
         return False
-    follows = right.messages[place]
     if place > end:
-        return _messages(left, begin) == _messages(right, place)
+        return _count_messages(previous, begin) == _count_messages(current, place)
+    follows = current.messages[place]
     return follows.kind == "envelope" and is_model_message(follows)
 
 
-def _messages(prompt: Prompt, place: int = 0) -> int:
-    """Count the messages that begin at a place or behind it."""
-    return sum(segment.kind == "envelope" for segment in prompt.messages.since(place))
-
-
-def _users_run(prompt: Prompt) -> int:
-    """Return where the messages behind the model's last one begin."""
+def _last_user_messages(prompt: Prompt) -> int:
+    """Return where the messages after the model's last one begin."""
     start = len(prompt.messages)
     for place in range(start - 1, max(-1, start - USER_SEGMENTS - 2), -1):
         if prompt.messages[place].kind in ("envelope", "opaque"):
@@ -333,7 +327,7 @@ def _users_run(prompt: Prompt) -> int:
 
 
 def last_message(prompt: Prompt, number: int = 1) -> int:
-    """Return where the last messages begin, so many, among the messages."""
+    """Return where the last `number` messages begin."""
     place = len(prompt.messages)
     while place > 0 and number:
         place -= 1
@@ -341,41 +335,39 @@ def last_message(prompt: Prompt, number: int = 1) -> int:
     return place
 
 
-def without_tail(left: Prompt, tail: ReplacedTail) -> Prompt:
-    """Return the left with its tail apart, as lore's own prompts hold it."""
-    stable = len(left.head) + tail.begin
-    kept = sum(place < stable for place in left.breakpoints)
+def without_tail(previous: Prompt, tail: ReplacedTail) -> Prompt:
+    """Return the prompt with its tail set apart, like the prompts that lore assembles."""
+    stable = len(previous.head) + tail.begin
+    kept = sum(place < stable for place in previous.breakpoints)
     return replace(
-        left, messages=left.messages.cut(tail.begin), tail=tail.segments, breakpoints=left.breakpoints[:kept],
-        breakpoint_values=left.breakpoint_values[:kept],
+        previous, messages=previous.messages.cut(tail.begin), tail=tail.segments,
+        breakpoints=previous.breakpoints[:kept], breakpoint_values=previous.breakpoint_values[:kept],
     )  # fmt: skip
 
 
-def evidence_of(tail: ReplacedTail, per_token: float, billed: int = 0) -> TailReplaced:
-    """Describe a tail; `per_token` is the bytes of a token, `billed` the tokens of the whole prompt, 0: not known."""
+def describe_tail(tail: ReplacedTail, per_token: float, billed: int = 0) -> TailReplaced:
+    """Return the evidence of a tail: `per_token` bytes are a token; the prompt has `billed` tokens (0: unknown)."""
     size = sum(len(segment.data) for segment in tail.segments)
     tokens = round(size / per_token)
     role = tail.role or "user"
     return TailReplaced(
         tail.segments[0].path, size, min(tokens, billed) if billed else tokens, role if role in _ROLES else "",
-        tuple(dict.fromkeys(_volatile(tail.segments))), tail.repeated, tail.retried,
+        tuple(dict.fromkeys(_volatile_parts(tail.segments))), tail.repeated, tail.retried,
     )  # fmt: skip
 
 
-def _volatile(segments: Sequence[Segment]) -> list[str]:
-    """Name what makes a tail another one each turn: what its labels say, a clock, an id, a token count, a topic."""
-    found: list[str] = []
+def _volatile_parts(segments: Sequence[Segment]) -> Iterator[str]:
+    """Yield what makes a tail differ each turn: its labels, a clock, an id, a token count, a topic."""
     for segment in segments:
         if segment.kind == "envelope":
             continue
         text = block_of(segment, b"").text or ""
-        varies = find_volatile_word(text)
-        clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
-        labels = find_labels(text)
-        about = None if labels else find_topic("", text, "")
-        found += [
-            *[label.holds for label in labels],
-            *([varies.what] if varies is not None else ["a clock"] if clock else ()),
-            *([about] if about is not None else ()),
-        ]
-    return found
+        labels, varies = find_labels(text), find_volatile_word(text)
+        yield from (label.holds for label in labels)
+        if varies is not None:
+            yield varies.what
+        elif _CLOCK.search(text) is not None:  # the tail was replaced, so the clock need not be shown to differ
+            yield "a clock"
+        topic = None if labels else find_topic("", text, "")
+        if topic is not None:
+            yield topic

@@ -22,8 +22,7 @@ from lore.cache.counts import DROP, block_tokens, capped_by_usage, first_pass_re
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
-from lore.judge.pair import is_remark
-from lore.judge.witnesses import Tally
+from lore.judge.pair import Tally, is_remark
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere

@@ -1,9 +1,7 @@
-"""Calls and results of a chain's messages: which has no counterpart, told at the cost of what is new.
+"""Tool calls and results of a chain's messages: find the one that has no counterpart, at the cost of new messages.
 
-In: the parts of a prompt in their order, taken back from a place on where a history was rewritten. Out: the first
-result without a call before it, else a call without a result that stands before the last message. Rules: a result
-answers the latest open call of its name; a call in the last message may be answered yet.
-Cost: O(log calls) a part, whatever stands before it; who asks what is wrong for the first time pays for all of them.
+A result answers the latest open call of its name or id; a call in the last message may still be answered. Adding a part
+costs O(log calls); listing all faults looks at every part.
 """
 
 from __future__ import annotations
@@ -14,76 +12,74 @@ from typing import NamedTuple
 
 
 class ToolPart(NamedTuple):
-    """A call (or with `answers` its result) that stands at a place of the messages, by its id or name."""
+    """A tool call or a result."""
 
-    position: int
-    name: str
-    answers: bool
+    position: int  # among the segments of the messages
+    name: str  # the id of the call, or the tool's name if calls have no id
+    answers: bool  # it is a result
     path: str
 
 
-class _Taken(NamedTuple):
-    """A part, where its name stood last before, and whether it is a result that answers nothing."""
-
+class _Added(NamedTuple):
     part: ToolPart
-    before: int
-    is_lone: bool
+    before: int  # the last position of its name before it; -1: none
+    is_lone: bool  # a result without a call
 
 
 class ToolPairs:
     """The calls and results of one chain's latest prompt."""
 
     def __init__(self) -> None:
-        self._taken: list[_Taken] = []
+        self._added: list[_Added] = []
         self._lone: list[ToolPart] = []
         self._answers: list[int] = []  # positions of results
-        self._open: Counter[str] = Counter()  # calls that are not answered, by name
-        self._last: dict[str, int] = {}  # where a name stood last
-        self._earliest: list[tuple[int, str]] = []  # a heap of these places, some of them outdated
+        self._open: Counter[str] = Counter()  # unanswered calls, by name
+        self._last: dict[str, int] = {}  # the last position of each name
+        self._earliest: list[tuple[int, str]] = []  # a heap of these positions, some of them outdated
 
     def cut(self, position: int) -> None:
-        """Take back the parts that stand at a place or behind it."""
-        while self._taken and self._taken[-1].part.position >= position:
-            part, before, is_lone = self._taken.pop()
+        """Remove the parts at a position and after it."""
+        while self._added and self._added[-1].part.position >= position:
+            part, before, is_lone = self._added.pop()
             if is_lone:
                 self._lone.pop()
             else:
                 self._open[part.name] += 1 if part.answers else -1
             if part.answers:
                 self._answers.pop()
-            self._stands(part.name, before)
+            self._set_last(part.name, before)
 
     def add(self, part: ToolPart) -> None:
-        """Take the next part."""
+        """Add the next part."""
         is_lone = part.answers and self._open[part.name] <= 0
-        self._taken.append(_Taken(part, self._last.get(part.name, -1), is_lone))
+        self._added.append(_Added(part, self._last.get(part.name, -1), is_lone))
         if is_lone:
             self._lone.append(part)
         else:
             self._open[part.name] += -1 if part.answers else 1
         if part.answers:
             self._answers.append(part.position)
-        self._stands(part.name, part.position)
+        self._set_last(part.name, part.position)
 
     def answers_since(self, position: int) -> bool:
-        """Tell whether a result stands at a place or behind it."""
+        """Return whether a result is at a position or after it."""
         return bool(self._answers) and self._answers[-1] >= position
 
     def is_sound(self, last: int) -> bool:
-        """Tell whether every part has its counterpart; the last message begins at `last`."""
+        """Return whether every part has its counterpart; the last message begins at `last`."""
         heap = self._earliest
         while heap and (self._last.get(heap[0][1]) != heap[0][0] or self._open[heap[0][1]] <= 0):
             heappop(heap)
         return not self._lone and (not heap or heap[0][0] >= last)
 
     def orphan(self, last: int) -> ToolPart | None:
-        """Return the first part without a counterpart; looks at all of them."""
+        """Return the first result without a call, else the first call without a result before the last message."""
         if self._lone:
             return self._lone[0]
-        calls = {taken.part.name: taken.part for taken in self._taken if not taken.part.answers}
+        calls = {added.part.name: added.part for added in self._added if not added.part.answers}
         return next((call for name, call in calls.items() if self._open[name] > 0 and self._last[name] < last), None)
 
-    def _stands(self, name: str, position: int) -> None:
+    def _set_last(self, name: str, position: int) -> None:
         if position < 0:
             self._last.pop(name, None)
         else:

@@ -20,8 +20,8 @@ from lore.cache.rules import DatedRules
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
+from lore.judge.chains import ComparedChain
 from lore.judge.judge import cacheable
-from lore.judge.pairs import Pairs
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Reader
@@ -142,7 +142,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
         change for number, changed in changes.items() if before.number < number <= after.number for change in changed
     )
     after = msgspec.structs.replace(after, changes=between if same else ())
-    pairs = Pairs(billed=same and after.number == before.number + 1)
+    pairs = ComparedChain(billed=same and after.number == before.number + 1)
     before, after = _not_failed(before), _not_failed(after)
     pairs.advance(before)
     pair = pairs.advance(after)

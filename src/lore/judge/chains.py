@@ -1,0 +1,393 @@
+"""Which earlier turn each turn is compared with, and the facts that are known about the two.
+
+Usually that is the previous turn of its chain. It is another one if the request continues an earlier request
+(`lore.prefix.request_ends`); if a log asked other models in between, as each model has a cache of its own; if its chain
+is new, and restarts another one without its tools, was sent at the same time as others with the same tools and system
+prompt, or asks for a summary of another chain. A call that is recorded twice is judged once, and a failed request wrote
+no cache: neither is compared.
+
+Memory: of each chain one turn a model, the heads of 16 first turns, the response ids of 4,096 calls. The cost of a turn
+is O(its new content).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.transcripts import TurnState
+from lore.judge.attribution import explain_unread
+from lore.judge.finders import seconds_before_answer
+from lore.judge.pair import Pair, PairFacts, Tally
+from lore.judge.rewrites import find_replaced_tail, without_tail
+from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
+from lore.model.cause import Cause
+from lore.model.codes import Code
+from lore.model.events import PromptHashes
+from lore.model.turn import Prompt, Turn
+from lore.model.vector import Vector
+from lore.prefix.causes import recorded_causes
+from lore.prefix.overlap import ChainSums, Overlap, byte_size, compare_prompts
+from lore.prefix.purpose import asks_for_summary, quoted_share
+from lore.prefix.request_ends import RequestEnd, RequestEnds
+from lore.prefix.tools import explain_hashes
+
+# Returns what the log shows of a turn before its usage; only asked if the read fell.
+StateOf: TypeAlias = Callable[[], "TurnState | None"]
+_Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
+
+_MODELS = 8  # models of a chain whose last turns are remembered
+_QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
+_COPIES = 4096  # calls of a recording by which a copy of one is recognised
+SIBLINGS = 16  # first turns of chains, among which requests that were sent at the same time are searched
+_REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
+_COVERED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
+
+
+class Compared(NamedTuple):
+    """The result of comparing a turn."""
+
+    pair: Pair | None = None
+    extends: bool = False  # it extends the previous turn and read everything: no pair was made
+
+
+class _Hashed(NamedTuple):
+    """The hashes that a client recorded of a request."""
+
+    turn: int
+    hashes: PromptHashes
+    rewritten: bool = False  # the history was replaced since, as the log says
+
+
+class ComparedChain:
+    """The memory of one chain; `billed`: each turn follows the previous one, so that usages can be compared."""
+
+    def __init__(self, *, billed: bool = True) -> None:
+        self._billed = billed
+        self._last: Turn | None = None
+        self._last_read: Turn | None = None  # the last turn of a log that read anything
+        self._by_cache: dict[_Cache, Turn] = {}  # the last billed turn of a log in each cache
+        self._hashed: dict[_Cache, _Hashed] = {}
+        self._shown: dict[str, Tally] = {}
+        self._lifetime: float | None = None
+        self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
+        self._remarks = Remarks()
+        self._measured: Turn | None = None  # the turn whose bytes are in `_sizes`
+        self._sizes = ChainSums(byte_size)
+
+    def advance(self, turn: Turn, state_of: StateOf = lambda: None, end: RequestEnd | None = None) -> Pair | None:
+        """Judge the next turn; None for the first, and for one that failed.
+
+        `end` is the request that it continues, if that is not its chain's last turn.
+        """
+        if turn.failed:
+            return None
+        previous, own, pair = self._last, None, None
+        if end is not None:
+            pair = self._compare(end.turn, turn, state_of, end.used)
+        elif previous is not None:
+            own = self._last_of_own_model(previous, turn)
+            if own is not None:
+                pair = self._compare(own, _without_model_change(turn), state_of, own)
+            else:
+                pair = self._compare(previous, turn, state_of)
+                if not pair.fell and self._billed and _reads_nothing(previous, turn):
+                    pair = self._explain_unread(previous, turn, state_of, pair)
+        self._remember(turn, own)
+        return pair
+
+    def extend(self, turn: Turn, state_of: StateOf = lambda: None) -> Compared | None:
+        """Judge the next turn if it surely extends the last one; None if that is not sure.
+
+        No prompt is made then and nothing is measured: only the read can have fallen, and usage shows by how much.
+        """
+        previous = self._last
+        if previous is None or not turn.extends(previous):
+            return None
+        there, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
+        if there is not None and read and read >= there and turn.hashes is None:  # most turns
+            self._remember(turn)
+            return Compared(extends=True)
+        if there is None and self._last_of_own_model(previous, turn) is not None:
+            return None
+        short = counts.shortfall(previous, turn) if self._billed else None
+        fell = counts.significant_fall(previous, short)
+        moved = self._hash_causes(turn)
+        if (fell or moved) and recorded_causes(turn.changes):
+            return None
+        pair = None
+        if fell or (moved and fell is None):
+            facts = self._facts(previous, turn, _COVERED, fell, state_of)
+            pair = judge_unmeasured(facts, explain_fall(facts) if fell else moved, short)
+        if not fell and self._billed and _reads_nothing(previous, turn):
+            pair = self._explain_unread(previous, turn, state_of, pair)
+        self._remember(turn)
+        return Compared(pair, extends=True)
+
+    def _compare(self, previous: Turn, current: Turn, state_of: StateOf, last_use: Turn | None = None) -> Pair:
+        if self._measured is not previous:  # turns passed since the last one that was measured
+            before = self._measured
+            shared = 0 if before is None else compare_prompts(before.prompt, previous.prompt).common
+            self._sizes.advance(previous.prompt, shared)
+        overlap, tail = compare_prompts(previous.prompt, current.prompt), None
+        if not overlap.is_covered and not current.is_rebuilt and current.fidelity != "rendered":
+            tail = find_replaced_tail(previous.prompt, current.prompt)
+        if tail is not None:
+            size, previous = len(previous.prompt), replace(previous, source=without_tail(previous.prompt, tail))
+            self._sizes.advance(previous.prompt, min(size, previous.prompt.stable))
+            overlap = compare_prompts(previous.prompt, current.prompt)
+        short = counts.shortfall(previous, current) if self._billed else None
+        fell = counts.significant_fall(previous, short)
+        facts = self._facts(previous, current, overlap, fell, state_of, last_use)
+        self._measured = current
+        return judge_pair(facts, self._sizes, self._remarks, short, tail)
+
+    def _facts(
+        self, previous: Turn, current: Turn, overlap: Overlap, fell: int | None, state_of: StateOf,
+        last_use: Turn | None = None,
+    ) -> PairFacts:  # fmt: skip
+        is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
+        return PairFacts(
+            previous, current, overlap, fell, billed=self._billed, last_use=last_use, shown=self._shown,
+            lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
+            positions=self._positions if last_use is None else (),
+            state=state_of() if fell and not is_compacted else None, hash_causes=self._hash_causes(current),
+        )  # fmt: skip
+
+    def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
+        """Return the pair with the cause of a turn that read nothing, like the previous one.
+
+        It is compared with the last turn that read anything of the same history; `previous` is the last use of that.
+        """
+        if pair is not None and pair.is_break:
+            return pair
+        last = self._last_read
+        base = last if last is not None and _cache_of(last) == _cache_of(turn) and turn.extends(last) else previous
+        short = counts.shortfall(base, turn)
+        fell = counts.significant_fall(base, short)
+        facts = self._facts(base, turn, _COVERED, fell, state_of, previous)._replace(state=state_of())
+        cause = explain_unread(facts)
+        if cause is None:
+            return pair
+        unread = judge_unmeasured(facts, (cause,), short)
+        if pair is None:
+            return unread
+        columns = unread.columns._replace(bytes=pair.columns.bytes)
+        return replace(pair, causes=(cause, *pair.causes), lost=(0, *pair.lost), fell=unread.fell, short=short,
+                       columns=columns)  # fmt: skip
+
+    def _last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
+        """Return the last billed turn of the current one's model, if others are in between and usage shows its read.
+
+        A read of less than that turn left fell in its own cache. If all of that was read and the chain has grown by
+        more since, the change of model explains the rest. A turn without usage removes nothing from that cache.
+        """
+        own = self._by_cache.get(_cache_of(current))
+        if own is None or own is previous:
+            return None
+        is_same = _cache_of(previous) == _cache_of(current)
+        if is_same and (counts.cached(previous.usage) is not None or not _is_extended(previous, current)):
+            return None
+        if not _is_extended(own, current):
+            return None
+        short = counts.shortfall(own, current)
+        beyond = counts.significant_fall(previous, counts.shortfall(previous, current))
+        return own if short is not None and (counts.significant_fall(own, short) or not beyond) else None
+
+    def _hash_causes(self, current: Turn) -> tuple[Cause, ...]:
+        """Return what differs by hash from the last request to the same model that has hashes."""
+        before = None if current.hashes is None else self._hashed.get(_cache_of(current))
+        if current.hashes is None or before is None:
+            return ()
+        moved = explain_hashes(before.hashes, current.hashes, current.number - before.turn)
+        rewritten = before.rewritten or _is_rewritten(current)
+        return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
+
+    # memory
+
+    def _remember(self, turn: Turn, own: Turn | None = None) -> None:
+        """Make a turn the last one; `own` is the turn that it was compared with, if that was not the last."""
+        previous = self._last if own is None else own
+        if turn.is_rebuilt and self._billed and counts.cached(turn.usage) is not None:
+            if turn.basis is None:  # its prompt is in memory
+                self._by_cache.clear()
+            _keep_latest(self._by_cache, _cache_of(turn), turn)
+        if self._hashed and _is_rewritten(turn):
+            self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
+        if turn.hashes is not None:
+            _keep_latest(self._hashed, _cache_of(turn), _Hashed(turn.number, turn.hashes))
+        there = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
+        self._positions = (there,) if there else ()
+        if turn.signs:
+            fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
+            for sign in turn.signs:
+                tally = self._shown.get(sign.name, Tally())
+                self._shown[sign.name] = tally if previous is None else tally.plus(fell=fell)
+        self._last = turn
+        if turn.basis is not None and counts.first_pass_read(turn.usage):
+            self._last_read = turn
+        self._lifetime = counts.lifetime(turn, self._lifetime)
+        self._remarks.note(turn)
+
+
+_Value = TypeVar("_Value")
+
+
+def _keep_latest(kept: dict[_Cache, _Value], cache: _Cache, value: _Value) -> None:
+    kept.pop(cache, None)
+    kept[cache] = value
+    if len(kept) > _MODELS:
+        del kept[next(iter(kept))]
+
+
+def _cache_of(turn: Turn) -> _Cache:
+    return turn.model, turn.call.answered_by
+
+
+def _is_rewritten(turn: Turn) -> bool:
+    return any(change.cause in _REWRITES for change in turn.changes)
+
+
+def _is_extended(previous: Turn, current: Turn) -> bool:
+    """Return whether the current prompt begins with all of the previous one."""
+    if current.basis is not None:
+        return current.extends(previous)
+    return compare_prompts(previous.prompt, current.prompt).is_covered
+
+
+def _reads_nothing(previous: Turn, current: Turn) -> bool:
+    """Return whether a turn of a log read nothing although it extends the previous one, which left little to read."""
+    if current.basis is None or counts.first_pass_read(current.usage) != 0 or current.changes:
+        return False
+    there = counts.cached(previous.usage)
+    if there is None or there > counts.DROP or not counts.prompt_tokens(previous.usage):
+        return False
+    if counts.bills_writes(previous) or counts.bills_writes(current):
+        return False
+    return _cache_of(previous) == _cache_of(current) and current.extends(previous)
+
+
+def _without_model_change(turn: Turn) -> Turn:
+    changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
+    return turn if len(changes) == len(turn.changes) else replace(turn, changes=changes)
+
+
+class ComparedChains:
+    """The chains of one recording; `seen` counts them."""
+
+    def __init__(self) -> None:
+        self._chains: dict[str, ComparedChain] = {}
+        self._latest: dict[str, Turn] = {}  # the last recorded request of each chain
+        self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
+        self._ends = RequestEnds()  # recorded requests that a later one may continue
+        self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
+        self.seen = 0
+
+    def compare(self, turn: Turn, state_of: StateOf = lambda: None, *, quick: bool = False) -> Compared:
+        """Judge the next turn against the one that it is compared with; `quick`: without measuring, if that is safe."""
+        chain = self._chains.get(turn.chain)
+        if quick and chain is not None and (extension := chain.extend(turn, state_of)) is not None:
+            return extension
+        if chain is None:
+            chain = self._begin(turn)
+        if turn.basis is not None or turn.failed:
+            return Compared(chain.advance(turn, state_of))
+        before, self._latest[turn.chain] = self._latest.get(turn.chain), turn
+        answer = turn.response_id, len(turn.prompt)  # a mocked client gives every response the same id
+        if before is not None and turn.response_id and (before.response_id, len(before.prompt)) == answer:
+            return Compared()
+        original = self._chain_of_original(turn)
+        if original is not None:
+            if original != turn.chain:
+                chain.advance(turn)  # the next request may continue it
+            return Compared()
+        pair = chain.advance(turn, state_of, self._ends.add(turn))
+        return Compared(self._compare_with_summarised(turn) or pair)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget chains that no turn will continue."""
+        for name in names:
+            self._chains.pop(name, None)
+            self._latest.pop(name, None)
+            self._ends.forget([name])
+
+    def _begin(self, turn: Turn) -> ComparedChain:
+        """Begin a chain, with the turn of another chain that its first turn is compared with."""
+        chain = self._chains[turn.chain] = ComparedChain()
+        self.seen += 1
+        if turn.basis is not None or turn.failed:
+            return chain
+        previous = self._latest.get(turn.given_up) or self._sibling(turn)
+        if previous is not None:
+            chain.advance(previous)
+        if turn.answered_at is not None and turn.prompt.head:
+            self._starts.append(_without_messages(turn))
+        return chain
+
+    def _chain_of_original(self, turn: Turn) -> str | None:
+        """Return the chain of the call that this one is a copy of: the same response to as long a prompt, at that time.
+
+        The time separates the calls of a server that gives every response the same id.
+        """
+        if not turn.response_id or turn.at is None:
+            return None
+        key = turn.response_id, turn.at, len(turn.prompt)
+        if key in self._known:
+            return self._known[key]
+        self._known[key] = turn.chain
+        if len(self._known) > _COPIES:
+            self._known.popitem(last=False)
+        return None
+
+    def _compare_with_summarised(self, turn: Turn) -> Pair | None:
+        """Return the verdict on a request for a summary against the conversation that it quotes, if that is cold."""
+        usage = turn.usage
+        if usage is None or usage.read_tokens is None or len(self._latest) < 2:
+            return None
+        if not asks_for_summary(turn.prompt, turn.call):
+            return None
+        others = [other for chain, other in self._latest.items() if chain != turn.chain and _may_read(other, turn)]
+        quoted = max(others[-SIBLINGS:], key=lambda other: quoted_share(other.prompt, turn.prompt), default=None)
+        if quoted is None or quoted_share(quoted.prompt, turn.prompt) <= _QUOTED:
+            return None
+        chain = ComparedChain()
+        chain.advance(quoted)
+        pair = chain.advance(turn)
+        is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
+        return pair if is_cold else None
+
+    def _sibling(self, turn: Turn) -> Turn | None:
+        """Return the first turn of another chain that wrote the same head too late for this one to read it."""
+        usage, prompt = turn.usage, turn.prompt
+        if usage is None or usage.read_tokens is None or not usage.write_tokens:
+            return None
+        for start in self._starts:
+            other = start.usage
+            if other is None or not other.write_tokens or seconds_before_answer(start, turn) is None:
+                continue
+            if start.prompt.head == prompt.head and start.prompt.model == prompt.model:
+                return start if usage.read_tokens <= (other.read_tokens or 0) else None
+        return None
+
+
+def _may_read(previous: Turn, current: Turn) -> bool:
+    """Return whether a request could read what another one left in the cache, if it began with the same prompt."""
+    places = [(turn.call.endpoint, turn.call.account, turn.call.answered_by) for turn in (previous, current)]
+    is_same = previous.model == current.model and places[0] == places[1]
+    has_entries = (counts.cached(previous.usage) or 0) > counts.TOLERANCE_TOKENS
+    return is_same and has_entries and not asks_for_summary(previous.prompt, previous.call)
+
+
+def _without_messages(turn: Turn) -> Turn:
+    """Return a turn with only tools and system prompt, which it shares with others that are sent at the same time."""
+    whole = turn.prompt
+    breakpoints = tuple([place for place in whole.breakpoints if place < len(whole.head)])
+    head: Prompt = replace(
+        whole, messages=Vector(), tail=(), breakpoints=breakpoints,
+        breakpoint_values=whole.breakpoint_values[: len(breakpoints)],
+    )  # fmt: skip
+    return replace(turn, source=head)

@@ -1,0 +1,485 @@
+"""Find evidence in the facts of two turns: in the clock, the places that were asked, the log, and the token counts.
+
+Each function returns one evidence struct, or None if the recording does not show it. The table in `attribution` says
+which cause each of them explains, how strongly, and how often that was right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.falls import find_fall, version_of
+from lore.cache.lookback import POSITIONS, lookback, lookback_gap
+from lore.cache.served import normal_name
+from lore.cache.transcripts import Signal
+from lore.judge.pair import PairFacts
+from lore.judge.rewrites import find_sealed_summary
+from lore.model import evidence as e
+from lore.model.cause import Cause, RuledOut
+from lore.model.codes import Code
+from lore.model.items import ToolCall
+from lore.model.providers import named_provider, place_in, provider_by_id
+from lore.model.state import Sign
+from lore.model.turn import Segment, Turn
+from lore.prefix.likeness import is_model_message
+
+# A finder whose evidence was turned into a cause in another room returns that cause.
+Find: TypeAlias = Callable[[PairFacts], "e.Evidence | Cause | None"]
+
+_HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put together from several
+_TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
+SHRANK = 1_000  # tokens: a prompt that shrank by more had something removed
+
+
+# the clock
+
+
+def find_expiry(facts: PairFacts) -> e.Paused | None:
+    """Return the pause if what the previous turn wrote had expired; there is no grace if it was not read.
+
+    An entry at a breakpoint lives an hour at most.
+    """
+    lifetime = entry_lifetime(facts)
+    if lifetime is None and _has_unreported_writes(facts):
+        lifetime = counts.ONE_HOUR
+    return _expiry(facts, lifetime)
+
+
+def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
+    """Return the pause if it was over five minutes, and nothing shows whether an hour was asked for."""
+    if entry_lifetime(facts) is not None or not _has_unreported_writes(facts):
+        return None
+    pause = _expiry(facts, counts.FIVE_MINUTES)
+    return None if pause is None else e.Paused(pause.seconds, None)
+
+
+def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
+    if not facts.billed:
+        return None
+    last_use = facts.last_use or facts.previous
+    return counts.expiry(last_use, facts.current, lifetime, missed=bool(facts.fell))
+
+
+def entry_lifetime(facts: PairFacts) -> float | None:
+    """Return how many seconds the previous turn's writes live: by its usage, else by the rules of its cache."""
+    state = facts.state
+    if facts.lifetime is None and state is not None and state.implicit:
+        return state.lifetime
+    return facts.lifetime
+
+
+def _has_unreported_writes(facts: PairFacts) -> bool:
+    """Return whether a log's cache has breakpoints, and its usage omits writes, as that of a gateway may."""
+    state, usage = facts.state, facts.previous.usage
+    return state is not None and not state.implicit and usage is not None and usage.write_tokens is None
+
+
+def find_idle_time(facts: PairFacts) -> e.Paused | None:
+    """Return a pause of five minutes to an hour while one-hour entries lived; implicit caches have no such entries."""
+    state = facts.state
+    if state is None or state.implicit or state.pause is None or state.lifetime != counts.ONE_HOUR:
+        return None
+    is_idle = counts.FIVE_MINUTES < state.pause <= counts.ONE_HOUR
+    return e.Paused(state.pause, state.lifetime) if is_idle else None
+
+
+def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
+    """Return by how much the current request was sent before the entry that it would read was written."""
+    if not facts.billed:
+        return None
+    early = seconds_before_answer(facts.previous, facts.current)
+    return None if early is None else e.ParallelStart(early)
+
+
+def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
+    """Return how many seconds before the previous response began the current request was sent; None if it was not."""
+    begun = previous.answered_at
+    if begun is None or current.at is None or previous.at is None or begun == previous.at:
+        return None
+    early = begun - current.at
+    return early if early > 0 and current.at >= previous.at - _HOUR else None
+
+
+def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
+    """Return a read of exactly the entry before the newest one, within seconds of the previous answer."""
+    pause, read = seconds_since(facts.previous, facts.current), facts.read
+    if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.billed:
+        return None
+    earlier = None if facts.state is None else facts.state.earlier_position
+    if (read not in facts.positions and read != earlier) or read == counts.cached(facts.previous.usage):
+        return None
+    return e.OlderEntry(pause, read)
+
+
+def seconds_since(previous: Turn, current: Turn) -> float | None:
+    """Return the seconds from the previous answer (from its request if that is unknown) to the current request."""
+    begun = previous.answered_at if previous.answered_at is not None else previous.at
+    return None if begun is None or current.at is None else current.at - begun
+
+
+# the places that were asked
+
+
+_ID = re.compile(rb'"(?:id|call_id|toolUseId)"\s*:\s*"([a-z]{1,12}(?:_|-tool-)(?:bdrk_|vrtx_)?)')
+_ENDS = 512  # bytes at either end of a block that hold its id
+_CALLS = (b"tool_use", b"tool_call", b"toolUse", b"function")
+
+
+def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
+    """Return that the current request went to another host, endpoint or account."""
+    before, after = facts.previous.call, facts.current.call
+    hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
+    other_key = bool(before.account and after.account and before.account != after.account)
+    if all(hosts) and hosts[0] != hosts[1]:
+        return e.Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
+    if before.endpoint and after.endpoint and place_in(before.endpoint) != place_in(after.endpoint):
+        return e.Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
+    return e.Rerouted(account=True) if other_key else None
+
+
+def find_named_route(facts: PairFacts) -> e.RoutedElsewhere | None:
+    """Return that a router names another provider or deployment, or that call ids show another provider."""
+    before, after = facts.previous.call, facts.current.call
+    names = [named_provider(call.answered_by) or call.answered_by for call in (before, after)]
+    if all(names) and names[0] != names[1]:
+        return e.RoutedElsewhere(before.answered_by, after.answered_by)
+    if before.deployment and after.deployment and before.deployment != after.deployment:
+        return e.RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
+    missing = _find_missing_answers(facts)
+    return missing if missing is not None and missing.ids else None
+
+
+def find_missing_answers(facts: PairFacts) -> e.RoutedElsewhere | None:
+    """Return that answers between the two requests were not received in this recording, which may be cut."""
+    missing = _find_missing_answers(facts)
+    return missing if missing is not None and not missing.ids else None
+
+
+def _find_missing_answers(facts: PairFacts) -> e.RoutedElsewhere | None:
+    """Return the answers between two requests, without the first, which the previous request received.
+
+    If the request continues one that is not the last of its chain, others of the recording received them.
+    """
+    if facts.current.basis is not None or not facts.overlap.is_covered or not facts.billed:
+        return None
+    before, after = facts.previous.prompt.messages, facts.current.prompt.messages
+    answers = [] if facts.last_use is not None else list(_call_ids(after.since(len(before))))
+    if len(answers) < 2:
+        return None
+    own = next((ids for ids in (answers[0], *reversed(list(_call_ids(before)))) if ids), list[str]())
+    between = {begin for ids in answers[1:] for begin in ids}
+    known, others = ({*map(provider_by_id, begins)} - {""} for begins in (own, between))
+    is_foreign = bool(known and others - known)
+    ids = tuple(sorted({*own, *between})) if is_foreign else ()
+    return e.RoutedElsewhere(unreceived=len(answers) - 1, ids=ids)
+
+
+def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
+    """Yield for each of the model's answers how the ids of its calls begin."""
+    ids: list[str] | None = None
+    for segment in segments:
+        if segment.kind == "envelope":
+            if not is_model_message(segment):
+                if ids is not None:
+                    yield ids
+                ids = None
+                continue
+            ids = [] if ids is None else ids
+        if ids is not None and any(word in segment.data for word in _CALLS):
+            data = segment.data
+            ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+            ids += [begin.decode() for begin in dict.fromkeys(_ID.findall(ends))]
+    if ids is not None:
+        yield ids
+
+
+# the prompt
+
+
+def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
+    """Return that another model was asked."""
+    before, after = facts.previous.answering_model, facts.current.answering_model
+    return None if before == after or before is None or after is None else e.ModelChanged(before, after)
+
+
+def find_moved_hashes(section: str) -> Find:
+    """Return a finder of what the client's hashes say of a section."""
+
+    def find(facts: PairFacts) -> Cause | None:
+        lead, *others = [cause for cause in facts.hash_causes if cause.section == section] or (None,)
+        return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
+
+    return find
+
+
+def find_far_entry(facts: PairFacts) -> e.LookbackExceeded | None:
+    """Return that no breakpoint reaches the last entry, and no other answer was written in between."""
+    return None if find_missing_answers(facts) is not None else _find_far_entry(facts)
+
+
+def find_far_entry_perhaps(facts: PairFacts) -> e.LookbackExceeded | None:
+    """Return the same if answers are missing: their requests may have had breakpoints, here or elsewhere."""
+    return None if find_missing_answers(facts) is None else _find_far_entry(facts)
+
+
+def _find_far_entry(facts: PairFacts) -> e.LookbackExceeded | None:
+    state = facts.state
+    if state is not None:
+        if state.new_positions <= POSITIONS or lookback(facts.current.at).runs:
+            return None
+        far = e.LookbackExceeded(state.new_positions, POSITIONS, facts.fell)
+    elif not facts.billed or facts.current.is_rebuilt:
+        return None
+    else:
+        far = measure_lookback(facts)
+    return None if far is None or find_named_route(facts) is not None else far
+
+
+def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
+    """Return by how much the last entry of a recorded request is out of reach; None if it is within."""
+    gap = lookback_gap(facts.previous.prompt, facts.current.prompt, facts.current.at)
+    if gap is None or gap.new < 0 or not gap.exceeded:
+        return None
+    return e.LookbackExceeded(gap.new, gap.allowed, facts.fell or None)
+
+
+def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
+    """Return a new summary by the provider, or the edits that its response lists."""
+    previous, current = facts.previous, facts.current
+    if current.basis is not None:
+        return None
+    summary = find_sealed_summary(previous.prompt, current.prompt, len(previous.prompt.messages))
+    if summary is not None:
+        return summary
+    edits = [edit for edit in current.call.edits or () if edit.tokens != 0]
+    tokens = sum(edit.tokens or 0 for edit in edits) or None
+    return e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens) if edits else None
+
+
+def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
+    """Return that the provider was allowed to shorten the prompt, and billed fewer tokens."""
+    previous, current = facts.previous, facts.current
+    if current.basis is not None or find_provider_edit(facts) is not None:
+        return None
+    fewer = counts.prompt_tokens(previous.usage) - counts.prompt_tokens(current.usage and current.usage.first_pass)
+    params = current.prompt.params
+    management = params.get("context_management", b"")
+    may_shorten = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
+    is_cut = fewer > counts.TOLERANCE_TOKENS and facts.overlap.is_covered and may_shorten
+    return e.EditedByProvider("cut", tokens=fewer) if is_cut else None
+
+
+# the log
+
+
+def recorded_change(code: Code) -> Find:
+    """Return a finder of an event that the log records."""
+
+    def find(facts: PairFacts) -> e.RecordedChange | None:
+        change = next((change for change in facts.current.changes if change.cause == code), None)
+        return None if change is None else e.RecordedChange(code, change.detail)
+
+    return find
+
+
+def find_other_head(facts: PairFacts) -> e.RecordedChange | None:
+    """Return that tools or system prompt of the log differ, and no event says so."""
+    state = facts.state
+    if state is None or not state.head_changed or recorded_change(Code.SESSION_CHANGED)(facts) is not None:
+        return None
+    return e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ")
+
+
+def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
+    """Return that only the beginning of the history is the same."""
+    state = facts.state
+    if state is None or state.unchanged >= state.entries:
+        return None
+    return e.HistoryShrank(state.unchanged, state.entries)
+
+
+def signal_of(facts: PairFacts, name: str) -> Sign | None:
+    """Return the turn's signal of this name."""
+    return next((sign for sign in facts.current.signs if sign.name == name), None)
+
+
+def find_signal(name: str) -> Find:
+    """Return a finder of a signal of the log (`lore.model.state.SIGNS`)."""
+
+    def find(facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
+        sign = signal_of(facts, name)
+        return None if sign is None else _signal_evidence(sign)
+
+    return find
+
+
+def _signal_evidence(sign: Sign) -> e.SignSeen | e.ToolsAnnounced:
+    names = (*sign.names, *sign.removed)
+    parts = (name.split("__", 2) for name in names)  # `mcp__SERVER__TOOL`, as clients spell it
+    servers = tuple(dict.fromkeys(part[1] for part in parts if len(part) == 3 and part[0] == "mcp"))
+    if sign.name == "tools-delta":
+        return e.ToolsAnnounced(sign.names, sign.removed, servers)
+    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
+
+
+def counted_signal(name: str) -> Find:
+    """Return a finder of a signal after which most reads of this client's version and model fell (`cache.falls`)."""
+
+    def find(facts: PairFacts) -> e.Evidence | Cause | None:
+        sign, state = signal_of(facts, name), facts.state
+        if sign is None or state is None:
+            return None
+        fall = find_fall(
+            name, prompted=state.grown.prompted, first=name not in facts.shown, version=sign.version,
+            model=normal_name(facts.current.model),
+        )  # fmt: skip
+        is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
+        return _signal_evidence(sign) if fall is not None or not is_counted else None
+
+    return find
+
+
+def delayed_skill(facts: PairFacts) -> Signal | None:
+    """Return the signal of a skill that was used since the user's last prompt, in versions that move its text."""
+    signals = () if facts.state is None else facts.state.signals
+    skill = next((signal for signal in signals if signal.name == "skill" and signal.is_delayed), None)
+    if skill is None:
+        return None
+    model = normal_name(facts.current.model)
+    fall = find_fall("skill", prompted=True, first=False, version=skill.version, model=model)
+    return None if fall is None else skill
+
+
+def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
+    """Return that a skill was used since the user's last prompt, in versions that move its text."""
+    return None if delayed_skill(facts) is None else e.SignSeen("skill")
+
+
+def find_hook_text(facts: PairFacts) -> e.HookText | None:
+    """Return a hook's text that was in the history until the user spoke again."""
+    state = facts.state
+    if state is None or state.hook_entries is None or not state.grown.prompted:
+        return None
+    return e.HookText(state.hook_entries, state.hooks, exact=facts.read == state.without_hook)
+
+
+def dropped_reasoning(facts: PairFacts) -> Signal | None:
+    """Return the reasoning that the provider omits from this prompt of the user on."""
+    signals = () if facts.state is None else facts.state.signals
+    return next((signal for signal in signals if signal.name == "reasoning"), None)
+
+
+def find_dropped_reasoning(*, exact: bool) -> Find:
+    """Return a finder of omitted reasoning; `exact`: the read is what precedes it, to within one cache drop."""
+
+    def find(facts: PairFacts) -> e.ReasoningDropped | None:
+        dropped, read = dropped_reasoning(facts), facts.read
+        if dropped is None or dropped.read_if_moved is None or read is None:
+            return None
+        beyond = read - dropped.read_if_moved
+        if beyond < -counts.DROP or (beyond <= counts.DROP) != exact:
+            return None
+        return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact)
+
+    return find
+
+
+# a prompt that shrank
+
+
+def find_cleared_results(facts: PairFacts) -> e.Evidence | None:
+    """Return that the log records cleared tool results without naming them, and the total did not shrink."""
+    boundary = signal_of(facts, "micro-compaction")
+    if boundary is None or not _has_same_history(facts) or _shrunk_total(facts) is not None:
+        return None
+    return _signal_evidence(boundary)
+
+
+def find_removed(what: Literal["head", "messages", "results", "results-perhaps"]) -> Find:
+    """Return a finder of a prompt that was billed for fewer tokens although its history continues.
+
+    A read below the head missed more than messages. Without a tool call in the history no result can be missing. A
+    cache without breakpoints may belong to a provider that omits content itself.
+    """
+
+    def find(facts: PairFacts) -> e.TotalShrank | None:
+        shrunk = _shrunk_total(facts) if _has_same_history(facts) else None
+        if shrunk is None:
+            return None
+        state, basis = facts.state, facts.current.basis
+        least = None if state is None else state.min_read
+        has_results = basis is not None and any(isinstance(entry.item, ToolCall) for entry in basis.entries)
+        if least is not None and (facts.read or 0) < least:
+            removed = "head"
+        elif not shrunk.boundary and not has_results:
+            removed = "messages"
+        elif not shrunk.boundary and state is not None and state.implicit:
+            removed, shrunk = "results-perhaps", replace(shrunk, unsure=True)
+        else:
+            removed = "results"
+        return shrunk if removed == what else None
+
+    return find
+
+
+def _shrunk_total(facts: PairFacts) -> e.TotalShrank | None:
+    previous, current = facts.previous.usage, facts.current.usage
+    before = None if previous is None else counts.total(previous)
+    after = None if current is None else counts.total(current.first_pass)
+    if before is None or after is None or before - after <= SHRANK:
+        return None
+    boundary = signal_of(facts, "micro-compaction") is not None
+    return e.TotalShrank(before, after, counts.cached(previous) or 0, boundary=boundary)
+
+
+def _has_same_history(facts: PairFacts) -> bool:
+    """Return whether nothing in the log explains a shorter prompt: a change, another model, omitted reasoning."""
+    previous, current, state = facts.previous, facts.current, facts.state
+    if current.basis is None or current.changes or previous.model != current.model:
+        return False
+    if state is not None and (state.unchanged < state.entries or state.head_changed):
+        return False
+    return previous.usage is not None and current.usage is not None and dropped_reasoning(facts) is None
+
+
+# what the read rules out
+
+
+def head_was_read(facts: PairFacts) -> RuledOut | None:
+    """Return that tools and system prompt were read unchanged: the read includes content that follows them.
+
+    It reaches the breakpoint before the last, or an earlier one exactly or by far: a changed head may end a little
+    after the first of them, and other sessions may keep it in the cache.
+    """
+    state, read = facts.state, facts.read
+    if state is None or read is None:
+        return None
+    if state.earlier_position is not None and read >= state.earlier_position:
+        place = "what the request before the last left" if state.implicit else "the breakpoint before the last"
+        return RuledOut(f"the read reaches {place}", out=True, count=read, limit=state.earlier_position)
+    first = state.first_position
+    if first is not None and (read == first or read >= first + counts.DROP):
+        place = "into the history" if state.implicit else "a breakpoint in the history"
+        return RuledOut(f"the read reaches {place}", out=True, count=read, limit=first)
+    return None
+
+
+def head_was_missed(facts: PairFacts) -> RuledOut | None:
+    """Return that the read is less than tools and system prompt, which other messages leave in the cache."""
+    state, read = facts.state, facts.read
+    if state is None or read is None or state.min_read is None or read >= state.min_read:
+        return None
+    return RuledOut("the read falls below tools and system prompt", out=True, count=read, limit=state.min_read)
+
+
+def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
+    """Return that an entry was read that is older than the lifetime."""
+    state, read = facts.state, facts.read
+    if state is None or read is None or state.first_expired is None or read < state.first_expired:
+        return None
+    return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=state.first_expired)

@@ -1,0 +1,138 @@
+"""A fall that no evidence explains: every reason that was examined, with its figure if the recording shows one.
+
+A prompt that was built from a transcript has no breakpoints, parameters or endpoint to examine. In a cache without
+breakpoints reads fall although nothing changed, because requests reach other machines: LORE130 instead of LORE301.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.lookback import POSITIONS, lookback_gap
+from lore.judge import finders as find
+from lore.judge.pair import CLIENT_SECTIONS, PairFacts
+from lore.model import evidence as e
+from lore.model.cause import Cause, RuledOut
+from lore.model.codes import Code
+from lore.model.providers import place_in
+from lore.model.turn import Turn
+
+_HEAD = "tools and system prompt"
+_HEAD_SIGNALS = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
+# Parameters that differ in every request and change nothing in the prompt.
+_IRRELEVANT = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
+_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
+
+
+def unexplained(facts: PairFacts) -> Cause:
+    """Return the cause of a fall that nothing explains, with everything that was examined."""
+    usage = facts.previous.usage
+    evidence: e.Evidence = e.NothingRead(counts.prompt_tokens(usage))
+    if facts.fell:
+        evidence = e.ReadFell(facts.fell, counts.cached(usage) or 0, facts.read or 0)
+    reasons = tuple(_examine(facts))
+    is_implicit = facts.state is not None and facts.state.implicit
+    is_routing = is_implicit and all(reason.out is not False for reason in reasons)
+    code = Code.SERVER_SIDE_MISS if is_routing else Code.BILLED_READ_FELL
+    return Cause(code, None, evidence, strength="weak", ruled_out=reasons)
+
+
+def _examine(facts: PairFacts) -> Iterator[RuledOut]:
+    previous, current, level = facts.previous, facts.current, _level(facts)
+    yield from _clock(facts)
+    before, after = previous.answering_model, current.answering_model
+    is_known = before is not None and after is not None
+    yield RuledOut("model", before == after if is_known else None, detail=(after or "") if is_known else "")
+    yield from _history(facts)
+    is_head_known = level is not None and level.reason.startswith(_HEAD)
+    if facts.state is not None:
+        shown = [sign.name for sign in current.signs if sign.name in _HEAD_SIGNALS]
+        if not shown or not is_head_known:  # the read rules the head out with its level
+            yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
+    verdict = facts.verdict
+    if verdict is not None and verdict.reason not in CLIENT_SECTIONS:
+        yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
+    if not current.is_rebuilt:
+        yield from _request(previous, current)
+        return
+    yield from () if level is None else (level,)
+    unseen = "the client's own tools, " if current.fidelity == "structural" else "system prompt, tools, "
+    head = "" if is_head_known else unseen
+    marks = "" if facts.state is not None and facts.state.implicit else "breakpoints, "
+    yield RuledOut(f"{head}{marks}parameters and endpoint", None)
+
+
+def _clock(facts: PairFacts) -> Iterator[RuledOut]:
+    """Yield what the clock says of expiry, a parallel start and an older entry; one that goes back says nothing."""
+    previous, current, state = facts.previous, facts.current, facts.state
+    pause = find.seconds_since(facts.last_use or previous, current)
+    if pause is None or pause < 0:
+        yield RuledOut("expiry", None)
+    else:
+        lifetime = find.entry_lifetime(facts)
+        if lifetime is None and state is not None and not state.implicit and pause <= counts.FIVE_MINUTES:
+            lifetime = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
+        yield RuledOut("expiry", None if lifetime is None else True, seconds=pause, limit=lifetime)
+    pause = find.seconds_since(previous, current)
+    if pause is None or pause < 0:
+        yield RuledOut("a parallel start", None)
+        yield RuledOut("an older entry", None)
+        return
+    early = find.seconds_before_answer(previous, current)
+    yield RuledOut("a parallel start", None if previous.answered_at is None else early is None)
+    yield RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
+
+
+def _history(facts: PairFacts) -> Iterator[RuledOut]:
+    """Yield what the log and the totals say of the history."""
+    usages, state = (facts.previous.usage, facts.current.usage), facts.state
+    before, after = (None if usage is None else counts.total(usage) for usage in usages)
+    has_shrunk = before is not None and after is not None and before - after > find.SHRANK
+    has_shrunk = has_shrunk and find.dropped_reasoning(facts) is None
+    if has_shrunk:
+        yield RuledOut("the prompt shrank", out=False, count=after, limit=before)
+    if state is None:
+        return
+    has_grown = state.unchanged == state.entries and not has_shrunk
+    yield RuledOut("compaction, cleared results, rewind", has_grown or None)
+    if not state.implicit:
+        is_near = state.new_positions <= POSITIONS
+        yield RuledOut("lookback", is_near, count=state.new_positions, limit=POSITIONS)
+
+
+def _level(facts: PairFacts) -> RuledOut | None:
+    """Return what the read itself rules out: the head, or a change of messages alone."""
+    found = find.head_was_read(facts)
+    if found is not None:
+        return replace(found, reason=f"{_HEAD}: {found.reason}")
+    missed = find.head_was_missed(facts)
+    return None if missed is None else replace(missed, reason="messages alone: the read falls below them")
+
+
+def _request(previous: Turn, current: Turn) -> Iterator[RuledOut]:
+    """Yield what two recorded requests say of breakpoints, endpoint, parameters and the provider's editing."""
+    gap = lookback_gap(previous.prompt, current.prompt, current.at)
+    if gap is None or gap.new < 0:
+        yield RuledOut("breakpoints", None if gap is None else False)
+    else:
+        yield RuledOut("breakpoints", not gap.exceeded, count=gap.new, limit=gap.allowed)
+    places = [place_in(turn.call.endpoint) for turn in (previous, current)]
+    is_same = places[0] == places[1] if previous.call.endpoint and current.call.endpoint else None
+    yield RuledOut("endpoint", is_same, detail="" if is_same is None else current.call.endpoint.partition("/")[0])
+    changed = changed_parameters(previous, current)
+    yield RuledOut("parameters", not changed, detail=", ".join(changed))
+    management = current.prompt.params.get("context_management", b"")
+    edits = ", ".join(dict.fromkeys(edit.decode() for edit in _EDIT.findall(management)))
+    if edits:  # they change the prompt, and no body shows it
+        out = current.call.edits is not None and "compact" not in edits
+        yield RuledOut("the provider's own editing of the context", out, detail=edits)
+
+
+def changed_parameters(previous: Turn, current: Turn) -> list[str]:
+    """Return the names of parameters that differ, except those that differ in every request."""
+    before, after = previous.prompt.params, current.prompt.params
+    return [name for name in sorted({*before, *after} - _IRRELEVANT) if before.get(name) != after.get(name)]

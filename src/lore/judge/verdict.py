@@ -1,0 +1,337 @@
+"""The facts of two turns -> their causes -> the cost of each cause.
+
+`find_all_causes` asks in this order: the shape of both requests (a restart, a cold or a normal compaction, a rewind,
+another API); their bytes (`lore.prefix.causes`); if bytes show a break, whether the clock or the place explains it; if
+only usage shows it, the table in `attribution`. `judge_pair` then adds remarks, which are reported although nothing was
+lost, and weighs every cause. A replaced tail is a cause of its own and excuses no change before it. A pause longer than
+the cache lives explains changed bytes and a fallen read alike.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.judge.attribution import (
+    EXPIRED,
+    MISSING_ANSWERS,
+    NAMED_ROUTE,
+    OTHER_ENDPOINT,
+    PARALLEL,
+    attribute,
+    dispute_verdict,
+    first_cause,
+    limit_by_verdict,
+)
+from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback
+from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dispute, is_remark, make_columns
+from lore.judge.rewrites import ReplacedTail, describe_tail, find_rewrite, find_sealed_summary, last_message
+from lore.model.cause import Cause
+from lore.model.codes import Code
+from lore.model.differences import VolatileText
+from lore.model.events import Usage
+from lore.model.evidence import (
+    BillUnlikeBody,
+    ChainRestarted,
+    ColdCompaction,
+    LifetimeLost,
+    ModelChanged,
+    Rerouted,
+    WithinBlock,
+)
+from lore.model.turn import Turn
+from lore.prefix.causes import find_causes, recorded_causes
+from lore.prefix.overlap import ChainSums, PairSums, byte_size, count_cached_segments
+from lore.prefix.purpose import asks_for_summary
+
+# evidence
+
+
+def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return every cause of a break, the leading ones first."""
+    return _add_hashes(facts, limit_by_verdict(facts, _find_causes(facts)))
+
+
+def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
+    previous, current, fell = facts.previous, facts.current, facts.fell
+    shape = _find_shape(facts)
+    if shape is not None:
+        return (shape,)
+    causes = find_causes(
+        previous.prompt, current.prompt, facts.overlap, current.changes,
+        previous_call=previous.call, current_call=current.call,
+        pause=None if previous.at is None or current.at is None else current.at - previous.at,
+        fell=fell if counts.can_show_losses(previous) else None,
+        all_read=facts.billed and counts.read_everything(previous, current),
+    )  # fmt: skip
+    if causes and causes[0].kind == "expected" and not is_remark(causes[0]):
+        return causes
+    is_broken = any(not is_remark(cause) for cause in causes)
+    if not is_broken and not fell:
+        return (*causes, *_find_other_place(facts))
+    if not causes and (recorded := recorded_causes(current.changes)):
+        return tuple(replace(cause, position=facts.overlap.common) for cause in recorded)
+    if not is_broken:
+        return (*causes, *explain_fall(facts))
+    by_clock = first_cause(facts, EXPIRED, PARALLEL) if fell != 0 else None
+    if by_clock is None:
+        return (*_find_other_place(facts), *causes)
+    return (replace(by_clock, also=tuple([cause for cause in causes if not is_remark(cause)])),)
+
+
+def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return the cause of a read that fell although the prompt continues, and a verdict that the read disputes."""
+    disputed = dispute_verdict(facts)
+    return (attribute(facts),) if disputed is None else (attribute(facts), disputed)
+
+
+def _find_shape(facts: PairFacts) -> Cause | None:
+    """Return the cause that the shape of both requests shows: a restart, a compaction, a rewind, another API."""
+    previous, current, overlap = facts.previous, facts.current, facts.overlap
+    if previous.chain != current.chain and current.given_up == previous.chain:
+        number = sum(segment.section == "tools" for segment in previous.prompt.head)
+        return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), overlap.common)
+    if previous.chain != current.chain and (cold := _find_cold_compaction(facts)) is not None:
+        return cold
+    before, after = previous.prompt, current.prompt
+    if not (overlap.is_covered or current.changes or current.is_rebuilt or current.fidelity == "rendered"):
+        begin = before.messages.common(after.messages)
+        found = find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
+        if found is not None:
+            return found
+    if before.dialect == after.dialect:
+        return None
+    if before.model != after.model:
+        return Cause(Code.MODEL_CHANGED, "model", ModelChanged(before.model, after.model))
+    other = Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
+    return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
+
+
+def _find_cold_compaction(facts: PairFacts) -> Cause | None:
+    """Return the cause if the current request asks for a summary of the previous one and reads too little of it.
+
+    It begins differently (other tools, another system prompt) and reads no more than both share, or its last breakpoint
+    is at an earlier place.
+    """
+    previous, current, usage = facts.previous, facts.current, facts.current.usage
+    if not facts.fell or usage is None or current.basis is not None:
+        return None
+    if not asks_for_summary(current.prompt, current.call):
+        return None
+    marks = previous.prompt.breakpoints, current.prompt.breakpoints
+    if all(marks) and facts.overlap.common > marks[0][-1]:  # everything that was to be cached is in this one, too
+        differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
+    elif facts.overlap.is_covered or not _reads_little(facts, usage):
+        differs = ()
+    else:
+        differs = _differing_sections(previous, current)
+    if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
+        return None
+    read, there = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
+    evidence = ColdCompaction(differs, there, read, _warm_read(previous, usage))
+    return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
+
+
+def _warm_read(previous: Turn, usage: Usage) -> int:
+    """Return the tokens that a request of this length could read after the conversation."""
+    there = counts.cached(previous.usage) or 0
+    return there if usage.first_pass.uncached_tokens is None else min(there, counts.prompt_tokens(usage.first_pass))
+
+
+def _reads_little(facts: PairFacts, usage: Usage) -> bool:
+    """Return whether less than half of what could be read was read, or no more than the head that both share."""
+    previous, read = facts.previous, counts.first_pass_read(usage) or 0
+    warm = _warm_read(previous, usage)
+    if warm - read <= counts.TOLERANCE_TOKENS:
+        return False
+    if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
+        return True
+    head = sum(map(byte_size, previous.prompt.head))
+    shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
+    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(
+        1, head + sum(map(byte_size, previous.prompt.messages))
+    )
+    return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
+
+
+def _differing_sections(previous: Turn, current: Turn) -> tuple[str, ...]:
+    differs = tuple([
+        section for section in ("tools", "system")
+        if _section(previous, section) != _section(current, section)
+    ])  # fmt: skip
+    return differs or ("messages",)
+
+
+def _section(turn: Turn, section: str) -> list[bytes]:
+    return [segment.data for segment in turn.prompt.head if segment.section == section]
+
+
+def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return the cause of a request to another place, unless usage shows that its cache was read there."""
+    if not facts.billed or facts.fell == 0:
+        return ()
+    routes = (NAMED_ROUTE, MISSING_ANSWERS) if facts.fell else ()
+    cause = first_cause(facts, OTHER_ENDPOINT, *routes)
+    return () if cause is None else (cause,)
+
+
+def _add_hashes(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Add the causes by the client's hashes to what leads; they lead themselves if nothing else is known."""
+    if not facts.hash_causes:
+        return causes
+    if all(is_remark(cause) for cause in causes):
+        return (*facts.hash_causes, *causes) if facts.fell is None else causes
+    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
+    also = [cause for cause in facts.hash_causes if cause.code not in codes]
+    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
+
+
+# the verdict
+
+
+def judge_pair(
+    facts: PairFacts, measured: ChainSums, remarks: Remarks, short: int | None, tail: ReplacedTail | None
+) -> Pair:  # fmt: skip
+    """Return the verdict on two turns.
+
+    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `short` is by how many
+    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt.
+    """
+    previous, current, overlap = facts.previous, facts.current, facts.overlap
+    tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
+    causes = find_all_causes(facts)
+    begins = [measured.sum_before(cause.position) for cause in causes]
+    sums = measured.advance(current.prompt, overlap.common)
+    ratio = counts.bytes_per_token(current, sums.current)
+    sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + overlap.common_bytes, ratio)
+    causes = _mark_within_block(facts, causes, begins, sizes, short)
+    causes = (*causes, *remarks.find(facts, causes, sums, sizes))
+    if short == 0 and counts.read_everything(previous, current):
+        causes = tuple(map(_mark_nothing_lost, causes))
+    if tail is not None:
+        causes = _add_tail(facts, causes, tail, ratio)
+    begins += [0] * (len(causes) - len(begins))
+    lost = tuple(_lost_bytes(facts, cause, begin, wanted) for cause, begin in zip(causes, begins, strict=True))
+    if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
+        causes = tuple([_weaken(cause) for cause in causes])
+    columns = make_columns(facts, causes, sizes)
+    return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns)
+
+
+def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
+    """Return the verdict on two turns whose prompts were not made: the second surely extends the first."""
+    columns = make_columns(facts, causes, None)
+    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, (0,) * len(causes),
+                facts.fell, short, counts.BYTES_PER_TOKEN, columns)  # fmt: skip
+
+
+class Remarks:
+    """Finds causes of a chain that are reported although nothing was lost; each setting and contradiction once."""
+
+    def __init__(self) -> None:
+        self._reported: set[Code] = set()
+        self._wrote_hour = False  # a usage of the chain wrote for an hour, so the wish for it is passed on
+
+    def note(self, turn: Turn) -> None:
+        """Remember a turn of the chain."""
+        self._wrote_hour = self._wrote_hour or _wrote_for_an_hour(turn)
+
+    def find(self, facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums, sizes: Sizes) -> list[Cause]:
+        """Return the remarks on two turns."""
+        previous, current = facts.previous, facts.current
+        found: list[Cause] = []
+        if facts.billed:
+            if Code.BILL_CONTRADICTS_BODY not in self._reported:
+                unlike = counts.contradiction(previous, sums.previous) or counts.contradiction(current, sums.current)
+                found += self._once(Code.BILL_CONTRADICTS_BODY, unlike)
+            if not (self._wrote_hour or _wrote_for_an_hour(current)):
+                lost_hour = counts.lost_lifetime(previous) or counts.lost_lifetime(current)
+                found += self._once(Code.LIFETIME_LOST, lost_hour)
+            is_broken = any(not is_remark(cause) for cause in causes)
+            is_unbilled = facts.fell is None and not is_broken and not current.is_rebuilt
+            if is_unbilled and first_cause(facts, NAMED_ROUTE, MISSING_ANSWERS) is None:
+                far, place = measure_lookback(facts), facts.overlap.common
+                found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, place)]
+        if Code.BILL_CONTRADICTS_BODY not in self._reported:  # such a usage is no evidence
+            dispute = find_dispute(facts, causes, sizes)
+            if dispute is not None:
+                found.append(Cause(Code.VERDICT_DISAGREES, None, dispute, facts.overlap.common))
+        return found
+
+    def _once(self, code: Code, evidence: BillUnlikeBody | LifetimeLost | None) -> list[Cause]:
+        if evidence is None or code in self._reported:
+            return []
+        self._reported.add(code)
+        return [Cause(code, None, evidence)]
+
+
+def _wrote_for_an_hour(turn: Turn) -> bool:
+    return turn.usage is not None and bool(turn.usage.write_1h_tokens)
+
+
+def _is_from_bytes(cause: Cause) -> bool:
+    """Return whether bytes show a break that was not expected."""
+    return cause.kind != "expected" and cause.code not in BY_BILL and not is_remark(cause)
+
+
+def _mark_within_block(
+    facts: PairFacts, causes: tuple[Cause, ...], begins: list[int], sizes: Sizes, short: int | None
+) -> tuple[Cause, ...]:
+    """Mark changes at the end of the prompt that are shorter than one block of the cache: no cache holds them.
+
+    A change further in front, or in no byte (a parameter), costs everything after it.
+    """
+    previous = facts.previous
+    block = counts.block_tokens(previous)
+    if facts.fell or not facts.billed or not causes or (short is not None and short > block):
+        return causes
+    end, found = len(previous.prompt.head) + last_message(previous.prompt), list[Cause]()
+    for cause, begin in zip(causes, begins, strict=True):
+        lost = (sizes.wanted - begin - _shared_inside(facts, cause)) / sizes.per_token
+        is_within = cause.position >= end and lost <= block and _is_from_bytes(cause)
+        if is_within and cause.code != Code.IMAGE_CHANGED:  # bytes do not say how many tokens an image is
+            within = Cause(cause.code, cause.section, WithinBlock(round(lost), block), cause.position, path=cause.path)
+            cause = replace(
+                cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, override=None, qualifiers=("within-a-block",),
+                also=(within,),
+            )  # fmt: skip
+        found.append(cause)
+    return tuple(found)
+
+
+def _mark_nothing_lost(cause: Cause) -> Cause:
+    """Mark a change in the bytes as costless, as everything that was cached was read."""
+    if cause.strength != "certain" or not _is_from_bytes(cause):
+        return cause
+    return replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
+
+
+def _weaken(cause: Cause) -> Cause:
+    return replace(cause, strength="strong") if cause.strength == "certain" else cause
+
+
+def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, ratio: float) -> tuple[Cause, ...]:
+    """Add the replaced tail: the read fell because of a breakpoint on it, or by the tail's own cached tokens."""
+    previous = facts.previous
+    evidence = describe_tail(tail, ratio, counts.prompt_tokens(previous.usage))
+    position = previous.prompt.stable
+    if facts.fell and [cause.code for cause in causes] == [Code.BILLED_READ_FELL]:
+        if previous.prompt.auto_breakpoint or any(segment.breakpoint is not None for segment in tail.segments):
+            holds = " and ".join(evidence.holds) or "text that is replaced each turn"
+            marked = VolatileText(holds, "", True)  # noqa: FBT003
+            code = Code.BREAKPOINT_ON_VOLATILE
+            causes = (Cause(code, "messages", marked, position, "waste", evidence.path, strength="strong"),)
+        elif facts.fell <= evidence.tokens * ESTIMATED + counts.block_tokens(previous):
+            causes = ()
+    return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
+
+
+def _lost_bytes(facts: PairFacts, cause: Cause, begins: int, wanted: int) -> int:
+    """Return the bytes from where a cause begins to where the previous prompt wanted to be cached."""
+    is_by_bytes = cause.code not in BY_BILL and cause.strength == "certain" and not is_remark(cause)
+    return max(0, wanted - begins - _shared_inside(facts, cause)) if is_by_bytes else 0
+
+
+def _shared_inside(facts: PairFacts, cause: Cause) -> int:
+    """Return the bytes that both share of the segment in which a cause begins."""
+    return facts.overlap.common_bytes if cause.position == facts.overlap.common else 0
