@@ -19,7 +19,7 @@ CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ROWS = range(1, 36)
 # These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
 NO_PAIR = frozenset(
-    f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 170, 304, 305, 306, 307)
+    f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 170, 172, 304, 305, 306, 307)
 )
 # What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), what an older version
 # said, and a line of 12 MiB (tests/hostile/test_size.py). And what logs of engines show, which `lore check` does

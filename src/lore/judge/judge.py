@@ -5,7 +5,8 @@ The loop is `Judge.turn`. For each turn it
 2. picks the earlier turn that it is compared with (`chains`),
 3. finds the causes in bytes, usage, log and clock (`verdict`, `attribution`),
 4. removes what costs nothing because the prompt is too short to be cached, and adds prices,
-5. passes the verdict to the rules that follow whole chains (`laws`, `reads`).
+5. passes the verdict to the rules that follow whole chains (`laws`, `reads`, `plateaus`), and the first request of a
+   chain to one that compares chains (`siblings`).
 
 Transcripts are followed whoever predicts, so that every command sees the same evidence. Not safe to share between
 threads. The cost of a turn is O(its new content).
@@ -31,6 +32,7 @@ from lore.judge.pair import Pair, is_remark
 from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, UNDERRATED
+from lore.judge.siblings import Siblings
 from lore.model.cause import Cause, Place
 from lore.model.codes import Code
 from lore.model.events import Usage
@@ -70,6 +72,7 @@ class Judge:
         self._transcripts: Transcripts | None = None
         self._rules: dict[str, list[TurnRule]] = {}  # by chain
         self._beside, self._heads = Beside(), dict[int, int]()  # what the rules of chains share
+        self._siblings = Siblings(rules)
         self._paces: dict[str, _Pace] = {}  # by chain
         self.turns = 0
 
@@ -114,6 +117,7 @@ class Judge:
         if turn.basis is not None:  # its prompt is rebuilt from a log, and was not sent like this
             return
         if turn.chain not in self._rules:
+            self._siblings.add(turn)
             rules, beside = self._dated, self._beside
             self._rules[turn.chain] = [
                 Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
@@ -151,8 +155,9 @@ class Judge:
         return found
 
     def finish(self, place: Place) -> list[Finding]:
-        """Return the findings about the remaining chains when there are no more turns."""
-        return [finding for chain in list(self._rules) for finding in self._findings(chain, place)]
+        """Return the findings about the remaining chains, and between chains, when there are no more turns."""
+        found = [finding for chain in list(self._rules) for finding in self._findings(chain, place)]
+        return [*found, *self._siblings.findings(place)]
 
     def _findings(self, chain: str, place: Place) -> list[Finding]:
         found = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]

@@ -516,6 +516,20 @@ class WritesUnread(EvidenceFact, frozen=True):
         )
 
 
+class SharedBlock(EvidenceFact, frozen=True):
+    """Requests of different conversations begin alike, and no breakpoint is at the end of what they share."""
+
+    tokens: int  # that they share after the last breakpoint in it
+    requests: int  # that paid for them again
+    path: JsonPath  # of the last segment that they share
+
+    def sentence(self) -> str:
+        return (
+            f"{count_of(self.requests, 'request')} paid again for about {self.tokens:,} tokens up to {self.path}, with "
+            "which an earlier request of another conversation begins as well: no breakpoint is at the end of them"
+        )
+
+
 PlateauReason: TypeAlias = Literal[
     "engine",
     "cache-prompt-off",
@@ -617,5 +631,5 @@ Evidence: TypeAlias = (
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
-    | ReadPlateau | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
+    | SharedBlock | ReadPlateau | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

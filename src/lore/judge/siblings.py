@@ -1,0 +1,106 @@
+"""Requests of different conversations that share a long beginning without a breakpoint at its end (LORE172).
+
+In: the first request of each chain of one recording. Out: a finding for each beginning that was paid for again.
+Rules: nothing is cached there without a breakpoint; an earlier request of the same model and place, sent within the
+lifetime of an entry, begins with the same segments; its last breakpoint within them covers less than they hold, by at
+least what the model caches; and the later request read no more than that breakpoint covers.
+
+Source: Anthropic's documentation: a request reads what an earlier one wrote at a breakpoint, nothing in between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
+from lore.cache.rules import DatedRules, minimum_tokens
+from lore.judge.base import finding
+from lore.judge.request_laws import UNPUBLISHED, needs_breakpoints
+from lore.model.cause import Place
+from lore.model.codes import Code
+from lore.model.evidence import SharedBlock
+from lore.model.results import Finding
+from lore.model.turn import Turn
+from lore.prefix.overlap import byte_size, count_shared_segments
+
+_COMPARED = 16  # earlier requests
+
+
+class _Shared(Struct, frozen=True):
+    """A beginning that several requests share."""
+
+    turn: Turn  # the first request that paid for it again
+    path: str  # of its last segment
+    tokens: int  # from the breakpoint before it to its end, in the first of these requests
+    requests: int = 0  # that paid for it again
+    lost: int = 0  # tokens, summed over them
+
+
+class Siblings:
+    """Compare the first requests of the chains of one recording; `rules` gives the dated rules in force."""
+
+    def __init__(self, rules: Callable[[], DatedRules]) -> None:
+        self._rules = rules
+        self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
+        self._shared: dict[tuple[str | None, str], _Shared] = {}
+
+    def add(self, turn: Turn) -> None:
+        """Compare the first request of a chain with earlier ones."""
+        if turn.failed or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial or not needs_breakpoints(turn):
+            return
+        if not turn.prompt.auto_breakpoint and first_pass_read(turn.usage) is not None:
+            self._compare(turn)
+        self._earlier.append(turn)
+
+    def _compare(self, turn: Turn) -> None:
+        prompt, read = turn.prompt, first_pass_read(turn.usage) or 0
+        size = sum(map(byte_size, prompt))
+        if size == 0:
+            return
+        per_token = bytes_per_token(turn, size)
+        least = max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or UNPUBLISHED)
+        for other in reversed(self._earlier):
+            if not _may_share(other, turn):
+                continue
+            common = count_shared_segments(other.prompt, prompt)
+            while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
+                common -= 1  # of the message in which they part
+            covered = max([place + 1 for place in other.prompt.breakpoints if place < common], default=0)
+            held, kept = (_tokens(turn, end, per_token) for end in (common, covered))
+            lost = held - max(kept, read)
+            last = prompt.segment_at(common - 1) if common and lost >= least else None
+            if last is None:
+                continue
+            key = turn.model, last.path
+            before = self._shared.get(key) or _Shared(turn, last.path, held - kept)
+            self._shared[key] = replace(before, requests=before.requests + 1, lost=before.lost + lost)
+            return
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Yield a finding for each shared beginning."""
+        for shared in self._shared.values():
+            evidence = SharedBlock(shared.tokens, shared.requests, shared.path)
+            yield finding(
+                Code.SHARED_BLOCK_UNMARKED, place, evidence, at=shared.turn, json_path=shared.path,
+                section=shared.path.partition("[")[0] or None, lost_tokens=shared.lost, tokens="estimated",
+            )  # fmt: skip
+        self._shared.clear()
+
+
+def _may_share(earlier: Turn, turn: Turn) -> bool:
+    """Return whether a request could have read an entry of an earlier one."""
+    if earlier.model != turn.model or earlier.call.endpoint != turn.call.endpoint:
+        return False
+    if earlier.call.account != turn.call.account or earlier.call.answered_by != turn.call.answered_by:
+        return False
+    begun = earlier.answered_at if earlier.answered_at is not None else earlier.at
+    return begun is not None and turn.at is not None and 0 <= turn.at - begun <= FIVE_MINUTES
+
+
+def _tokens(turn: Turn, segments: int, per_token: float) -> int:
+    found = (turn.prompt.segment_at(place) for place in range(segments))
+    return round(sum(byte_size(segment) for segment in found if segment is not None) / per_token)

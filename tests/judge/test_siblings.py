@@ -1,0 +1,63 @@
+"""LORE172: conversations that share a long beginning without a breakpoint at its end."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from judge.foretelling import CACHE_CONTROL, PLACE, asked, bill
+from lore.model.turn import Call
+from lore.run.dated import Dated
+
+DOCUMENT = "The harbour was built in the north, and its cranes are moved by hand. " * 600  # some 9,000 tokens
+
+
+def question(number, *, marked=True, on_document=False, document=DOCUMENT, model="claude-opus-5"):
+    """Return a request with a document and a question, with a breakpoint on the question or on the document."""
+    blocks = [{"type": "text", "text": document}, {"type": "text", "text": f"Question {number}: what does it say?"}]
+    for block, wanted in zip(blocks, (on_document, marked), strict=True):
+        block |= {"cache_control": CACHE_CONTROL} if wanted else {}
+    return {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": blocks}]}
+
+
+def ask(*bodies, gap=20.0, usages=None, **fields):
+    usages = usages or [bill(0, 9_040) for _ in bodies]
+    pairs = zip(bodies, usages, strict=True)
+    turns = [asked(gap * n, body, usage, f"chain-{n}", **fields) for n, (body, usage) in enumerate(pairs)]
+    return [replace(turn, number=1) for turn in turns]
+
+
+def shared(turns):
+    """Return the findings about what conversations share."""
+    judge = Dated().judge()
+    for turn in turns:
+        judge.turn(turn)
+    return [found for found in judge.finish(PLACE) if found.code == "LORE172"]
+
+
+def test_document_without_its_own_breakpoint_is_named():
+    (found,) = shared(ask(*map(question, range(4))))
+    assert (found.chain, found.json_path, found.evidence.requests) == ("chain-1", "messages[0].content[0]", 3)
+    assert 8_900 < found.evidence.tokens < 9_040
+    assert found.lost_tokens == pytest.approx(3 * found.evidence.tokens, abs=3)
+    assert (found.kind, found.tokens) == ("unattributable", "estimated")
+
+
+def test_requests_without_any_breakpoint_are_compared():
+    bodies = [question(number, marked=False) for number in range(3)]
+    assert len(shared(ask(*bodies, usages=[bill(0, 0, 9_040)] * 3))) == 1
+
+
+@pytest.mark.parametrize("turns", [
+    ask(question(1)),
+    ask(*(question(number, on_document=True) for number in range(3)), usages=[bill(0, 9_040), *[bill(9_000, 40)] * 2]),
+    ask(question(1), question(2), usages=[bill(0, 9_040), bill(9_000, 40)]),  # another request had written it
+    ask(question(1), question(2), gap=400),  # no entry would have lived so long
+    ask(question(1), question(2, model="claude-sonnet-5")),
+    ask(question(1), question(2, document="Another text. " * 900)),
+    ask(question(1, document="Short."), question(2, document="Short."), usages=[bill(0, 0, 30)] * 2),
+    ask(question(1), question(2), usages=[bill(0, 9_040), None]),
+    [replace(turn, call=Call(account=str(turn.chain))) for turn in ask(question(1), question(2))],
+])  # fmt: skip
+def test_requests_that_lose_nothing_are_not_named(turns):
+    assert shared(turns) == []
