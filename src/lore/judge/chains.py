@@ -28,6 +28,7 @@ from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasur
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
+from lore.model.state import Change
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
 from lore.prefix.causes import recorded_causes
@@ -40,6 +41,7 @@ from lore.prefix.tools import explain_hashes
 StateOf: TypeAlias = Callable[[], "TurnState | None"]
 _Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
 
+_LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
 _MODELS = 8  # models of a chain whose last turns are remembered
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
 _COPIES = 4096  # calls of a recording by which a copy of one is recognised
@@ -76,6 +78,7 @@ class ComparedChain:
         self._lifetime: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._remarks = Remarks()
+        self._delayed: tuple[Change, ...] = ()  # compactions in the log that have not shortened a prompt yet
         self._measured: Turn | None = None  # the turn whose bytes are in `_sizes`
         self._sizes = ChainSums(byte_size)
 
@@ -87,7 +90,14 @@ class ComparedChain:
         if turn.failed:
             return None
         previous, own, pair = self._last, None, None
-        if end is not None:
+        if turn.basis is not None and previous is not None:
+            turn = self._place_compaction(previous, turn)
+        if previous is not None and self._delayed and turn.basis is not None:  # lore's timeline is ahead of the prompt
+            short = counts.shortfall(previous, turn)
+            fell = counts.significant_fall(previous, short)
+            facts = self._facts(previous, turn, _COVERED, fell, lambda: None)
+            pair = judge_unmeasured(facts, explain_fall(facts) if fell else (), short)
+        elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
         elif previous is not None:
             own = self._last_of_own_model(previous, turn)
@@ -108,6 +118,8 @@ class ComparedChain:
         previous = self._last
         if previous is None or not turn.extends(previous):
             return None
+        if self._delayed:
+            return None
         there, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most turns
             self._remember(turn)
@@ -127,6 +139,22 @@ class ComparedChain:
             pair = self._explain_unread(previous, turn, state_of, pair)
         self._remember(turn)
         return Compared(pair, extends=True)
+
+    def _place_compaction(self, previous: Turn, turn: Turn) -> Turn:
+        """Return the turn with the compaction that shortened its prompt, and without one that did not yet.
+
+        pi wrote a compaction after a pause whose request still sent 372,732 tokens; a later one sent 46,657.
+        """
+        before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
+        late = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
+        if late and after >= before >= _LONG:
+            self._delayed = late
+            rest = tuple([change for change in turn.changes if change.cause != Code.COMPACTION])
+            return replace(turn, changes=rest)
+        if self._delayed and after and (after < before - counts.DROP or late):
+            delayed, self._delayed = self._delayed, ()
+            return turn if late else replace(turn, changes=(*turn.changes, *delayed))
+        return turn
 
     def _compare(self, previous: Turn, current: Turn, state_of: StateOf, last_use: Turn | None = None) -> Pair:
         if self._measured is not previous:  # turns passed since the last one that was measured
