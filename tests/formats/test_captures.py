@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, URL, har, pair
-from lore.formats.captures import recorders
+from lore.formats.captures import layouts
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
@@ -243,5 +243,5 @@ def test_proxy_names_the_engine_that_answered():
 
 def test_impossible_wait_is_unknown():
     """A HAR with a `wait` of 1e25 ms made `lore convert` fail."""
-    assert recorders._waited(b'{"wait":1e25}') is None  # noqa: SLF001
-    assert recorders._waited(b'{"wait":250}') == 0.25  # noqa: SLF001
+    assert layouts._waited(b'{"wait":1e25}') is None  # noqa: SLF001
+    assert layouts._waited(b'{"wait":250}') == 0.25  # noqa: SLF001

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.formats.captures import litellm
-from lore.formats.captures import recorders as captures
+from lore.formats.captures import layouts, litellm
 from lore.formats.claude import records as claude_records
 from lore.formats.registry import FORMATS, READERS, plug_in_of, reader_of
 from lore.model.codes import Problem
@@ -37,7 +36,7 @@ def test_signs_are_the_words_that_readers_look_for():
         return tuple(f'"{word}"'.encode() for word in words)
 
     assert FORMATS["claude-code"].signs == claude_records.MARKERS
-    assert FORMATS["proxy"].signs == quoted(dict.fromkeys(path.rpartition(".")[2] for path in captures.COMMON.request))
+    assert FORMATS["proxy"].signs == quoted(dict.fromkeys(path.rpartition(".")[2] for path in layouts.COMMON.request))
     assert FORMATS["litellm"].signs == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
 
 

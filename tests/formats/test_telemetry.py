@@ -114,7 +114,12 @@ FAILED = {"exception.message": TOO_LONG}
     [
         ({"status_code": "ERROR"}, FAILED, f"api.test refused a request (HTTP 400): {TOO_LONG}", 400),
         ({"code": 2, "message": "?"}, {"error.type": "404"}, "api.test refused a request (HTTP 404): ?", 404),
-        ({"code": 2, "message": "?"}, {"error.type": "ConnectError"}, "a request to api.test failed: ?", None),
+        (
+            {"code": 2, "message": "?"},
+            {"error.type": "ConnectError"},
+            "a request to api.test failed: ConnectError: ?",
+            None,
+        ),
         ({"code": 2, "message": "slow down"}, {"error.type": "429"}, None, 429),
         ({"code": 2, "message": "slow down"}, {"error.type": "RateLimitError"}, None, None),
         ({"code": 1}, FAILED, None, None),

@@ -15,7 +15,7 @@ from helpers.fed import pieces
 from helpers.work import calls
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
-from lore.formats import documents
+from lore.formats.captures import recorders
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_deep
@@ -31,7 +31,7 @@ APART = 3_000  # calls that a file takes whatever it holds: readers are imported
 @pytest.fixture(autouse=True)
 def few_short_entries(monkeypatch):
     """As many short entries and lines as a file of 10 MB may have, for one of 60 KB."""
-    monkeypatch.setattr(documents, "SHORT_ENTRIES", 100)
+    monkeypatch.setattr(recorders, "SHORT_ENTRIES", 100)
 
 
 @pytest.mark.parametrize("name", costly.files(100))

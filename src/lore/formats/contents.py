@@ -326,6 +326,50 @@ def result_of(call_id: bytes, content: bytes) -> bytes:
     return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
+def messages_of(own: Mapping[str, bytes]) -> list[bytes]:
+    """Return a message in the words of another tool as OpenAI's: text and calls in one, each result in one of its own.
+
+    Content is text, blocks, or OpenTelemetry's parts; a call has its name and arguments itself, or in its `function`.
+    """
+    role = text_of(own.get("role", b'"user"'))
+    listed = own.get("parts", own.get("content", b""))
+    if role == "tool" and "parts" not in own:
+        return [result_of(own.get("tool_call_id", own.get("id", b'""')), listed or b'""')]
+    parts = array(listed) if listed[:1] == b"[" else [listed] if listed not in (b"", b"null") else []
+    called = own.get("tool_calls", b"")
+    calls = [_call_in(raw_members(call) or {}) for call in (array(called) if called[:1] == b"[" else ())]
+    content, results = list[bytes](), list[bytes]()
+    for part in parts:
+        inner = raw_members(part) or {}
+        kind = inner.get("type", b"")
+        if kind == b'"tool_call"':
+            calls.append(_call_in(inner))
+        elif kind == b'"tool_call_response"':
+            given = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
+            results.append(result_of(_id_in(inner), given))
+        else:
+            content.append(part_of(part, inner))
+    message = [message_of(role, content, calls)] if content or calls or not results else []
+    return [*message, *results]
+
+
+def part_of(raw: bytes, members: Mapping[str, bytes]) -> bytes:
+    """Return text, or a part whose `content` is text, as a text block, and any other part unchanged."""
+    text = raw if raw[:1] == b'"' else members.get("content", b"") if members.get("type") == b'"text"' else b""
+    return text_block(text) if text[:1] == b'"' else raw
+
+
+def _id_in(members: Mapping[str, bytes]) -> bytes:
+    return members.get("id", b"") if members.get("id", b"")[:1] == b'"' else b'""'
+
+
+def _call_in(own: Mapping[str, bytes]) -> bytes:
+    function = own.get("function", b'""')
+    inner = raw_members(function) or {"name": function}
+    both = {**inner, **own}
+    return call_of(_id_in(own), both.get("name", b'""'), both.get("arguments", b"{}"))
+
+
 class RecordedBody(NamedTuple):
     """A request body in a record: `wire` if it is text, `parsed` if it is JSON."""
 

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import msgspec
 
-from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bounds import is_crowded, too_many, too_much
-from lore.formats.http import Http, Judged, exchanges_in
-from lore.formats.lines import Line, fault, placed, problem
-from lore.model.codes import Code, Problem
+from lore.formats.lines import Line
 from lore.model.deferred import pattern
-from lore.model.jsonslice import TRAILING, is_deep
-from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES, SHORT_ENTRIES
+from lore.model.jsonslice import TRAILING
+from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
-_SHORT = 128  # bytes: the address and the headers of a call are longer
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _BARE = re.compile(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
 _RAW = msgspec.json.Decoder(msgspec.Raw)
@@ -193,59 +187,3 @@ def _scan(data: bytes | memoryview, at: int, depth: int) -> tuple[int, int, bool
                 return 0, match.start() + depth, True
             depth -= closed
     return depth, len(data), False
-
-
-class Documents:
-    """A reader of documents that list calls; a format names `paths` and the words that its beginning must hold."""
-
-    name: ClassVar[str]
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
-    paths: ClassVar[tuple[str, ...]]
-    words: ClassVar[tuple[bytes, ...]]
-    longest: ClassVar[int] = ENTRY_BYTES  # bytes of an element
-
-    @classmethod
-    def recognises(cls, head: bytes) -> bool:
-        if not all(word in head for word in cls.words):
-            return False
-        begin = head.removeprefix(BOM).lstrip(b" \t\r\n")
-        return (begin[:1] == b"{" and array_at(head, cls.paths) >= 0) or (begin[:1] == b"[" and "" in cls.paths)
-
-    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield the calls of a document, and what of it could not be read."""
-        elements = ElementCutter(data, self.paths, self.longest)
-        short = 0
-        for element in elements:
-            for value in self.values(element):
-                yield placed(value, element)
-            short += 0 < len(element.data) < _SHORT
-            if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
-                reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {_SHORT} bytes"
-                message = f"the rest of the document is passed over: {reason}"
-                yield problem(Code.CAPTURE_TOO_LARGE, message, elements.place)
-                return
-        if elements.begin is None:
-            yield from self.without_array(elements)
-        elif not elements.is_whole:
-            yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", elements.place)
-
-    def without_array(self, elements: ElementCutter) -> Iterator[Read]:
-        """Yield what there is to report of a document without its array."""
-        if not elements.is_empty:
-            where = " or ".join(path[1:] or "a list" for path in self.paths)
-            within = f" within {BEGINNING_BYTES >> 20} MiB" if elements.is_cut else ""
-            yield problem(Code.UNREADABLE_LINE, f"a document without {where}{within}", Line(1, 0, b""))
-
-    def values(self, element: Line) -> Iterable[Judged]:
-        """Return the exchanges and problems of one element."""
-        if not element.data:
-            return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}")]
-        if is_crowded(element.data):
-            return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_many()}")]
-        found = None if is_deep(element.data) else exchanges_in(element.data, self.call)
-        return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")] if found is None else found
-
-    def call(self, data: bytes) -> Http | None:
-        """Read one element, None if it is not an object; missing members are unknown."""
-        raise NotImplementedError

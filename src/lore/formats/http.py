@@ -6,7 +6,7 @@ request to a model; less is required of one that was sent to a model's endpoint,
 hold similar objects.
 
 Headers and body also show sender, conversation and purpose. Recorders replace secrets by placeholders: these identify
-nobody. A key becomes a digest; keys that live for an hour change in the middle of a session and are ignored. Sources:
+no one. A key becomes a digest; keys that live for an hour change in the middle of a session and are ignored. Sources:
 headers and bodies of Claude Code 2.1, Codex 0.142 and OpenCode 1.16.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -30,17 +29,19 @@ from lore.formats.answers import (
     complete_call,
     is_stream,
 )
+from lore.formats.bills import reconcile
 from lore.formats.bounds import is_crowded, too_deep, too_many
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
+from lore.model.events import Usage
 from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.times import parse_http_date
-from lore.model.turn import Call, Exchange, StreamedOutput
+from lore.model.turn import Call, Exchange, Fidelity, StreamedOutput
 
 Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
@@ -62,31 +63,31 @@ class Http(Struct, frozen=True):
     method: str = ""
     headers: Headers = {}
     request: Content = NO_CONTENT
+    fidelity: Fidelity | None = None  # of a body that was surely sent to a model; None: what `request` shows
     status: int | None = None
     response_headers: Headers = {}
     response: Content = NO_CONTENT
     at: float | None = None  # the times are those of an exchange
     answered: float | None = None
+    ended: float | None = None
+    usage: Usage | None = None  # this, and all that follow, are recorded apart from request and response
+    session: str = ""
+    agent: str = ""
+    purpose: str = ""
+    response_id: str = ""
     served_by: str = ""  # the engine that answered
     account: str = ""  # the digest of a key that the recorder left out of the headers
-    purpose: str = ""  # what the request is for
-    ended: float | None = None
-
-
-def exchanges_in(data: bytes, read_call: Callable[[bytes], Http | None]) -> list[Judged] | None:
-    """Return the exchanges and problems of a record; None if `read_call` finds no call in it."""
-    http = read_call(data)
-    if http is None:
-        return None
-    return exchanges_of(http)
+    deployment: str = ""
+    failure: str = ""  # what the client said of a call that failed
+    is_export: bool = False  # a program wrote it: ids in the response may come from an earlier provider's answer
 
 
 def exchanges_of(http: Http) -> list[Judged]:
-    """Return at most one exchange, and the problems of a call."""
+    """Return at most one exchange, and the problems of a call; nothing if it did not ask a model."""
     if http.method.upper() not in _ASKING:
         return []
     endpoint = endpoint_of(http.url, http.headers)
-    sent = ENDPOINT.search(endpoint) is not None
+    sent = http.fidelity is not None or ENDPOINT.search(endpoint) is not None
     if not sent and _OTHER.search(endpoint):
         return []
     try:
@@ -107,38 +108,60 @@ def exchanges_of(http: Http) -> list[Judged]:
     except ContentError as error:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
-    call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
-    call = complete_call(call, answer, http.response_headers)
-    noted = {"answered_by": http.served_by, "purpose": http.purpose}
-    told = {name: cut_masked(text, LONGEST_NAME) for name, text in noted.items() if text}
-    call = replace(call, account=http.account or call.account, **told)
+    call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     exchange = Exchange(
-        Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
-        answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,
-        http.ended,
+        Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
+        reconcile(http.usage, answer.usage, "the record's usage", "its response"),
+        answer.verdict, began if http.at is None else http.answered, http.response_id or answer.response_id,
+        answer.output, call, http.ended,
     )  # fmt: skip
-    if (failed := refusal(endpoint, http.status, http.response, call.purpose)) is not None:
-        found.append(failed)
-    return [exchange, *found]
+    failed = failure_of(http, call.purpose)
+    return [exchange, *found, failed] if failed else [exchange, *found]
+
+
+def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
+    """Return a call with what its response says, and the facts recorded apart from both."""
+    by = http.served_by or (answer.provider if http.is_export else "")
+    if not http.is_export:
+        call = complete_call(call, answer, http.response_headers)
+    noted = {
+        "session": http.session, "agent": http.agent, "account": http.account, "deployment": http.deployment,
+        "answered_by": cut_masked(by, LONGEST_NAME), "purpose": cut_masked(http.purpose, LONGEST_NAME),
+    }  # fmt: skip
+    noted = {name: text for name, text in noted.items() if text}
+    return replace(call, **noted) if noted else call
 
 
 _REFUSED = range(400, 500)
 _REPEATED = (408, 429)  # timeouts and rate limits: clients send these requests again, unchanged
+_TRANSIENT = pattern(r"rate.?limit|tim(?:e|ed).?out|overloaded|cancel|generatorexit|interrupt", re.IGNORECASE)
 _QUOTED = 300  # characters of an answer
 
 
-def refusal(endpoint: str, status: int | None, response: Content, purpose: str = "") -> Problem | None:
-    """Return what an API said when it refused a request; None if it did not, or only would not count its tokens."""
-    if status not in _REFUSED or status in _REPEATED or purpose == "count_tokens":
+def failure_of(http: Http, purpose: str = "") -> Problem | None:
+    """Return what an API said when it refused a request, or why there was no answer.
+
+    Nothing is returned for a failure that clients answer by sending the same request again, and for a refusal to count
+    tokens.
+    """
+    asked = endpoint_of(http.url, http.headers) or "the API"
+    if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
+        return Problem(Code.CALL_FAILED, f"a request to {asked} failed: {_quoted(http.failure)}")
+    if http.status not in _REFUSED or http.status in _REPEATED or purpose == "count_tokens":
         return None
     try:
-        body = open_content(response)
+        said = http.failure or _error_in(open_content(http.response))
     except ContentError:
-        body = b""
-    said = " ".join(mask(_error_in(body)).split())
-    quote = said if len(said) <= _QUOTED else said[:_QUOTED] + "…"
-    asked = endpoint or "the API"
-    return Problem(Code.CALL_FAILED, f"{asked} refused a request (HTTP {status})" + (f": {quote}" if quote else ""))
+        said = ""
+    quote = _quoted(said)
+    return Problem(
+        Code.CALL_FAILED, f"{asked} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
+    )
+
+
+def _quoted(text: str) -> str:
+    plain = " ".join(mask(text).split())
+    return plain if len(plain) <= _QUOTED else plain[:_QUOTED] + "…"
 
 
 def _error_in(body: bytes) -> str:
@@ -157,7 +180,7 @@ def _error_in(body: bytes) -> str:
 def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> Problem:
     kept = http.request.form not in ("elsewhere", "nothing")
     code = Code.CAPTURE_TOO_LARGE if large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
-    return Problem(code, f"the body of a request to {endpoint} cannot be read: {reason}")
+    return Problem(code, f"the body of a request to {endpoint or 'the API'} cannot be read: {reason}")
 
 
 def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:

@@ -24,8 +24,8 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.fold.timeline import index_of
 from lore.formats.builder import DocumentReader
+from lore.formats.captures.recorders import Documents
 from lore.formats.captures.vcr import Vcr
-from lore.formats.documents import Documents
 from lore.formats.folders import PackReader
 from lore.formats.lines import RecordReader
 from lore.model import events as e
@@ -95,7 +95,7 @@ def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None
     """
     first, _, rest = head.strip().partition(b"\n")
     kind = kind_of(head, format)
-    whole = kind is not None and issubclass(kind, _WHOLE)
+    whole = kind is not None and (issubclass(kind, _WHOLE) or first[:1] == b"[")
     if kind is not None and issubclass(kind, RecordReader):
         whole = first.rstrip().endswith((b"{", b"[", b",")) or (path.endswith(".json") and not rest)
     what = next((what for start, what in _PACKED.items() if head.startswith(start)), "")

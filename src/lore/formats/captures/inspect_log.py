@@ -14,23 +14,25 @@ from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
 from lore.formats.bounds import is_crowded, too_deep, too_many, too_much
-from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
-from lore.formats.documents import Documents, ElementCutter
+from lore.formats.captures.layouts import INSPECT, Record, call_in
+from lore.formats.captures.recorders import Documents
+from lore.formats.contents import RecordedBody, array_of, body_of, messages_of, object_of
+from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.http import Judged
+from lore.formats.http import Judged, exchanges_of
 from lore.formats.lines import Line
+from lore.formats.values import count_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_deep, raw_members
 from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
-from lore.model.times import decode_time
-from lore.model.turn import Call, Exchange
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
@@ -86,11 +88,11 @@ class InspectArchive(PackReader):
     name: ClassVar[str] = "inspect-archive"
     most: ClassVar[int] = SAMPLE_VALUES
 
-    def _member(self, member: PackMember) -> Iterator[Exchange | Problem]:
+    def _member(self, member: PackMember) -> Iterator[Judged]:
         return _sampled(member.data, member.header.name)
 
 
-def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem]:
+def _sampled(data: bytes, name: str = "a sample") -> Iterator[Judged]:
     if is_deep(data):
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {too_deep()}")
         return
@@ -104,42 +106,35 @@ def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem
     for raw in sample.events:
         event = bytes(raw)
         if _MODEL.search(event):
-            found = _called(event, pools, sample.attachments, session)
-            if found is not None:
-                yield found
+            yield from _called(event, pools, sample.attachments, session)
 
 
 def _plain(raw: Raw | UnsetType) -> str:
     return "" if raw is UNSET else text_of(bytes(raw))
 
 
-def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> Exchange | Problem | None:
-    """Return the call of an event; None if it is not a call, or Inspect's own cache answered it."""
+def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> list[Judged]:
+    """Return the call of an event; nothing if it is not a call, or Inspect's own cache answered it."""
     event = raw_members(data) or {}
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
-        return None
-    call = raw_members(event.get("call", b"null")) or {}
-    sent = _requested(call, pools) or _asked(event, pools)
+        return []
+    record = Record(event)
+    sent = _requested(record, pools) or _asked(event, pools)
     if sent is None:
-        return Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")
-    response = raw_members(call.get("response", b"null")) or {}
-    counts = response.get("usage", response.get("usageMetadata", b"null"))
-    usage = billed_of(counts, response.get("service_tier", b""))
-    return Exchange(
-        _whole(sent.body, attachments), sent.fidelity, decode_time(event.get("timestamp", b"null")),
-        usage or _usage(event), response_id=text_of(response.get("id", b'""')), call=Call(session=session),
-    )  # fmt: skip
+        return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
+    counts = record.first(("call.response.usage", "call.response.usageMetadata"))
+    usage = billed_of(counts, record.at("call.response.service_tier")) or _usage(record)
+    sent = sent._replace(body=_whole(sent.body, attachments))
+    return exchanges_of(replace(call_in(record, INSPECT, sent), session=session, usage=usage))
 
 
-def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
+def _requested(record: Record, pools: _Pools) -> RecordedBody | None:
     """Return the provider's body, with its messages from the pool."""
-    request = call.get("request", b"")
+    request, refs = record.at("call.request"), record.first(("call.call_refs",))
     own = raw_members(request) or {}
-    key = text_of(call.get("call_key", b"null"))
-    if call.get("call_refs", b"null") != b"null":
-        key = key if key != "null" else "messages"
-        own.pop(key, None)
-        return RecordedBody(object_of({**own, key: array_of(_from(call["call_refs"], pools.calls))}), "parsed")
+    if refs:
+        key = record.text(("call.call_key",)) or "messages"
+        return RecordedBody(object_of({**own, key: array_of(_from(refs, pools.calls))}), "parsed")
     return RecordedBody(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
 
 
@@ -163,7 +158,7 @@ def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     given = event.get("input", b"")
     listed = array(given) if given[:1] == b"[" else []
     listed = listed or list(_from(event.get("input_refs", b""), pools.messages))
-    messages = [_message(raw) for raw in listed]
+    messages = [message for raw in listed for message in messages_of(raw_members(raw) or {})]
     if not messages:
         return None
     config = {
@@ -177,21 +172,6 @@ def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
 
 _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",
            "parallel_tool_calls", "response_schema", "verbosity")  # fmt: skip
-
-
-def _message(raw: bytes) -> bytes:
-    """Return a message as OpenAI's, without the ids that Inspect adds."""
-    own = raw_members(raw) or {}
-    role = text_of(own.get("role", b'"user"'))
-    content = own.get("content", b'""')
-    if role == "tool":
-        return result_of(own.get("tool_call_id", b'""'), content)
-    blocks = array(content) if content[:1] == b"[" else [text_block(content)]
-    calls = [raw_members(call) or {} for call in array(own.get("tool_calls", b"[]"))]
-    written = [
-        call_of(call.get("id", b'""'), call.get("function", b'""'), call.get("arguments", b"{}")) for call in calls
-    ]
-    return message_of(role, blocks, written)
 
 
 def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
@@ -211,12 +191,10 @@ def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
     return _ATTACHED.sub(put, body)
 
 
-def _usage(event: dict[str, bytes]) -> Usage | None:
+def _usage(record: Record) -> Usage | None:
     """Return Inspect's own counts; their total shows whether the input includes cached tokens."""
-    own = raw_members((raw_members(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
-    raws = [own.get(name, b"") for name in names]
-    uncached, read, write, output, total = (int(raw) if raw.isdigit() and len(raw) < 17 else None for raw in raws)
+    uncached, read, write, output, total = (count_in(record.at(f"output.usage.{name}")) for name in names)
     if uncached is None and read is None:
         return None
     cached = (read or 0) + (write or 0)

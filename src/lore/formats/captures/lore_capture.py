@@ -15,58 +15,33 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.bounds import is_crowded, too_many
+from lore.formats.captures.layouts import JOURNAL, Record, call_in
+from lore.formats.captures.recorders import OpenCall, PairedLines, Side
 from lore.formats.contents import NO_CONTENT, Content, unescape
-from lore.formats.http import ENDPOINT, Http, Judged, endpoint_of, exchanges_of, headers_of, status_of
-from lore.formats.lines import Line, LineReader, nonblank_lines, placed, problem
+from lore.formats.http import ENDPOINT, Http, endpoint_of
+from lore.formats.lines import Line, nonblank_lines, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, raw_members
-from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
+from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.times import decode_time
 
-NAME = "lore-capture"
 VERSION = 1
 _NOT_WRITTEN = "not written whole"  # how a side ends whose records could not be written, as on a full disk
 
 
-class _Side(Struct):
-    """A request or a response, as far as it was read."""
-
-    members: dict[str, bytes] = {}  # of its first record
-    bodies: list[tuple[bool, bytes]] = []  # pieces of the body: whether it is base64, and the JSON string
-    size: int = 0
-    last: bytes = b""  # `at` of its latest record
-    arrived: bytes = b""  # of its latest record
-
-
-class _OpenCall(Struct):
-    """A call that has not ended."""
-
-    number: int  # line and byte of its first record
-    byte: int
-    request: _Side
-    response: _Side
-    size: int = 0  # of its records
-
-
-class LoreCapture(LineReader):
+class LoreCapture(PairedLines):
     """Reader of the captures of `lore record`."""
 
-    name: ClassVar[str] = NAME
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls: dict[str, _OpenCall] = {}
-        self._held = 0
+    name: ClassVar[str] = "lore-capture"
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -86,61 +61,52 @@ class LoreCapture(LineReader):
         name, part = text_of(members.get("call", b'""')), members.get("part")
         if not name or part not in (b'"request"', b'"response"'):
             return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
-        if part == b'"request"':
-            return [*self._requested(name, members, line)]
-        return [*self._answered(name, members, line)]
+        return self._requested(name, members, line) if part == b'"request"' else self._answered(name, members, line)
 
-    def _requested(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
+    def _requested(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
+        reads: list[Read] = []
         call = self._calls.get(name)
         if call is None or "method" in members:
-            if call is not None:  # another call has the same name
-                yield from self._close(name)
-            call = self._calls[name] = _OpenCall(line.number, line.byte, _Side(members=_without_body(members)), _Side())
+            reads = self._close(name) if call is not None else []  # another call has the same name
+            call = self._open(name, _without_body(members), line)
         self._take(call, call.request, members, line)
         if "ended" in members:
             del self._calls[name]
             self._held -= call.size
-            yield _failed_request(members, line)
-        while self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS:
-            yield from self._close(next(iter(self._calls)))
+            reads.append(_failed_request(members, line))
+        return reads + self._close_oldest()
 
-    def _answered(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
+    def _answered(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
         call = self._calls.get(name)
         if call is None and "status" not in members:
-            return  # the end of a call that failed before its request was recorded whole
+            return []  # the end of a call that failed before its request was recorded whole
         if call is None:
-            yield problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the capture", line)
-            return
-        if not call.response.members:
-            call.response.members = _without_body(members)
+            text = "the request of this response is not in the capture"
+            return [problem(Code.RESPONSE_WITHOUT_REQUEST, text, line)]
+        call.response.members = call.response.members or _without_body(members)
         self._take(call, call.response, members, line)
-        if members.get("more") != b"true":
-            yield from self._close(name)
-            return
-        while self._held > CAPTURED_BYTES and len(self._calls) > 1:
-            yield from self._close(next(iter(self._calls)))
+        return self._close_oldest() if members.get("more") == b"true" else self._close(name)
 
-    def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
+    def _take(self, call: OpenCall, side: Side, members: dict[str, bytes], line: Line) -> None:
         """Add a record's piece of a body; a body beyond the limit is kept only so far that the reader sees its size."""
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
             return
-        call.size += len(line.data)
-        self._held += len(line.data)
+        self._hold(call, len(line.data))
         for key in ("body", "base64"):
             raw = members.get(key, b"")
             if raw[:1] == b'"':
                 side.bodies.append((key == "base64", raw))
                 side.size += len(raw)
 
-    def _close(self, name: str) -> Iterator[Read]:
-        call = self._calls.pop(name)
-        self._held -= call.size
-        line = Line(call.number, call.byte, b"{")
-        return (placed(found, line) for found in _read(call))
-
-    def _rest(self) -> list[Read]:
-        return [read for name in list(self._calls) for read in self._close(name)]
+    def _join(self, call: OpenCall) -> Http:
+        request, response = call.request, call.response
+        http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
+        return replace(
+            http, request=join_pieces(request.bodies), response=join_pieces(response.bodies), ended=_ended(http, call),
+            answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
+            account=text_in(request.members.get("account", b"")),
+        )  # fmt: skip
 
 
 def _failed_request(members: dict[str, bytes], line: Line) -> Read:
@@ -155,32 +121,12 @@ def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:
     return {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
 
 
-def _read(call: _OpenCall) -> list[Judged]:
-    request, response = call.request.members, call.response.members
-    return exchanges_of(
-        Http(
-            url=text_in(request.get("url", b"")),
-            method=text_in(request.get("method", b"")),
-            headers=headers_of(request.get("headers", b"")),
-            request=join_pieces(call.request.bodies),
-            status=status_of(response.get("status", b"")),
-            response_headers=headers_of(response.get("headers", b"")),
-            response=join_pieces(call.response.bodies),
-            at=decode_time(request.get("at", b"null")),
-            answered=decode_time(response.get("at", b"null")) if "status" in response else None,
-            ended=_ended(call),
-            account=text_in(request.get("account", b"")),
-        )
-    )
-
-
-def _ended(call: _OpenCall) -> float | None:
+def _ended(http: Http, call: OpenCall) -> float | None:
     """Return when the last piece of a response arrived, else when its last record was begun."""
-    began = decode_time(call.request.members.get("at", b"null"))
     pairs = array(call.response.arrived)
     passed = array(pairs[-1])[:1] if pairs else []
     try:
-        return began + float(passed[0]) / 1000 if passed and began is not None else decode_time(call.response.last)
+        return http.at + float(passed[0]) / 1000 if passed and http.at is not None else decode_time(call.response.last)
     except ValueError:
         return None
 

@@ -19,24 +19,24 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from typing import ClassVar, NamedTuple
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from lore.formats import http
 from lore.formats.answers import with_response
 from lore.formats.base import Read
 from lore.formats.bills import billed_from
+from lore.formats.captures.layouts import SPANS, Record, call_in
 from lore.formats.contents import (
-    Content,
+    RecordedBody,
     array_of,
     body_of,
-    call_of,
     message_of,
+    messages_of,
     object_of,
-    result_of,
-    text_block,
+    part_of,
     unescape,
 )
+from lore.formats.http import Judged, call_of, exchanges_of, failure_of
 from lore.formats.lines import Line, RecordReader, first_records
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import encode, text_of
@@ -44,9 +44,8 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import TYPED_LEVELS
-from lore.model.mask import cut_masked
 from lore.model.times import decode_time
-from lore.model.turn import Call, Exchange
+from lore.model.turn import Exchange
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
 _ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
@@ -59,13 +58,13 @@ class SpanRecord(NamedTuple):
     """A span or log record."""
 
     name: str
-    attributes: Mapping[str, bytes]  # JSON by name
+    attributes: Record  # JSON by name
     at: float | None  # when it began
     failure: str | None = None  # why it failed, as its exception or status says; None if it did not
 
     def text(self, *keys: str) -> str:
         """Return the first of these attributes as text; empty if all are missing."""
-        return next((text_of(self.attributes[key]) for key in keys if key in self.attributes), "")
+        return text_of(self.attributes.first(keys) or b'""')
 
 
 def span_records(data: bytes) -> list[SpanRecord]:
@@ -88,7 +87,7 @@ def _span(record: dict[str, bytes], shared: MutableMapping[str, bytes]) -> SpanR
     body = _plain(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
     at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
-    return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at, _failure(record, own))
+    return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), Record(own), at, _failure(record, own))
 
 
 def _failure(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
@@ -96,7 +95,9 @@ def _failure(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
     if status.get("status_code", status.get("code")) not in _ERRORS:
         return None
     said = (own.get("exception.message", b""), status.get("description", b""), status.get("message", b""))
-    return next((text for raw in said if (text := text_in(raw))), "")
+    kind = text_in(own.get("exception.type", own.get("error.type", b"")))
+    text = next((text for raw in said if (text := text_in(raw))), "")
+    return text or kind if not text or kind.isdigit() or kind in text else f"{kind}: {text}"
 
 
 def _attributes(raw: bytes) -> dict[str, bytes]:
@@ -159,82 +160,53 @@ class GenAI(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         return any(_is_call(span) for record in first_records(head) for span in span_records(record))
 
-    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+    def _values(self, data: bytes, line: Line) -> list[Judged]:
         if len(data) < _SMALL and b"gen_ai." not in data and b"\\u" not in data:
             return []  # most records of a log are not calls
-        found: list[Exchange | Problem] = []
-        for span in filter(_is_call, span_records(data)):
-            found.append(_exchange(span))
-            if (failed := _refused(span)) is not None:
-                found.append(failed)
-        return found
+        return [found for span in span_records(data) if _is_call(span) for found in _judged(span)]
 
 
 def _is_call(span: SpanRecord) -> bool:
     """Return whether a span is a model call; an agent's span sums up the spans of its calls."""
-    own = span.attributes
+    own = span.attributes.members
     if span.text("gen_ai.operation.name") in _OTHER or "gen_ai.tool.call.id" in own:
         return False
     return any(key in own for key in ("gen_ai.request.model", *_INPUT))
 
 
-def _exchange(span: SpanRecord) -> Exchange | Problem:
+def _judged(span: SpanRecord) -> list[Judged]:
     own = span.attributes
-    given = next((_list(own[key]) for key in _INPUT if key in own), b"")
-    messages = [message for raw in array(given) for message in _messages(raw)]
+    messages = _messages(own)
+    params = {name: value for key, name in _PARAMS.items() if (value := own.at(key))}
+    tools = _list(own.at("gen_ai.tool.definitions") or own.at("gen_ai.request.tools")) or _numbered_tools(own)
+    model = own.first(("gen_ai.request.model", "gen_ai.response.model"))
+    sent = RecordedBody(body_of(model, messages, tools, params), "structural")
+    call = replace(call_in(own, SPANS, sent), at=span.at, usage=_usage(own), failure=span.failure or "")
+    if span.failure and call.status is None and (named := _CODE.search(span.failure[:_BEGINNING])) is not None:
+        call = replace(call, status=int(named[1]))
+    if messages:
+        return exchanges_of(call)
+    wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
+    message = f"{span.name or 'a span'} has no messages that were sent: {wanted}"
+    failed = failure_of(call)
+    return [Problem(Code.CONTENT_NOT_RECORDED, message), *([failed] if failed else [])]
+
+
+# The status of a failed call, which clients write into the message.
+_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
+_BEGINNING = 300  # characters of a message that are searched for it
+
+
+def _messages(own: Record) -> list[bytes]:
+    given = next((_list(raw) for key in _INPUT if (raw := own.at(key))), b"")
+    messages = [message for raw in array(given) for message in messages_of(raw_members(raw) or {"content": raw})]
     if not given:
         messages = _numbered_messages(own) or _event_messages(own)
-    if not messages:
-        wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
-        return Problem(Code.CONTENT_NOT_RECORDED, f"{span.name or 'a span'} has no messages that were sent: {wanted}")
-    instructions = _list(own.get("gen_ai.system_instructions", b""))
+    instructions = _list(own.at("gen_ai.system_instructions")) if messages else b""
     if instructions:
-        messages = [message_of("system", map(_part, array(instructions))), *messages]
-    params = {name: own[key] for key, name in _PARAMS.items() if key in own}
-    model = own.get("gen_ai.request.model", own.get("gen_ai.response.model", b"null"))
-    tools = _list(own.get("gen_ai.tool.definitions", own.get("gen_ai.request.tools", b""))) or _numbered_tools(own)
-    call = Call(
-        endpoint=_endpoint(span),
-        status=_status(span),
-        session=span.text("gen_ai.conversation.id", "session.id"),
-        agent=span.text("gen_ai.agent.id", "gen_ai.agent.name"),
-    )
-    body = body_of(model, messages, tools, params)
-    response_id = span.text("gen_ai.response.id")
-    return Exchange(body, "structural", span.at, _usage(own), response_id=response_id, call=call)
-
-
-def _endpoint(span: SpanRecord) -> str:
-    return http.endpoint_of(span.text("server.address"), {})
-
-
-def _status(span: SpanRecord) -> int | None:
-    """Return the HTTP status of a failed call, which clients write into the message if no attribute has it."""
-    if span.failure is None:
-        return None
-    known = next((found for key in _STATUSES if (found := http.status_of(span.attributes.get(key, b"")))), None)
-    named = _CODE.search(span.failure[:_BEGINNING])
-    return known or (int(named[1]) if named else None)
-
-
-def _refused(span: SpanRecord) -> Problem | None:
-    """Return why a model call failed, unless clients repeat such calls unchanged."""
-    if span.failure is None:
-        return None
-    endpoint, status = _endpoint(span), _status(span)
-    if status is not None:
-        return http.refusal(endpoint, status, Content(encode(span.failure), "text"))
-    kind = span.text("exception.type", "error.type")
-    if _REPEATED.search(kind) or not (span.failure or kind):
-        return None
-    said = cut_masked(" ".join((span.failure or kind).split()), _BEGINNING)
-    return Problem(Code.CALL_FAILED, f"a request to {endpoint or 'the API'} failed: {said}")
-
-
-_STATUSES = ("http.response.status_code", "http.status_code", "error.type")
-_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?)\W{0,3}([45]\d\d)\b")
-_BEGINNING = 300  # characters of a message: what is quoted, and searched for a status
-_REPEATED = re.compile(r"(?i)rate.?limit|time.?out|overloaded|cancel|generatorexit|interrupt")
+        parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
+        messages.insert(0, message_of("system", parts))
+    return messages
 
 
 def _list(raw: bytes) -> bytes:
@@ -243,41 +215,6 @@ def _list(raw: bytes) -> bytes:
     if text[:1] == b"[" and (text is raw or is_json(text)):
         return text
     return b"[" + raw + b"]" if raw not in (b"", b'""', b"null") else b""
-
-
-def _messages(raw: bytes) -> list[bytes]:
-    """Return a message as OpenAI's: text and calls in one, each result of a call in one of its own."""
-    own = raw_members(raw)
-    if own is None:
-        return [message_of("user", [_part(raw)])]
-    role = text_of(own.get("role", b'"user"'))
-    parts = array(own["parts"]) if own.get("parts", b"")[:1] == b"[" else [own.get("content", b'""')]
-    content, calls, results = list[bytes](), list[bytes](), list[bytes]()
-    for part in parts:
-        inner = raw_members(part) or {}
-        kind = text_of(inner.get("type", b'""'))
-        if kind == "tool_call":
-            calls.append(call_of(_id(inner), inner.get("name", b'""'), inner.get("arguments", b"{}")))
-        elif kind == "tool_call_response":
-            given = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
-            results.append(result_of(_id(inner), given))
-        else:
-            content.append(_part(part))
-    message = [message_of(role, content, calls)] if content or calls or not results else []
-    return [*message, *results]
-
-
-def _id(part: dict[str, bytes]) -> bytes:
-    return part.get("id", b'""') if part.get("id", b"")[:1] == b'"' else b'""'
-
-
-def _part(raw: bytes) -> bytes:
-    """Return a text part as a block, and any other part unchanged."""
-    if raw[:1] == b'"':
-        return text_block(raw)
-    own = raw_members(raw) or {}
-    text = own.get("content", b"")
-    return text_block(text) if own.get("type") == b'"text"' and text[:1] == b'"' else raw
 
 
 # Counters by their names in the conventions and in instrumentations that are older than these, or differ from them
@@ -305,7 +242,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _usage(own: Mapping[str, bytes]) -> Usage | None:
+def _usage(own: Record) -> Usage | None:
     """Return the counts of a span.
 
     By the conventions the input includes tokens read from or written to a cache. Instrumentations that copy
@@ -313,7 +250,7 @@ def _usage(own: Mapping[str, bytes]) -> Usage | None:
     """
     found = dict[str, int]()
     for name, keys in _COUNTS.items():
-        counts = (count_in(own[key]) for key in keys if key in own)
+        counts = (count_in(raw) for key in keys if (raw := own.at(key)))
         count = next((count for count in counts if count is not None), None)
         if count is not None:
             found[name] = count
@@ -344,10 +281,10 @@ def _numbered(own: Mapping[str, bytes], keys: re.Pattern[str]) -> list[dict[str,
     return [found[number] for number in sorted(found)]
 
 
-def _numbered_tools(own: Mapping[str, bytes]) -> bytes:
+def _numbered_tools(own: Record) -> bytes:
     """Return the tools of a call as an array; empty bytes if it has none."""
     functions: list[bytes] = []
-    for function in _numbered(own, _FUNCTION):
+    for function in _numbered(own.members, _FUNCTION):
         parameters = function.get("parameters", b"")
         if parameters[:1] == b'"':
             text = unescape(parameters).strip()
@@ -357,41 +294,24 @@ def _numbered_tools(own: Mapping[str, bytes]) -> bytes:
     return array_of(functions) if functions else b""
 
 
-def _numbered_messages(own: Mapping[str, bytes]) -> list[bytes]:
+def _numbered_messages(own: Record) -> list[bytes]:
     found: list[bytes] = []
-    for message in _numbered(own, _PROMPT):
-        calls = [_call(called) for called in _numbered(message, _CALLED)]
-        role, content = text_of(message.get("role", b'"user"')), message.get("content", b"")
-        if role == "tool":
-            found.append(result_of(message.get("tool_call_id", b'""'), content or b'""'))
-        elif "role" in message or "content" in message or calls:
-            found.append(message_of(role, [text_block(content)] if content not in (b"", b"null", b'""') else [], calls))
+    for message in _numbered(own.members, _PROMPT):
+        calls = _numbered(message, _CALLED)
+        if message.get("content") == b'""' and message.get("role") != b'"tool"':
+            del message["content"]
+        if calls or message.keys() & {"role", "content"}:
+            found += messages_of({**message, "tool_calls": array_of(map(object_of, calls))})
     return found
 
 
-def _event_messages(own: Mapping[str, bytes]) -> list[bytes]:
+def _event_messages(own: Record) -> list[bytes]:
     """Return the messages in `events`; the content of one is text, or a list of texts and parts."""
     found: list[bytes] = []
-    for event in filter(None, map(raw_members, array(_list(own.get("events", b""))))):
-        match = _EVENT.match(text_of(event.get("event.name", b'""')))
-        if match is None:
-            continue
-        content = event.get("content", b"")
-        if match[1] == "tool":
-            found.append(result_of(event.get("id", b'""'), content or b'""'))
-            continue
-        pieces = array(content) if content[:1] == b"[" else [content] if content not in (b"", b"null") else []
-        blocks = [text_block(piece) if piece[:1] == b'"' else piece for piece in pieces]
-        called = [raw_members(call) or {} for call in array(event.get("tool_calls", b""))]
-        calls = [
-            _call((raw_members(call.get("function", b"")) or {}) | {"id": call.get("id", b'""')}) for call in called
-        ]
-        found.append(message_of(match[1], blocks, calls))
+    for event in filter(None, map(raw_members, array(_list(own.at("events"))))):
+        if (match := _EVENT.match(text_of(event.get("event.name", b'""')))) is not None:
+            found += messages_of({**event, "role": encode(match[1])})
     return found
-
-
-def _call(own: dict[str, bytes]) -> bytes:
-    return call_of(own.get("id", b'""'), own.get("name", b'""'), own.get("arguments", b"{}"))
 
 
 WAITING = 16  # requests that wait for spans that describe them
@@ -448,9 +368,9 @@ class ClaudeEvents(RecordReader):
         if body is None:
             problems = self._cut_once(span)
         else:
-            known = http.call_of({}, raw_members(body) or {})
+            known = call_of({}, raw_members(body) or {})
             session, agent = span.text("session.id") or known.session, span.text("agent.id", "agent_id")
-            call = msgspec.structs.replace(known, session=session, agent=agent, purpose=span.text("query_source"))
+            call = replace(known, session=session, agent=agent, purpose=span.text("query_source"))
             request = Exchange(body, "wire", span.at, call=call)
         self._pending.append(_PendingCall(request, _key(span), line.number, line.byte))
         return [*problems, *(self._pending.pop(0).reads() if len(self._pending) > WAITING else [])]
@@ -464,7 +384,7 @@ class ClaudeEvents(RecordReader):
         request = self._pending.pop(place)
         if request.exchange is not None:
             whole = with_response(request.exchange, body or b"{}", at=span.at)
-            request = msgspec.structs.replace(request, exchange=whole)
+            request = replace(request, exchange=whole)
         return [*problems, *request.reads()]
 
     def _cut_once(self, span: SpanRecord) -> list[Problem | Read]:
@@ -490,5 +410,5 @@ def _key(span: SpanRecord) -> tuple[str, str, str]:
 def _body(span: SpanRecord) -> bytes | None:
     """Return a whole body, which may be text or JSON that an exporter decoded; None if it was cut."""
     text = span.text("body").encode("utf-8", "backslashreplace").strip()
-    cut = span.attributes.get("body_truncated", b"false").strip(b'"') == b"true"
+    cut = span.attributes.at("body_truncated").strip(b'"') == b"true"
     return text if not cut and raw_members(text) is not None else None

@@ -22,7 +22,8 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import is_yaml_cassette, peek
 from lore.formats.bounds import too_much
-from lore.formats.captures.recorders import Captures, call_in
+from lore.formats.captures.layouts import Record, call_in
+from lore.formats.captures.recorders import Documents
 from lore.formats.http import exchanges_of
 from lore.formats.lines import Line, placed, problem
 from lore.model.canonical import encode
@@ -52,7 +53,7 @@ class Anchored(Struct):
     size: int  # bytes of its text
 
 
-class _Json(Captures):
+class _Json(Documents):
     name: ClassVar[str] = "vcr"
     paths: ClassVar[tuple[str, ...]] = (".interactions", ".http_interactions")
     words: ClassVar[tuple[bytes, ...]] = (b'"request"', b"interactions")
@@ -135,7 +136,7 @@ def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read
         listed = cast("list[object]", items) if isinstance(items, list) else [items]
         calls: list[object] = [item for item in listed if isinstance(item, dict)]
         for call in calls:
-            for value in exchanges_of(call_in(sliced_members(encode(call)))):
+            for value in exchanges_of(call_in(Record(sliced_members(encode(call))))):
                 yield placed(value, line)
 
 

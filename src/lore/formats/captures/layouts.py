@@ -1,0 +1,207 @@
+"""The table of captures: under which JSON paths recorders keep the parts of a call.
+
+A record is a JSON object that holds a request and its response. Recorders of HTTP calls agree so far that one row,
+`COMMON`, has the paths of all; a recorder whose names are new gets its paths added there. A row of its own is for
+records of another kind. A format that writes bodies in its own words (LiteLLM, Inspect, spans) writes the body that was
+sent in code, and takes everything else from its row.
+
+Paths are from the recorders' own output or documentation: HAR 1.2 (also PollyJS), VCR (Python, Ruby, betamax, go-vcr),
+httpmock (Rust), nock (JavaScript), claude-tap, claude-trace, vibe-proxy, session-devtools,
+X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format; OpenTelemetry's conventions for
+generative AI, 1.37 and later.
+`served_by` (the engine that answered) and `purpose` are what `lore replay` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lore.formats.bills import billed_of
+from lore.formats.contents import NO_CONTENT, Content, RecordedBody, content_of
+from lore.formats.http import Http, headers_of, status_of
+from lore.formats.values import text_in
+from lore.model.canonical import decode, text_of
+from lore.model.jsonslice import sliced_members
+from lore.model.times import decode_time
+
+Paths = tuple[str, ...]
+
+
+class Layout(NamedTuple):
+    """Paths of the parts of a call in a record; of several paths the first that holds something counts.
+
+    A path is the keys to a value, joined by dots, or a key that has dots itself.
+    """
+
+    url: Paths = ()
+    method: Paths = ()
+    headers: Paths = ()
+    request: Paths = ()  # the request body
+    status: Paths = ()
+    response_headers: Paths = ()
+    response: Paths = ()  # the response body
+    at: Paths = ()  # when the request was sent
+    answered: Paths = ()  # when the response began
+    is_logged_late: bool = False  # `answered` may be when the call was logged: one near the end is unknown
+    ended: Paths = ()  # when the response was complete
+    origin: str = ""  # scheme and host, if the address lacks them
+    usage: Paths = ()  # apart from the response
+    session: Paths = ()
+    agent: Paths = ()
+    response_id: Paths = ()  # apart from the response
+    deployment: Paths = ()
+    failure: Paths = ()  # what the client said of a call that failed, instead of a response
+
+
+COMMON = Layout(
+    url=("request.url", "request.uri", "request.path", "req.url", "req.path", "when.path", "url", "uri", "path"),
+    method=("request.method", "req.method", "when.method", "method"),
+    headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
+    request=("request.body", "request.parsed_body", "request.body_raw", "request.rawBody", "request.postData",
+             "request.payload", "req.body", "req.payload", "when.body", "reqBody", "requestBody"),
+    status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
+            "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
+            "status_code", "statusCode", "http_status", "code"),
+    response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
+    response=("response.body", "response.parsed_body", "response.body_raw", "response.rawBody", "response.events",
+              "response.content", "response.payload", "res.body", "res.payload", "resp.body", "resp.payload",
+              "then.body", "resBody", "responseBody"),
+    at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
+        "recorded_at", "ts"),
+    answered=("response.timestamp",), is_logged_late=True,
+    ended=("logged_at", "response.ts"),
+)  # fmt: skip
+NOCK = Layout(
+    url=("path",), method=("method",), headers=("reqheaders",), request=("body",), status=("status",),
+    response_headers=("rawHeaders",), response=("response",), origin="scope",
+)  # fmt: skip
+# `lore record`: the records of one call joined, without their bodies.
+JOURNAL = Layout(
+    url=("request.url",), method=("request.method",), headers=("request.headers",), status=("response.status",),
+    response_headers=("response.headers",), at=("request.at",),
+)  # fmt: skip
+BODIES = Layout(
+    url=("url",), headers=("headers",), request=("request", "request_body", "payload", "input"),
+    status=("status", "status_code"), response=("response", "response_body", "output", "response_sse"),
+    at=("timestamp", "ts", "time", "at", "created_at", "started_at"),
+    usage=("usage", "usageMetadata", "usage_metadata"),
+)  # fmt: skip
+# `lore assemble --all --full`
+ASSEMBLED = BODIES._replace(request=("body",), agent=("chain",))
+LITELLM = Layout(
+    url=("api_base",), response=("response",), at=("startTime", "timestamp"), answered=("completionStartTime",),
+    ended=("endTime",), status=("error_information.error_code", "metadata.error_information.error_code"),
+    failure=("error_information.error_message", "metadata.error_information.error_message"),
+    session=("session_id", "litellm_session_id", "conversation_id", "metadata.session_id",
+             "metadata.litellm_session_id", "metadata.conversation_id"),
+    deployment=("model_id", "hidden_params.model_id"),
+)  # fmt: skip
+INSPECT = Layout(at=("timestamp",), response_id=("call.response.id",))
+SPANS = Layout(
+    url=("server.address",), session=("gen_ai.conversation.id", "session.id"),
+    agent=("gen_ai.agent.id", "gen_ai.agent.name"), response_id=("gen_ai.response.id",),
+    status=("http.response.status_code", "http.status_code", "error.type"),
+)  # fmt: skip
+
+_BEFORE_END = 0.05  # seconds
+_PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
+_LONGEST = 86_400  # seconds of a call; more than that comes from a wrong clock
+
+
+class Record:
+    """The members of a record by path; an object on the way is sliced once."""
+
+    def __init__(self, members: Mapping[str, bytes], **parts: dict[str, bytes]) -> None:
+        """Make a record; `parts` are members that are objects, and sliced already."""
+        self.members = members
+        self._parts = parts
+
+    def at(self, path: str) -> bytes:
+        """Return the JSON at a path; empty if there is none."""
+        whole, _, name = path.rpartition(".")
+        if not whole or path in self.members:
+            return self.members.get(path, b"")
+        part = self._parts.get(whole)
+        if part is None:
+            part = self._parts[whole] = sliced_members(self.at(whole))
+        return part.get(name, b"")
+
+    def text(self, paths: Paths) -> str:
+        """Return the first text, or number as text."""
+        return next((text_of(raw) for path in paths if (raw := self.at(path))[:1] == b'"' or raw.isdigit()), "")
+
+    def time(self, paths: Paths) -> float | None:
+        """Return the first time."""
+        return next((time for path in paths if (time := decode_time(self.at(path))) is not None), None)
+
+    def first(self, paths: Paths) -> bytes:
+        """Return the first value."""
+        return next((raw for path in paths if (raw := self.at(path)) not in (b"", b"null")), b"")
+
+    def content(self, paths: Paths, *, listed: bool = False) -> Content:
+        """Return the first content; `listed`: a list is a parsed stream, of events."""
+        for path in paths:
+            if (raw := self.at(path)) not in (b"", b"null"):
+                content = Content(raw, "events") if listed and raw[:1] == b"[" else content_of(raw)
+                if content.form != "nothing":
+                    return content
+        return NO_CONTENT
+
+
+def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None = None) -> Http:
+    """Return the call in a record; what is missing or of another type is unknown. `sent` is a body written in code."""
+    members = record.members
+    at, ended = record.time(layout.at), record.time(layout.ended)
+    answered = record.time(layout.answered)
+    if layout.is_logged_late and answered is not None and (ended is None or answered > ended - _BEFORE_END):
+        answered = None
+    if "timings" in members and at is not None and (waited := _waited(members["timings"])) is not None:
+        answered = at + waited
+    lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
+    return Http(
+        url=text_in(record.at(layout.origin)) + record.text(layout.url),
+        method=record.text(layout.method),
+        headers=headers_of(record.first(layout.headers)),
+        request=Content(sent.body, "json") if sent else record.content(layout.request),
+        fidelity=sent and sent.fidelity,
+        status=next((found for path in layout.status if (found := status_of(record.at(path))) is not None), None),
+        response_headers=headers_of(record.first(layout.response_headers)),
+        response=record.content(layout.response, listed=True),
+        at=at,
+        answered=answered,
+        ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
+        served_by=text_in(members.get("served_by", b"")),
+        purpose=text_in(members.get("purpose", b"")),
+        usage=billed_of(record.first(layout.usage)) if layout.usage else None,
+        session=record.text(layout.session),
+        agent=record.text(layout.agent),
+        response_id=record.text(layout.response_id),
+        deployment=record.text(layout.deployment),
+        failure=record.text(layout.failure),
+    )  # fmt: skip
+
+
+def seconds_after(at: float | None, raw: bytes, unit: float = 1.0) -> float | None:
+    """Return the time a number of seconds (or units of one) after another; None without such a number."""
+    try:
+        passed = float(raw) / unit if raw else 0.0
+    except ValueError:
+        return None
+    return at + passed if at is not None and 0 < passed < _LONGEST else None
+
+
+def _waited(raw: bytes) -> float | None:
+    """Return the seconds from the start of a call to the first byte of its response, from HAR's timings.
+
+    They are milliseconds, and -1 if a phase does not apply; `ssl` is part of `connect`.
+    """
+    timings = sliced_members(raw)
+    if "wait" not in timings:
+        return None
+    try:
+        phases = [decode(timings[key]) for key in _PHASES if key in timings]
+        waited = sum(max(float(phase), 0.0) for phase in phases if isinstance(phase, int | float)) / 1000
+        return waited if waited < _LONGEST else None
+    except (ValueError, RecursionError, OverflowError):
+        return None
