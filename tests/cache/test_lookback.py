@@ -40,8 +40,8 @@ def test_latest_billed_write_sets_the_lifetime(usage, prompt, before, lives):
     [
         (None, 0.0, 301.0, FIVE_MINUTES, None),
         (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Paused(307.0, FIVE_MINUTES)),
-        (100.0, 0.0, 400.0, FIVE_MINUTES, None),
-        (100.0, 0.0, 500.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
+        (100.0, 0.0, 400.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
+        (100.0, None, 500.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
         (None, 0.0, 400.0, ONE_HOUR, None),
         (None, None, 9999.0, FIVE_MINUTES, None),
         (None, 0.0, None, FIVE_MINUTES, None),

@@ -156,15 +156,21 @@ def test_the_providers_verdict_alone_says_that_something_changed_and_not_what(re
     assert (one.evidence, one.also) == (ProviderSaid(reason), ())
 
 
-def test_a_verdict_that_contradicts_other_strong_evidence_leads_and_shows_it_beside():
+def test_expired_entries_lead_over_a_verdict():
     talk = opened()
-    one = dropped(talk, verdict="tools_changed", after=900.0)
-    assert (told(one), beside(one)) == (("LORE159", "strong", "unattributable"), ["LORE128"])
-    assert one.evidence == ProviderSaid("tools_changed", contradicts=("LORE128",))
+    one = dropped(talk, verdict="tools_changed", after=900.0)  # what had expired could not be read either way
+    assert (told(one), beside(one)) == (("LORE128", "strong", "expected"), ["LORE159"])
+
+
+def test_verdict_that_contradicts_strong_evidence_leads():
+    talk = opened()
+    one = dropped(talk, verdict="tools_changed", signs=("effort",))
+    assert (told(one), beside(one)) == (("LORE159", "strong", "unattributable"), ["LORE120"])
+    assert one.evidence == ProviderSaid("tools_changed", contradicts=("LORE120",))
     assert one.also[0].qualifiers == ("contradicted",)
     (found,) = [found for _, found in findings_of(talk.verdict.pair, PLACE)]
     assert (found.actor, found.also[0].contradicted) == ("author", True)
-    assert "the provider's verdict rules out cache-expired (15 min since" in found.message
+    assert "the provider's verdict rules out generation-settings-changed" in found.message
     assert found.lost_tokens == 2_300
 
 

@@ -107,13 +107,12 @@ def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evide
     assert told is None or said in told.sentence()
 
 
-def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
-    """A cause in another section than the verdict's may not lead, and that the bytes go on contradicts the verdict."""
+def test_expired_cache_leads_over_a_verdict_that_names_a_section():
     said = Verdict("messages_changed", 6000, "d")
     found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
     causes = [(cause.code, cause.section, [one.code for one in cause.also]) for cause in found.causes]
-    assert causes == [("LORE159", "messages", ["LORE128"]), ("LORE302", None, [])]
-    assert found.worst == "unattributable"
+    assert causes == [("LORE128", "time", ["LORE159"])]
+    assert found.worst == "expected"
 
 
 def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_on():

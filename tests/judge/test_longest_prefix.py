@@ -37,7 +37,7 @@ def test_where_the_last_request_shares_more_it_is_the_one_that_is_compared(tmp_p
     assert told(found[2]) == ["LORE100"]
 
 
-@pytest.mark.parametrize(("pause", "code"), [(300.0, "LORE301"), (302.0, "LORE128")])
+@pytest.mark.parametrize(("pause", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
 def test_a_lifetime_counts_from_the_last_request_that_had_the_earlier_one(tmp_path, pause, code):
     # the second request read what the first one wrote, and so renewed it; the third had other tools
     found, _ = judged(

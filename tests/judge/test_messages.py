@@ -33,7 +33,7 @@ def test_provider_verdict_rules_out_contradicted_cause():
     assert message == (
         "the billed read fell, and the recording shows why: the client announced other tools during the session: added "
         "a; also seen: the provider reports tools_changed; the provider's verdict rules out idle-within-lifetime (42 "
-        "min since the previous answer began; the cache lives 60 min and had not expired)"
+        "min since the previous request; the cache lives 60 min and had not expired)"
     )
 
 

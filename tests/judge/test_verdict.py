@@ -94,11 +94,11 @@ def test_of_two_causes_waste_leads_and_remarks_never_do():
     ("usage", "lost"),
     [
         (Usage(0, 0, 40), 40),  # a prompt that shrank: what was taken out is not paid for again
-        (Usage(20, 1000, 40), 60),
+        (Usage(20, 1000, 40), 40),  # only what precedes its last breakpoint could be read
         (Usage(0, 1000, 7999), 7999),
         (Usage(0, 1000, 8000), 8000),
         (Usage(0, 1000, 8001), 8000),  # no less than was asked before: what stood there and was not read
-        (Usage(None, 1000, 40), 8000),  # how much was asked is not known
+        (Usage(None, 1000, 40), 40),
     ],
 )
 def test_a_loss_is_never_more_than_what_was_asked_and_not_read(usage, lost):

@@ -87,9 +87,15 @@ def first_pass_read(usage: Usage | None) -> int | None:
     return None if usage is None else (usage.first_pass if usage.iterations else usage).read_tokens
 
 
-def capped_by_usage(usage: Usage | None, tokens: int) -> int:
-    """Return lost tokens as far as they were re-billed: no more than the request paid for without reading."""
+def capped_by_usage(usage: Usage | None, tokens: int, *, own_breakpoints: bool = True) -> int:
+    """Return lost tokens as far as they were re-billed: no more than the request paid for without reading.
+
+    If it wrote entries, only the tokens up to its own last breakpoint could have been read; without `own_breakpoints`
+    the loss is that the breakpoint is at a wrong place.
+    """
     first = None if usage is None else usage.first_pass
+    if own_breakpoints and first is not None and first.write_tokens:
+        return min(tokens, first.write_tokens)
     if first is None or first.uncached_tokens is None:
         return tokens
     return min(tokens, max(0, prompt_tokens(first) - (first.read_tokens or 0)))
@@ -141,16 +147,25 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
     return before
 
 
+def pause_between(previous: Turn, current: Turn) -> float | None:
+    """Return the seconds from one request to the next, by which entries age; None if a time is unknown.
+
+    A request that was repeated after errors was read when it was answered.
+    """
+    is_repeated = any(sign.name == "api-error" for sign in previous.signs)
+    start = previous.answered_at if is_repeated or previous.at is None else previous.at
+    return None if start is None or current.at is None else current.at - start
+
+
 def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool = False) -> Paused | None:
     """Return the pause if the entries of the previous turn had expired when the current one was sent; None if not.
 
     `seconds` is their lifetime. `missed`: the usage shows that they were not read; then there is no grace, because what
     is lost within it was lost by age.
     """
-    start = previous.answered_at if previous.answered_at is not None else previous.at
-    if start is None or current.at is None or seconds is None:
+    pause = pause_between(previous, current)
+    if pause is None or seconds is None:
         return None
-    pause = current.at - start
     return Paused(pause, seconds) if pause > seconds * (1.0 if missed else GRACE) else None
 
 

@@ -66,6 +66,7 @@ RULES: dict[str, RuleKind] = {
     **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
     "lookback_runs": RuleKind("flag", "flag"), "list_prices": RuleKind("flag", "flag"),
     "reads_output": RuleKind("flag", "flag"), "head_expires": RuleKind("flag", "flag"),
+    "drops_thinking": RuleKind("flag", "flag"),
     "order": RuleKind("text", "sections"), "peak_hours": RuleKind("text", "hours"),
 }  # fmt: skip
 # Rules that no prediction reads: `lore simulate --rules` and `lore lint` show them.

@@ -148,6 +148,7 @@ class ChainHistory:
         self.waiting: dict[str, WaitingText] = {}  # by signal
         self.had_hidden_request = False
         self.reads_output = False  # the previous answer is read, too
+        self.drops_thinking = False  # thinking is left out of prompts from the user's next prompt on
         self.client = ""  # name and version of the program that noted the latest usage
         self.head_expires = False  # with this client tools and system prompt expire with the conversation
         self.prompts = 0  # of the user, after the first request

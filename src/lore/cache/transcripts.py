@@ -125,6 +125,7 @@ class TranscriptCache:
             chain.lifetime = idle_lifetime(rules, where, turn)
             chain.block = int(rules.number("block_tokens", *asked) or 1)
             chain.reads_output = rules.flag("reads_output", *asked)
+        chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *asked)
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
         if state.level.tokens is None:
@@ -233,7 +234,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     history.entries, history.recorded_head = entries, basis.head
     distance = 0 if last is None or last.entries == base else history.positions_after(last, at)
     model_changed = chain.begun and chain.model != model
-    if not breakpoints and grown.has_thinking:
+    if chain.drops_thinking and grown.has_thinking:
         chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
     hooks = chain.waiting.get(_HOOK)
     signals = tuple(_signals(chain, history, turn, grown))
@@ -364,7 +365,8 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
         history.opening = history.rate.tokens(state.grown, None)
         own = max(0, (history.first or 0) - history.opening)  # more than tools and system is history read again
         history.shared_head = read if read <= own + history.opening // 2 else own
-        history.is_new = not state.grown.answer_bytes
+        # a recording without any history begins in the middle: its first read was more than the head
+        history.is_new = bool(history.entries) and not state.grown.answer_bytes
         history.min_read = read if history.is_new and history.shared_head == read else None
         return
     if state.cached is None or state.model_changed:

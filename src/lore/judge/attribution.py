@@ -94,6 +94,12 @@ def _restarted_twice_over(facts: PairFacts, _: Cause) -> bool:
     return any(others) or (restart is not None and len(restart.names) > 1)
 
 
+def _process_ended(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the log records that the client's process ended or began."""
+    restart = find.signal_of(facts, "restart")
+    return restart is not None and any(name != PENDING for name in restart.names)
+
+
 def _read_up_to_hook(facts: PairFacts, cause: Cause) -> bool:
     return isinstance(cause.evidence, e.HookText) and cause.evidence.exact
 
@@ -103,6 +109,7 @@ def _read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
     return skill is not None and skill.read_if_moved is not None and facts.read == skill.read_if_moved
 
 
+PENDING = "pendingMcpServers"  # tool servers that are not connected yet: a process began, or a server dropped out
 _HEAD, _MISSED_HEAD = find.head_was_read, find.head_was_missed
 
 # The rows that also explain a break in the bytes.
@@ -193,6 +200,10 @@ RULES: tuple[EvidenceRule, ...] = (
         "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md).",
     ),
     EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, find.find_signal("thinking"),
+        "36 of 249 falls that nothing else explained (facts/predictions.md): each setting has entries of its own.",
+    ),
+    EvidenceRule(
         Code.HOOK_TEXT_MOVED, find.find_hook_text,
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md).",
         "weak", confirmed_by=(_read_up_to_hook, _verdict_agrees), ruled_out_by=_MISSED_HEAD,
@@ -208,6 +219,16 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking(shrank=True),
+        "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`).",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking(shrank=False),
+        "The model omits earlier thinking (`drops_thinking`), but the prompt grew by more.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
         Code.REWIND, find.find_shorter_history,
         "The history of the log is shorter than it was, or differs from some entry on.",
         ruled_out_by=_MISSED_HEAD,
@@ -216,7 +237,9 @@ RULES: tuple[EvidenceRule, ...] = (
         Code.CLIENT_RESTARTED, find.find_signal("restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
         "weak", ruled_out_by=_HEAD,
-        confirmed_by=(_restarted_twice_over, _read_head_alone, _fell_each_time("restart"), _verdict_agrees),
+        confirmed_by=(
+            _process_ended, _restarted_twice_over, _read_head_alone, _fell_each_time("restart"), _verdict_agrees,
+        ),
     ),
     EvidenceRule(
         Code.CLIENT_CAUSE_UNKNOWN, find.find_removed("head"),
@@ -269,6 +292,11 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", confirmed_by=(_fell_each_time("no-thinking"), _verdict_agrees), ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
+        Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
+        "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
+        "weak", confirmed_by=(_read_head_alone, _verdict_agrees),
+    ),
+    EvidenceRule(
         Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
@@ -290,7 +318,7 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak",
     ),
     EvidenceRule(
-        Code.RESUME_RERENDERED, find.find_signal("resume"),
+        Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md).",
         "weak",
     ),
@@ -319,8 +347,8 @@ RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.INTERRUPTED, find.find_signal("interrupt"), "19 of 100 fell.", "weak", ruled_out_by=_MISSED_HEAD),
     EvidenceRule(
         Code.SERVER_INSTRUCTIONS_CHANGED, find.find_signal("instructions-delta"),
-        "15 % fell.",
-        "weak", ruled_out_by=_HEAD,
+        "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
+        "weak", confirmed_by=(_verdict_agrees,), ruled_out_by=_HEAD,
     ),
     EvidenceRule(
         Code.SKILL_LOADED, find.find_signal("skill"),
@@ -384,10 +412,13 @@ def _rank(found: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> li
     """Order causes: strong ones that the verdict allows, the verdict, the weak ones, what the verdict contradicts.
 
     A disputed verdict names no section. A cause that says less than the verdict does not precede it: one that names
-    neither the change nor its section.
+    neither the change nor its section. Entries that had expired could not be read, whatever else the client changed.
     """
     if verdict is None:
         return sorted(found, key=lambda cause: cause.strength == "weak")
+    expired = [cause for cause in found if cause.code == Code.CACHE_EXPIRED and cause.strength != "weak"]
+    if expired:
+        return [*expired, *_rank([cause for cause in found if cause not in expired], verdict, is_disputed=is_disputed)]
     agree = [cause for cause in found if fits(cause.code, cause.section, verdict.section)]
     against = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in found if cause not in agree]
     if isinstance(verdict.evidence, e.ProviderSaid) and against:

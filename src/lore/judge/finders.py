@@ -82,10 +82,11 @@ def _has_unreported_writes(facts: PairFacts) -> bool:
 def find_idle_time(facts: PairFacts) -> e.Paused | None:
     """Return a pause of five minutes to an hour while one-hour entries lived; implicit caches have no such entries."""
     state = facts.state
-    if state is None or state.implicit or state.pause is None or state.lifetime != counts.ONE_HOUR:
+    pause = counts.pause_between(facts.previous, facts.current)
+    if state is None or state.implicit or pause is None or state.lifetime != counts.ONE_HOUR:
         return None
-    is_idle = counts.FIVE_MINUTES < state.pause <= counts.ONE_HOUR
-    return e.Paused(state.pause, state.lifetime) if is_idle else None
+    is_idle = counts.FIVE_MINUTES < pause <= counts.ONE_HOUR
+    return e.Paused(pause, state.lifetime) if is_idle else None
 
 
 def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
@@ -106,9 +107,14 @@ def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
 
 
 def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
-    """Return a read of exactly the entry before the newest one, within seconds of the previous answer."""
+    """Return a read of exactly the entry before the newest one, within seconds of the previous answer.
+
+    A cache without breakpoints has no such entry: there an earlier read that comes back is another machine's.
+    """
     pause, read = seconds_since(facts.previous, facts.current), facts.read
     if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.billed:
+        return None
+    if not counts.bills_writes(facts.previous):
         return None
     earlier = None if facts.state is None else facts.state.earlier_position
     if (read not in facts.positions and read != earlier) or read == counts.cached(facts.previous.usage):
@@ -332,7 +338,7 @@ def counted_signal(name: str) -> Find:
 
     def find(facts: PairFacts) -> e.Evidence | Cause | None:
         sign, state = signal_of(facts, name), facts.state
-        if sign is None or state is None:
+        if sign is None or state is None or state.implicit:
             return None
         fall = find_fall(
             name, prompted=state.grown.prompted, first=name not in facts.shown, version=sign.version,
@@ -342,6 +348,20 @@ def counted_signal(name: str) -> Find:
         return _signal_evidence(sign) if fall is not None or not is_counted else None
 
     return find
+
+
+def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
+    """Return that no answer to the first prompt holds thinking, in versions with which the next prompt's read fell."""
+    signals = () if facts.state is None else facts.state.signals
+    found = any(signal.name == "first-without-thinking" for signal in signals)
+    return e.FirstWithoutThinking() if found else None
+
+
+def find_resume(facts: PairFacts) -> e.Evidence | None:
+    """Return that the session was resumed; in caches without breakpoints reads fall as often without it."""
+    is_implicit = facts.state is not None and facts.state.implicit
+    sign = None if is_implicit else signal_of(facts, "resume")
+    return None if sign is None else _signal_evidence(sign)
 
 
 def delayed_skill(facts: PairFacts) -> Signal | None:
@@ -378,13 +398,33 @@ def find_dropped_reasoning(*, exact: bool) -> Find:
     """Return a finder of omitted reasoning; `exact`: the read is what precedes it, to within one cache drop."""
 
     def find(facts: PairFacts) -> e.ReasoningDropped | None:
-        dropped, read = dropped_reasoning(facts), facts.read
-        if dropped is None or dropped.read_if_moved is None or read is None:
+        dropped, read, state = dropped_reasoning(facts), facts.read, facts.state
+        if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
             return None
         beyond = read - dropped.read_if_moved
         if beyond < -counts.DROP or (beyond <= counts.DROP) != exact:
             return None
         return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact)
+
+    return find
+
+
+def find_dropped_thinking(*, shrank: bool) -> Find:
+    """Return a finder of thinking that a provider with breakpoints omits from this prompt of the user on.
+
+    Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking.
+    """
+
+    def find(facts: PairFacts) -> e.ThinkingOmitted | None:
+        dropped, state = dropped_reasoning(facts), facts.state
+        if dropped is None or state is None or state.implicit or not state.grown.prompted:
+            return None
+        usages = (facts.previous.usage, facts.current.usage and facts.current.usage.first_pass)
+        before, after = (None if usage is None else counts.total(usage) for usage in usages)
+        has_shrunk = before is not None and after is not None and before > after
+        if has_shrunk != shrank:
+            return None
+        return e.ThinkingOmitted(dropped.entries, before if has_shrunk else None, after if has_shrunk else None)
 
     return find
 

@@ -155,7 +155,8 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
         if is_lost and not bills_writes(left) and not read_everything(left, right):
             unbilled = min(tokens, prompt_tokens(left.usage) - (first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
-    return capped_by_usage(pair.right.usage, tokens), source
+    own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
+    return capped_by_usage(pair.right.usage, tokens, own_breakpoints=own), source
 
 
 # what bytes, usage and the verdict each show

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.counts import DROP, block_tokens, capped_by_usage, first_pass_read, position, self_contradiction, total
+from lore.cache.counts import DROP, block_tokens, first_pass_read, position, self_contradiction, total
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
@@ -80,7 +80,7 @@ def _spent(verdict: TurnVerdict, price: Price | None) -> CostParts | None:
     if price is None:
         return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
     parts = price.parts(usage)
-    lost = capped_by_usage(usage, verdict.lost_tokens or 0)
+    lost = verdict.lost_tokens or 0
     again = exact(paid_again(price, usage, lost))
     if_read = lost * price.read / MILLION if again and price.read is not None else Decimal(0)
     read, output = parts.pop("read", Decimal(0)), parts.pop("output", Decimal(0))

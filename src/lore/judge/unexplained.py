@@ -22,6 +22,7 @@ from lore.model.providers import place_in
 from lore.model.turn import Turn
 
 _HEAD = "tools and system prompt"
+# In caches without breakpoints, tools that a search found follow the history: 1 of 47 reads fell.
 _HEAD_SIGNALS = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
 # Parameters that differ in every request and change nothing in the prompt.
 _IRRELEVANT = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
@@ -50,7 +51,8 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
     yield from _history(facts)
     is_head_known = level is not None and level.reason.startswith(_HEAD)
     if facts.state is not None:
-        shown = [sign.name for sign in current.signs if sign.name in _HEAD_SIGNALS]
+        head_signals = _HEAD_SIGNALS - {"tool-reference"} if facts.state.implicit else _HEAD_SIGNALS
+        shown = [sign.name for sign in current.signs if sign.name in head_signals]
         if not shown or not is_head_known:  # the read rules the head out with its level
             yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
     verdict = facts.verdict
@@ -69,7 +71,7 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
 def _clock(facts: PairFacts) -> Iterator[RuledOut]:
     """Yield what the clock says of expiry, a parallel start and an older entry; one that goes back says nothing."""
     previous, current, state = facts.previous, facts.current, facts.state
-    pause = find.seconds_since(facts.last_use or previous, current)
+    pause = counts.pause_between(facts.last_use or previous, current)
     if pause is None or pause < 0:
         yield RuledOut("expiry", None)
     else:

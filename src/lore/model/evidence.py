@@ -130,6 +130,30 @@ class ReasoningDropped(EvidenceFact, frozen=True):
         )
 
 
+class FirstWithoutThinking(EvidenceFact, frozen=True):
+    """No answer to the first prompt holds thinking; some versions of a client then send another prompt."""
+
+    def sentence(self) -> str:
+        return "no answer to the first prompt holds thinking, and with this version and model the next read falls"
+
+
+class ThinkingOmitted(EvidenceFact, frozen=True):
+    """The model does not read the thinking that precedes the user's latest prompt; later models do."""
+
+    entries: int  # of the history before the first omitted thinking
+    tokens_before: int | None = None  # of the previous prompt, if the prompt shrank
+    tokens_after: int | None = None
+
+    def sentence(self) -> str:
+        shrank = ""
+        if self.tokens_before is not None and self.tokens_after is not None:
+            shrank = f", and the prompt shrank from {self.tokens_before:,} to {self.tokens_after:,} tokens"
+        return (
+            f"from the user's new prompt on, the model does not read the thinking after entry {self.entries:,} of the "
+            f"history{shrank}"
+        )
+
+
 class HistoryShrank(EvidenceFact, frozen=True):
     """Only the beginning of the timeline is the same as before."""
 
@@ -162,13 +186,13 @@ class TotalShrank(EvidenceFact, frozen=True):
 
 
 class Paused(EvidenceFact, frozen=True):
-    """A pause since the previous answer began."""
+    """A pause since the previous request."""
 
     seconds: float
     lifetime: float | None  # of what that request wrote to the cache
 
     def sentence(self) -> str:
-        pause = f"{format_duration(self.seconds)} since the previous answer began"
+        pause = f"{format_duration(self.seconds)} since the previous request"
         if self.lifetime is None:
             return f"{pause}; the cache lifetime is not recorded: 5 min, unless one hour was asked for"
         live = " and had not expired" if self.seconds <= self.lifetime else ""
@@ -628,6 +652,7 @@ class Unneeded(EvidenceFact, frozen=True):
 
 Evidence: TypeAlias = (
     Told | Damage | RecordedChange | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped
+    | ThinkingOmitted | FirstWithoutThinking
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread

@@ -186,7 +186,10 @@ class Chains:
     # Which chain a request continues: the first rule that finds one
 
     def _find_chain(self, request: _ChainRequest) -> _KnownChain | None:
-        candidates = [chain for chain in self._begins_alike(request) if chain.may_continue(request)]
+        candidates = [
+            chain for chain in self._begins_alike(request)
+            if chain.may_continue(request) and not self._answers_otherwise(chain, request.prompt)
+        ]  # fmt: skip
         near = [chain for chain in candidates if chain.is_near(request)]
         chain = (
             self._find_by_response(request, near)
@@ -200,6 +203,20 @@ class Chains:
             chain = chain or next((known for known in recent if is_successor(known.prompt, request.prompt)), None)
         return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
 
+    def _answers_otherwise(self, chain: _KnownChain, prompt: Prompt) -> bool:
+        """Return whether a request with other tools holds another answer than the one that the chain received.
+
+        It asks something else about the same conversation, while the chain continues with the answer it received.
+        """
+        before = chain.prompt
+        if likeness.tools_of(before) == likeness.tools_of(prompt):
+            return False
+        size = len(before.messages)
+        if before.messages.common(prompt.messages) < size:
+            return False
+        answers, received = likeness.answer_keys(prompt, size), self._replies.keys_of(chain.name)
+        return bool(answers) and bool(received) and not answers & received
+
     def _begins_alike(self, request: _ChainRequest) -> Iterator[_KnownChain]:
         """Iterate over the chains with the same first message, the latest used first."""
         return islice(reversed(self._by_first_message.get(request.first_message, {}).values()), CHAINS_COMPARED)
@@ -208,6 +225,7 @@ class Chains:
         """Iterate over the chains used last that a request may continue."""
         for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
             fits = chain.may_continue(request) and chain.is_near(request)
+            fits = fits and not self._answers_otherwise(chain, request.prompt)
             if fits and (not same_system or likeness.has_same_system(chain.prompt, request.prompt)):
                 yield chain
 

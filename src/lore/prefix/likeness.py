@@ -324,6 +324,16 @@ def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
     return frozenset(keys)
 
 
+def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
+    """Return the keys of the model's answers among a request's messages from segment `start` on."""
+    keys, is_answer = set[int](), False
+    for segment in islice(prompt.messages.since(start), ANSWER_SEGMENTS):
+        is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer
+        if is_answer:
+            keys.update(islice(_find_keys(segment.json), _MOST_KEYS))
+    return frozenset(keys)
+
+
 def _find_keys(raw: bytes) -> Iterator[int]:
     """Yield hashes of the texts and ids in JSON that are long enough to identify a reply."""
     try:

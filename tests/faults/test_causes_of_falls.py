@@ -1,0 +1,284 @@
+"""Falls of billed reads in sessions of Claude Code, each with its cause: what the log shows between two requests.
+
+Every kind of fall has variations: other models, versions, orders of events, and the same signal without the fall.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.running import lore
+from faults.sessions import SHORT, Session
+
+OPUS, SONNET = "claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929"
+EXIT = "<command-name>/exit</command-name>\n<command-message>exit</command-message>"
+PLAN = "Implement the following plan:\n\n# Add a cache"
+DECLINED = "The user doesn't want to proceed with this tool use."
+
+
+def begun(**options: Any) -> Session:
+    """Return a session with a head of 16,000 tokens and 30,000 cached tokens, whose last answer holds no call."""
+    session = Session(**{"version": "2.1.17", "model": OPUS, "ttl": SHORT, **options})
+    session.ask("Look at the project.")
+    session.answer(16_000, 10_000, 10, calls=("Read",))
+    session.results("a line of output " * 40)
+    session.answer(26_000, 3_000, 8, calls=("Read",))
+    session.results("a line of output " * 20)
+    session.answer(29_000, 1_000, 8)
+    session.wait(20)
+    return session
+
+
+def breaks(session: Session, tmp_path: Any) -> list[tuple[int, str, str]]:
+    """Return turn, code and kind of every cache break."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(session.written())
+    found = lore("check", "-v", "--json", str(path)).json["findings"]
+    return [(one["turn"], one["code"], one["kind"]) for one in found if one["is_break"]]
+
+
+def answered_prompts(model: str, *, shrinks: bool, thinking: bool = True, read: int = 27_000) -> Session:
+    """A new prompt after answers with thinking; the prompt is 1,500 tokens shorter, or longer."""
+    session = begun(model=model)
+    session.lines = [line for line in session.lines if thinking or not _has_thinking(line)]
+    session.ask("Now the tests.")
+    session.answer(read, 28_500 - read if shrinks else 33_000 - read, 10, thinking=thinking)
+    return session
+
+
+def _has_thinking(line: dict[str, Any]) -> bool:
+    content = line.get("message", {}).get("content")
+    return isinstance(content, list) and content[0].get("type") == "thinking"
+
+
+@pytest.mark.parametrize("model", [
+    SONNET, "claude-haiku-4-5-20251001", "claude-opus-4-1-20250805", "us.anthropic.claude-sonnet-4-20250514-v1:0",
+])  # fmt: skip
+@pytest.mark.parametrize("shrinks", [True, False])
+def test_thinking_omitted_at_a_new_prompt_is_expected(model, shrinks, tmp_path):
+    assert breaks(answered_prompts(model, shrinks=shrinks), tmp_path) == [(4, "LORE116", "expected")]
+
+
+def test_omitted_thinking_may_leave_the_head_alone(tmp_path):
+    assert breaks(answered_prompts(SONNET, shrinks=True, read=16_000), tmp_path) == [(4, "LORE116", "expected")]
+
+
+@pytest.mark.parametrize("model", [OPUS, "claude-sonnet-4-6", "claude-opus-4-8"])
+def test_later_models_keep_thinking_so_a_client_cleared_results(model, tmp_path):
+    assert breaks(answered_prompts(model, shrinks=True), tmp_path) == [(4, "LORE117", "waste")]
+
+
+def test_prompt_that_shrinks_without_thinking_lost_results(tmp_path):
+    session = answered_prompts(SONNET, shrinks=True, thinking=False)
+    assert breaks(session, tmp_path) == [(4, "LORE117", "waste")]
+
+
+def test_thinking_is_kept_inside_a_tool_loop(tmp_path):
+    session = begun(model=SONNET)
+    session.ask("Now the tests.")
+    session.answer(30_000, 500, 10, calls=("Read",))
+    session.results()
+    session.answer(27_000, 1_000, 8)  # results are no new prompt
+    assert breaks(session, tmp_path) == [(5, "LORE117", "waste")]
+
+
+@pytest.mark.parametrize("ending", [EXIT, "<command-name>/quit</command-name>"])
+@pytest.mark.parametrize("total", [20_000, 31_000])
+def test_command_that_ends_the_client_is_a_restart(ending, total, tmp_path):
+    session = begun()
+    session.ask(ending)
+    session.ask("<local-command-stdout>Bye!</local-command-stdout>")
+    session.wait(40)
+    session.ask("Go on.")
+    session.answer(16_000, total - 16_000, 10)
+    assert breaks(session, tmp_path) == [(4, "LORE167", "waste")]
+
+
+@pytest.mark.parametrize("ending", ["<command-name>/cost</command-name>", "<command-name>/exits</command-name>"])
+def test_other_command_before_a_shorter_prompt_is_no_restart(ending, tmp_path):
+    session = begun()
+    session.ask(ending)
+    session.ask("Go on.")
+    session.answer(16_000, 4_000, 10)
+    assert breaks(session, tmp_path) == [(4, "LORE117", "waste")]
+
+
+def dropped_server(session: Session, *, instructions: bool = True) -> Session:
+    session.attach(
+        "deferred_tools_delta", addedNames=[], removedNames=["mcp__docs__find"], readdedNames=[],
+        pendingMcpServers=["docs"],
+    )  # fmt: skip
+    if instructions:
+        session.attach("mcp_instructions_delta", addedNames=[], removedNames=["docs"])
+    return session
+
+
+@pytest.mark.parametrize(("verdict", "expected"), [
+    ("system_changed", ("LORE166", "waste")), ("tools_changed", ("LORE103", "waste")),
+    ("", ("LORE103", "unattributable")),
+])  # fmt: skip
+def test_server_that_connects_again_is_no_restart(verdict, expected, tmp_path):
+    session = Session(version="2.1.217", model="claude-sonnet-5")
+    session.attach("hook_success", hookName="SessionStart:startup", hookEvent="SessionStart")
+    session.ask("Look at the project.")
+    session.answer(16_000, 10_000, 2, calls=("Read",))
+    session.results("a line of output " * 40)
+    session.answer(26_000, 3_000, 2)
+    session.wait(100)
+    session.ask("And now?")
+    dropped_server(session)
+    session.answer(16_000, 14_000, 2, verdict=verdict, missed=12_000 if verdict else None)
+    assert breaks(session, tmp_path) == [(3, *expected)]
+
+
+@pytest.mark.parametrize("hook", ["SessionStart:startup", "SessionStart:resume"])
+def test_start_hook_before_connecting_servers_is_a_restart(hook, tmp_path):
+    session = Session(version="2.1.217", model="claude-sonnet-5")
+    session.attach("hook_success", hookName="SessionStart:startup", hookEvent="SessionStart")
+    session.ask("Look at the project.")
+    session.answer(16_000, 10_000, 2)
+    session.wait(100)
+    session.attach("hook_success", hookName=hook, hookEvent="SessionStart")
+    session.ask("And now?")
+    dropped_server(session)
+    session.answer(16_000, 14_000, 2)
+    assert breaks(session, tmp_path) == [(2, "LORE167", "waste")]
+
+
+@pytest.mark.parametrize(("pause", "read", "expected"), [
+    (301, 16_000, ("LORE128", "expected")),  # 301 s from request to request, 299 s after the answer
+    (301, 0, ("LORE128", "expected")),
+    (290, 16_000, ("LORE301", "unattributable")),
+])  # fmt: skip
+def test_entries_age_from_request_to_request(pause, read, expected, tmp_path):
+    session = begun()
+    session.wait(pause - 22)
+    session.ask("Go on.")
+    session.answer(read, 31_000 - read, 10)
+    assert breaks(session, tmp_path) == [(4, *expected)]
+
+
+def test_repeated_request_ages_from_its_answer(tmp_path):
+    session = begun()
+    session.ask("Go on.")
+    session.wait(200)
+    session.line("system", subtype="api_error")
+    session.answer(30_000, 500, 10)
+    session.wait(150)
+    session.ask("And now?")
+    session.answer(16_000, 15_000, 10)  # 350 s after the first attempt, 150 s after the one that was answered
+    assert "LORE128" not in {code for _, code, _ in breaks(session, tmp_path)}
+
+
+@pytest.mark.parametrize("verdict", ["", "messages_changed", "system_changed"])
+def test_expired_entries_are_not_lost_by_text_of_a_hook(verdict, tmp_path):
+    session = Session(version="2.1.218", model="claude-opus-4-8", ttl=SHORT)
+    session.ask("Look at the project.")
+    session.answer(16_000, 10_000, 2, calls=("Bash",))
+    session.results()
+    session.attach("hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse", content=["note"])
+    session.answer(26_000, 1_000, 2)
+    session.wait(330)
+    session.ask("And now?")
+    session.answer(0, 28_000, 2, verdict=verdict, missed=20_000 if verdict else None)
+    assert breaks(session, tmp_path) == [(3, "LORE128", "expected")]
+
+
+def test_text_of_a_hook_moved_before_entries_expired(tmp_path):
+    session = Session(version="2.1.218", model="claude-opus-4-8", ttl=SHORT)
+    session.ask("Look at the project.")
+    session.answer(16_000, 10_000, 2, calls=("Bash",))
+    session.results()
+    session.attach("hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse", content=["note"])
+    session.answer(26_000, 2_000, 2)
+    session.wait(60)
+    session.ask("And now?")
+    session.answer(26_000, 3_000, 2)
+    assert breaks(session, tmp_path) == [(3, "LORE158", "waste")]
+
+
+@pytest.mark.parametrize("command", ["<command-name>/review</command-name>", "Look at the pull request."])
+def test_switched_thinking_has_entries_of_its_own(command, tmp_path):
+    session = begun()
+    session.ask(command)
+    session.answer(16_000, 16_000, 3, thinking=False)
+    session.wait(20)
+    session.ask("Go on.")
+    session.answer(30_000, 2_800, 10)
+    assert breaks(session, tmp_path) == [(4, "LORE120", "waste"), (5, "LORE120", "waste")]
+
+
+def test_answer_without_thinking_is_no_switched_setting(tmp_path):
+    session = begun(model="claude-opus-4-8")  # leaves as many tokens uncached with thinking as without it
+    session.ask("Go on.")
+    session.answer(16_000, 16_000, 10, thinking=False)
+    assert "LORE120" not in {code for _, code, _ in breaks(session, tmp_path)}
+
+
+@pytest.mark.parametrize(("version", "model", "thinking", "expected"), [
+    ("2.1.32", "claude-opus-4-6", False, ("LORE168", "waste")),
+    ("2.1.37", "claude-opus-4-6", False, ("LORE168", "waste")),
+    ("2.1.38", "claude-opus-4-6", False, ("LORE301", "unattributable")),
+    ("2.1.33", "claude-opus-4-6", True, ("LORE301", "unattributable")),
+    ("2.1.33", "claude-sonnet-4-6", False, ("LORE301", "unattributable")),
+])  # fmt: skip
+def test_first_answer_without_thinking_costs_the_history(version, model, thinking, expected, tmp_path):
+    session = Session(version=version, model=model)
+    session.ask("Hello")
+    session.answer(16_606, 26_000, 3, thinking=thinking)
+    session.wait(40)
+    session.ask("Write a page.")
+    session.answer(16_606, 26_100, 3)
+    assert breaks(session, tmp_path) == [(2, *expected)]
+    turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
+    assert (turns[1]["predicted"]["read_tokens"] == 16_606) == (expected[0] == "LORE168")
+
+
+def cleared(session: Session, prompt: str) -> Session:
+    """Add a new conversation that reads the head of other sessions."""
+    session.ask(prompt)
+    session.answer(15_000, 6_000, 10, calls=("Read",))
+    session.results("a line of output " * 10)
+    session.answer(21_000, 500, 8)
+    return session
+
+
+def test_accepted_plan_with_cleared_context_is_a_new_conversation(tmp_path):
+    session = begun()
+    session.ask("Plan it.")
+    session.answer(30_000, 500, 10, calls=("ExitPlanMode",))
+    session.results(DECLINED)
+    session.ask([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    assert breaks(cleared(session, PLAN), tmp_path) == [(5, "LORE154", "expected")]
+
+
+def test_cleared_context_is_a_new_conversation(tmp_path):
+    session = begun()
+    session.ask("<command-name>/clear</command-name>")
+    assert breaks(cleared(session, "Something else."), tmp_path) == [(4, "LORE154", "expected")]
+
+
+def test_plan_carried_out_in_the_same_context_is_no_new_conversation(tmp_path):
+    session = begun()
+    session.ask("Plan it.")
+    session.answer(30_000, 500, 10, calls=("ExitPlanMode",))
+    session.results("User has approved your plan.")
+    session.answer(30_500, 500, 8)
+    assert breaks(session, tmp_path) == []
+
+
+def test_request_after_the_last_answer_is_predicted_once_seen(tmp_path):
+    session = Session(version="2.1.209", model="claude-fable-5")
+    session.ask("Look at the project.")
+    session.answer(16_000, 10_000, 2, output=3_000)
+    session.wait(60)
+    session.ask("And the tests?")
+    session.answer(29_000, 100, 2, output=2_500)  # it read the answer, so a request that is not logged wrote it
+    session.wait(60)
+    session.ask("And now?")
+    session.answer(31_600, 100, 2)
+    assert breaks(session, tmp_path) == []
+    turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
+    assert abs(turns[2]["predicted"]["read_tokens"] - 31_600) <= 0.02 * 31_600

@@ -1,0 +1,161 @@
+"""Falls of reads in caches without breakpoints, requests next to a conversation, and cut-outs of real recordings."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.running import lore
+from conftest import ROOT
+from formats.codex import Rollout
+
+CASES = Path(os.environ.get("LORE_CASES") or ROOT.parent / "shared" / "cases") / "truth"
+
+
+def breaks(path: Path) -> list[tuple[int, str, str]]:
+    """Return turn, code and kind of every cache break."""
+    found = lore("check", "-v", "--json", str(path)).json["findings"]
+    return [(one["turn"], one["code"], one["kind"]) for one in found if one["is_break"]]
+
+
+# Codex
+
+
+def rollout() -> Rollout:
+    made = Rollout().meta().message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()
+    return made.user("what is here?")
+
+
+def written(made: Rollout, tmp_path: Path) -> Path:
+    path = tmp_path / "rollout-2026-04-08T08-00-00-t-1.jsonl"
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in made.lines))
+    return path
+
+
+@pytest.mark.parametrize("between", [0, 5])
+def test_read_that_returns_to_an_earlier_read_is_another_machine(between, tmp_path):
+    made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 4_992)
+    made.call("c2").result("c2", "line " * 100)
+    made.second -= 2  # the next request follows within a second
+    made.count(25_642, 23_424)
+    made.second += between
+    made.call("c3").result("c3", "line " * 100).count(26_302, 4_992)
+    assert breaks(written(made, tmp_path)) == [(3, "LORE130", "unattributable")]
+
+
+@pytest.mark.parametrize("event", ["tool-search", "resume"])
+def test_events_without_effect_explain_no_fall(event, tmp_path):
+    made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 23_424)
+    made.call("c2").result("c2", "line " * 100).count(25_642, 24_320)
+    if event == "resume":
+        made.meta().context().user("and now?")
+    else:
+        made.item("tool_search_call", call_id="s1", status="completed", execution="client", arguments={"query": "js"})
+        tools = [{"type": "namespace", "name": "mcp__js", "description": "x", "tools": [{"name": "run"}]}]
+        made.item("tool_search_output", call_id="s1", status="completed", execution="client", tools=tools)
+    made.count(26_302, 4_992)
+    assert breaks(written(made, tmp_path)) == [(3, "LORE130", "unattributable")]
+
+
+# requests next to a conversation
+
+TOOLS = [{"name": name, "description": "does " * 20, "input_schema": {"type": "object"}} for name in ("bash", "read")]
+RECALL = {"name": "recall", "description": "finds " * 60, "input_schema": {"type": "object"}}
+QUESTION = {"type": "text", "text": "Why does the build fail on the main branch since Tuesday, and who broke it?"}
+FOUND = "Here is what was found in earlier sessions about the build: " + "a note; " * 90
+
+
+def exchange(
+    seconds: float, messages: list[Any], tools: list[Any], answer: list[Any], read: int, write: int, uncached: int = 3
+) -> dict[str, Any]:  # fmt: skip
+    marked = {"type": "ephemeral"}
+    system = [{"type": "text", "text": "You are an engineer. " * 300, "cache_control": marked}]
+    usage = {
+        "input_tokens": uncached, "cache_creation_input_tokens": write, "cache_read_input_tokens": read,
+        "output_tokens": 50,
+    }  # fmt: skip
+    body = {"model": "claude-sonnet-4-6", "max_tokens": 99, "system": system, "tools": tools, "messages": messages}
+    response = {
+        "id": f"msg_{int(seconds):020}", "type": "message", "role": "assistant", "model": body["model"],
+        "content": answer, "stop_reason": "tool_use", "usage": usage,
+    }  # fmt: skip
+    return {"ts": 1_779_147_402 + seconds, "url": "https://api.anthropic.com/v1/messages", "request": body,
+            "response": response}  # fmt: skip
+
+
+def marked(block: dict[str, Any]) -> dict[str, Any]:
+    return {**block, "cache_control": {"type": "ephemeral"}}
+
+
+def captured(tmp_path: Path, *, inlined: bool, other_tools: bool) -> Path:
+    """Write a conversation with a request between its two turns that holds another answer (`inlined`), other tools."""
+    call = {"type": "tool_use", "id": "toolu_01NdMFBsEaTkNSDEZ8HgYWqY", "name": "recall", "input": {"query": "build"}}
+    given = {"type": "tool_result", "tool_use_id": call["id"], "content": "see below"}
+    aside = [{"type": "text", "text": "I searched all archives of earlier sessions for the failing build."}]
+    aside = aside if inlined else [call]
+    ask = {"role": "user", "content": [QUESTION]}
+    between = [ask, {"role": "assistant", "content": aside},
+               {"role": "user", "content": [{"type": "text", "text": FOUND}] if inlined else [given]}]  # fmt: skip
+    after = [ask, {"role": "assistant", "content": [call]}, {"role": "user", "content": [marked(given)]}]
+    tools = [*TOOLS, RECALL]
+    lines = [
+        exchange(0, [{"role": "user", "content": [marked(QUESTION)]}], tools, [call], 0, 2_500),
+        exchange(
+            5, between, TOOLS if other_tools else tools, [{"type": "text", "text": "A summary. " * 9}], 0, 1_800, 900
+        ),
+        exchange(9, after, tools, [{"type": "text", "text": "It was the cache. " * 9}], 2_500, 300),
+    ]
+    path = tmp_path / "capture.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def test_request_with_other_tools_and_another_answer_is_no_turn(tmp_path):
+    path = captured(tmp_path, inlined=True, other_tools=True)
+    assert breaks(path) == []
+    chains = [turn["chain"] for turn in lore("simulate", "--json", str(path)).json["turns"]]
+    assert chains[0] == chains[2] != chains[1]
+
+
+def test_request_with_other_tools_and_the_received_answer_is_the_next_turn(tmp_path):
+    found = breaks(captured(tmp_path, inlined=False, other_tools=True))
+    assert (2, "LORE103", "waste") in found
+
+
+# cut-outs of recordings
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not CASES.is_dir(), reason="no cut-outs: set LORE_CASES to the folder above them")
+@pytest.mark.parametrize(("name", "expected"), [
+    ("01", [(7, "LORE116", "expected")]),
+    ("02", [(5, "LORE116", "expected")]),
+    ("03", [(4, "LORE154", "expected")]),
+    ("04", [(10, "LORE167", "waste")]),
+    ("05", [(8, "LORE128", "expected")]),
+    ("06", [(12, "LORE166", "waste")]),
+    ("07", [(2, "LORE168", "waste")]),
+    ("08", [(5, "LORE128", "expected")]),
+    ("09", [(5, "LORE120", "waste"), (6, "LORE120", "waste")]),
+    ("10", []),
+    ("11", [(2, "LORE130", "unattributable")]),
+    ("12", [(3, "LORE130", "unattributable")]),
+    ("13", [(4, "LORE130", "unattributable")]),
+    ("14", [(2, "LORE126", "waste")]),  # of the conversation: 341 tokens, by memory in its system prompt
+    ("15", []),
+])  # fmt: skip
+def test_cut_out_gets_the_right_cause(name, expected):
+    (path,) = CASES.glob(f"{name}-*")
+    assert breaks(path) == expected
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not CASES.is_dir(), reason="no cut-outs: set LORE_CASES to the folder above them")
+def test_cut_out_of_deepseek_is_predicted_with_the_answer():
+    (path,) = CASES.glob("15-*")
+    agreement = lore("simulate", "--json", str(path)).json["agreement"]
+    assert agreement["within_2_percent"] == agreement["turns"] == 4
