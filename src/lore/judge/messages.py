@@ -90,7 +90,7 @@ def _lead(finding: Finding) -> str:
     if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):
         return ""
     if finding.strength == "certain" or evidence is None or isinstance(evidence, Difference):
-        return _KINDS["waste" if "nothing-lost" in finding.qualifiers else finding.kind]
+        return _KINDS["waste" if {"nothing-lost", "little-lost"} & {*finding.qualifiers} else finding.kind]
     is_sure = finding.kind == "expected" and finding.strength == "strong"
     return _KINDS["expected"] if is_sure else _STRENGTHS[finding.strength]
 
@@ -107,6 +107,7 @@ _STRENGTHS = {
 _QUALIFIERS = {
     "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",
     "nothing-lost": "but usage shows that nothing was lost",
+    "little-lost": "but usage shows that hardly anything was lost",
     "under-minimum": "nothing was lost: such a short prompt is not cached",
     "outside-the-prefix": "but tools with defer_loading are not part of the cached prefix: nothing was lost",
     "stored-otherwise": "the recorder stored one body in another form",

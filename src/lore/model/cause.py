@@ -24,6 +24,7 @@ Qualifier: TypeAlias = Literal[
     "after-a-pause",  # the session continued after a pause
     "within-a-block",  # the change is shorter than a cache block
     "under-minimum",  # the prompt is too short to be cached
+    "little-lost",  # usage shows that less than a block of the cache, or 1 % of the prompt, was lost
     "contradicted",  # the provider's verdict is about another section
     "outside-the-prefix",  # deferred tools are not part of the cached prefix
 ]
