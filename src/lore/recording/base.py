@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,9 @@ from lore.model.state import FoldedSession
 from lore.model.turn import Turn
 from lore.plugins import published
 from lore.recording import corpus
+
+if TYPE_CHECKING:
+    from lore.recording.opening import Options
 
 HINT_FORMATS = "`lore formats` lists what lore reads; --format NAME reads the file as that"
 HINT_MEASURED = "logs of vllm, sglang and llama-server, and scrapes of their /metrics: `lore guide formats`"
@@ -83,11 +86,12 @@ class Problems:
 class Recording:
     """A reader with the bytes of its input. Iterate `turns()` once; then the other values are final."""
 
-    def __init__(self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems) -> None:
+    def __init__(self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, options: Options) -> None:
         self.path = path
         self.shown = corpus.show(path)
         self.reader = reader
         self.problems = problems
+        self.options = options
         self.companions: tuple[str, ...] = ()  # files with more chains of the session, read after it
         self.boundaries: list[tuple[str, str | None]] = []  # uuid and time of each compaction
         self.measures: list[Measurement] = []  # what an engine's log measured of its cache

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.errors import LoreError
 from lore.fold.step import Folding
-from lore.formats.base import HOLDS, Clock, Read, Reader
+from lore.formats.base import HOLDS, Read, Reader
 from lore.formats.lines import read_lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, recognise
@@ -28,12 +29,15 @@ from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn,
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
 from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
-from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
+from lore.prompt.base import IN_LOOPS, Dialect, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
-from lore.recording.base import Problems, Recording, Template, load_plugins
-from lore.recording.overrides import Completion, completed
+from lore.recording.base import Problems, Recording, load_plugins
+from lore.recording.overrides import completed
+
+if TYPE_CHECKING:
+    from lore.recording.opening import Options
 
 _FREQUENT = (e.Append, e.PatchToolCall, e.TurnCompleted)
 
@@ -42,23 +46,20 @@ class EventRecording(Recording):
     """One session log, with the logs of its subagents (companions)."""
 
     def __init__(
-        self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, *, rules: Rules,
-        dialect: Dialect | None = None, template: Template | None = None, companions: Sequence[str] = (),
-        completion: Completion | None = None, completes: str | None = None,
+        self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, options: Options, *,
+        companions: Sequence[str] = (), completes: str | None = None,
     ) -> None:  # fmt: skip
-        """Read `data`; `completion` adds to the prompts of the chain `completes`, if that is not None."""
-        super().__init__(path, reader, data, problems)
-        self.rules = rules
+        """Read `data`; `completes` is the chain to whose prompts `options.completion` adds, None: no chain."""
+        super().__init__(path, reader, data, problems, options)
+        self._rules = options.ruled
         self.reading = self.shown  # the file that is being read
         self.companions = tuple(companions)
         self.watchful = False  # turns list the items of their timeline that no prompt holds
-        self._completion = completion
         self._completes = completes
-        self._dialect = dialect
-        self._template = template
+        self._dialect = options.asked_dialect
         self._saved: SavedEvents | None = None  # of lore's own logs: what later lines say of earlier turns
         self._planners: dict[str, Planner] = {}  # by chain
-        self._folding = Folding(FoldedSession(format=self.reader.name, divider=rules.divider))
+        self._folding = Folding(FoldedSession(format=self.reader.name, divider=self._rules.divider))
         self._opaque_types: dict[str, OpaqueTypes] = {}  # by chain
         self._assemblers: dict[str, Assembler] = {}  # by chain
         self._forgotten: list[str] = []
@@ -66,8 +67,8 @@ class EventRecording(Recording):
     def reads(self) -> Iterator[Read]:
         """Yield events, those of companions last; problems are collected and left out."""
         reads = super().reads()
-        if self._completion is not None and self._completes is not None:
-            reads = completed(reads, self._completion, self._completes, self.shown)
+        if self.options.completion is not None and self._completes is not None:
+            reads = completed(reads, self.options.completion, self._completes, self.shown)
         return self._with_companions(reads) if self.companions else reads
 
     def _every_read(self) -> Iterator[Read]:
@@ -159,9 +160,17 @@ class EventRecording(Recording):
             yield self._complete(turn)
 
     @property
+    def _origin(self) -> type[Reader]:
+        """The reader of the format in which the session was recorded first."""
+        origin = self._folding.session.format
+        if origin not in READERS:
+            load_plugins()
+        return READERS.get(origin, type(self.reader))
+
+    @property
     def _is_of_requests(self) -> bool:
         """Whether the session was recorded as requests."""
-        return getattr(READERS.get(self._folding.session.format), "yields", "") == "exchanges"
+        return self._origin.yields == "exchanges"
 
     @property
     def _is_successive(self) -> bool:
@@ -193,7 +202,7 @@ class EventRecording(Recording):
         if planner is None:
             if self._saved is None:
                 self._saved = look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
-            planner = self._planners[event.chain] = Planner(self.rules, self._saved)
+            planner = self._planners[event.chain] = Planner(self._rules, self._saved)
         in_loops = expresses(self.dialect_for(session), IN_LOOPS)
         planned = planner.plan(session, self._folding.chain(event.chain), event, in_loops=in_loops)
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
@@ -205,26 +214,19 @@ class EventRecording(Recording):
         if last is not None and last.turn == turn.number:
             turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
             turn.hashes = last.hashes
-            if self._clock == "first_line":
+            if self._origin.clock == "first_line":
                 turn.answered = last.at
         return turn
 
-    @property
-    def _clock(self) -> Clock:
-        """What the time of a response means, in the format in which the session was recorded first."""
-        origin = self._folding.session.format
-        if origin not in READERS:
-            load_plugins()
-        return READERS.get(origin, type(self.reader)).clock
-
     def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:
         """Return the dialect that the user named, else the chain's, else the session's, else Anthropic's."""
-        if self._template is not None and self._dialect is None:
+        template = self.options.template
+        if template is not None and self._dialect is None:
             from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
 
             self._dialect = JinjaTemplate(
-                self._template.source, now=state.at, file=self._template.file,
-                bos_token=self.rules.bos_token, eos_token=self.rules.eos_token,
+                template.source, now=state.at, file=template.file,
+                bos_token=self._rules.bos_token, eos_token=self._rules.eos_token,
             )  # fmt: skip
         own = state.dialect if chain is None or chain.dialect is None else chain.dialect
         return self._dialect or dialect_named(own or "") or DIALECTS["anthropic"]
@@ -235,7 +237,7 @@ class EventRecording(Recording):
         dialect = self.dialect_for(session, chain)
         assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
-            assembler = self._assemblers[name] = Assembler(dialect, self.rules, accepted_breakpoints)
+            assembler = self._assemblers[name] = Assembler(dialect, self._rules, accepted_breakpoints)
         opened = chain.turn
         assert opened is not None
         own = not is_absent(chain.system) and dialect.name == session.dialect
@@ -273,13 +275,14 @@ class EventRecording(Recording):
         """Return whether another tool's session holds all parts of a chain's prompt."""
         if self._folding.session.is_own or chain.tools is None or is_absent(chain.system):
             return False
-        has_given_tools = self._completion is not None and self._completion.tools is not None
+        completion = self.options.completion
+        has_given_tools = completion is not None and completion.tools is not None
         return has_given_tools or not self._lacks_only_tools
 
     @property
     def _lacks_only_tools(self) -> bool:
         """Whether the format of the session holds everything of a prompt except the client's own tools."""
-        return getattr(READERS.get(self._folding.session.format), "own_tools", True) is False
+        return getattr(self._origin, "own_tools", True) is False
 
 
 def _read_companion(path: str) -> Iterator[Read]:

@@ -39,6 +39,18 @@ class Options(msgspec.Struct, frozen=True):
     log: Callable[[str], None] = ignore  # receives notes about reading and decisions
 
     @property
+    def asked_dialect(self) -> Dialect | None:
+        """The dialect that the user named; raises LoreError for an unknown one."""
+        if not self.dialect:
+            return None
+        from lore.prompt.dialects import dialect_named, dialect_names  # noqa: PLC0415 - as below
+
+        load_plugins()
+        if (dialect := dialect_named(self.dialect)) is None:
+            raise LoreError(f"unknown dialect {self.dialect!r}", hint="dialects: " + ", ".join(dialect_names()))
+        return dialect
+
+    @property
     def ruled(self) -> Rules:
         """The rules, with the policy for the tail that was asked for."""
         return self.rules if self.policy is None else msgspec.structs.replace(self.rules, tail=self.policy)
@@ -60,29 +72,21 @@ class Options(msgspec.Struct, frozen=True):
             raise why
         if reader is None:
             raise _unrecognised(path, opened.head)
-        dialect = _dialect_named(self.dialect) if self.dialect else None
         problems = problems or Problems()
         if reader.yields == "events":
             from lore.recording.events import EventRecording  # noqa: PLC0415 - listing recordings does not need it
 
             completes = None if self.completion is None else self.completion.chain(type(reader), opened.head)
-            recording = EventRecording(
-                path, reader, opened.data, problems, dialect=dialect, rules=self.ruled, template=self.template,
-                companions=companions(path) if subagents else (), completion=self.completion,
-                completes=completes,
-            )  # fmt: skip
-        elif reader.yields == "turns":
-            from lore.recording.requests import PromptRecording  # noqa: PLC0415 - as above
-
-            recording = PromptRecording(path, reader, opened.data, problems)
+            below = companions(path) if subagents else ()
+            recording = EventRecording(path, reader, opened.data, problems, self, companions=below, completes=completes)
         else:
-            from lore.recording.requests import RequestRecording  # noqa: PLC0415 - as above
+            from lore.recording.requests import PromptRecording, RequestRecording  # noqa: PLC0415 - as above
 
-            recording = RequestRecording(
-                path, reader, opened.data, problems, dialect=dialect, memos={} if memos is None else memos,
-                growing=growing, forced=self.format is not None, rules=self.ruled, template=self.template,
-                completed=self.completion is not None,
-            )  # fmt: skip
+            if reader.yields == "turns":
+                recording = PromptRecording(path, reader, opened.data, problems, self)
+            else:
+                memos = {} if memos is None else memos
+                recording = RequestRecording(path, reader, opened.data, problems, self, memos=memos, growing=growing)
         others = () if self.format else rank_alike(opened.head, reader.name)[1:]
         self.log(f"{recording.shown}: read as {reader.name}" + "".join(f", might be {other}" for other in others))
         for companion in recording.companions:
@@ -138,17 +142,6 @@ def reader_named(name: str) -> type[Reader]:
     if kind is None:
         raise LoreError(f"unknown format {name!r}", hint="formats: " + ", ".join(READERS))
     return kind
-
-
-def _dialect_named(name: str) -> Dialect:
-    from lore.prompt.dialects import dialect_named, dialect_names  # noqa: PLC0415 - as above
-
-    if dialect_named(name) is None:
-        load_plugins()
-    dialect = dialect_named(name)
-    if dialect is None:
-        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
-    return dialect
 
 
 class Picked(NamedTuple):

@@ -45,9 +45,8 @@ class RequestSession(EventRecording):
     """Recorded requests as a session log, each read in the dialect that it was sent in, whatever is asked for."""
 
     def __init__(self, requests: RequestRecording) -> None:
-        asked, requests.dialect = requests.dialect, None
-        super().__init__(requests.path, requests.reader, (), requests.problems, rules=requests.rules, dialect=asked,
-                         template=requests.template)  # fmt: skip
+        requests.dialect = None
+        super().__init__(requests.path, requests.reader, (), requests.problems, requests.options)
         self._requests = requests
         self._chains: dict[str, _RequestChain] = {}
         self._is_started = False
@@ -85,7 +84,7 @@ def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecordi
     """Return a recording as a session log, requests as the session that they make; raises LoreError without one."""
     if not isinstance(recording, RequestRecording):
         return session_log(recording, instead, hint=hint)
-    if recording.completed:
+    if recording.options.completion is not None:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     return RequestSession(recording)
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain as chained
 from itertools import count, islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -38,10 +38,13 @@ from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
 from lore.prefix.likeness import drop_unrendered
-from lore.prompt.base import Dialect, Rules
+from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.prompt.dialects.messages import Body
-from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, Template, UnrecognisedError
+from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, UnrecognisedError
+
+if TYPE_CHECKING:
+    from lore.recording.opening import Options
 
 _CHECKED = 8  # segments at each end of the messages that are compared to tell copies of a request
 FAILED = 400  # the lowest HTTP status of a request that was not answered
@@ -62,9 +65,6 @@ UNREADABLE = (
 )
 
 
-DEFAULT = Rules()
-
-
 class PromptRecording(Recording):
     """Turns whose prompts are in the recording (`lore assemble --all`)."""
 
@@ -77,18 +77,13 @@ class RequestRecording(Recording):
     """The requests of one recording."""
 
     def __init__(
-        self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, *, dialect: Dialect | None,
-        memos: dict[str, Memo], growing: bool, forced: bool, rules: Rules = DEFAULT, template: Template | None = None,
-        completed: bool = False,
+        self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, options: Options, *,
+        memos: dict[str, Memo], growing: bool,
     ) -> None:  # fmt: skip
-        super().__init__(path, reader, data, problems)
-        self.dialect = dialect  # that the user named
-        self.rules = rules  # for prompts of the session that the requests make (`request_session`)
-        self.template = template  # for the same
-        self.completed = completed  # the caller wants to add a system prompt or tools
+        super().__init__(path, reader, data, problems, options)
+        self.dialect = options.asked_dialect
         self._memos = memos  # by dialect; shared by recordings that are compared
         self._sorted = not growing and is_by_time(reader.name)
-        self._forced = forced  # the user named the format: a file without requests is no error
         self._chains = Chains(join=output_items)
         self._continuations = Continuations()
 
@@ -110,7 +105,7 @@ class RequestRecording(Recording):
         if not requests and measures_cache(self.reader.name):
             raise self._unjudged()
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
-        if not requests and not unreadable and not self._forced:
+        if not requests and not unreadable and self.options.format is None:  # the user did not name the format
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
     def _unjudged(self) -> UnrecognisedError:

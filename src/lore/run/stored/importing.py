@@ -217,7 +217,7 @@ class _Importer:
         data = self._counted(opened.data)
         recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
         requests = isinstance(recording, RequestRecording)
-        whole = requests and recording.completed and not self._named
+        whole = requests and recording.options.completion is not None and not self._named
         if whole or not (requests or isinstance(recording, EventRecording)):
             raise _RequestsError(
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
