@@ -1,7 +1,7 @@
 """The title of a session: the name that its agent gave it, else its first prompt, masked and shortened.
 
 The reader of a log reports both. It is given the beginning of the log and its last 64 KiB, because agents write names
-again when a session ends. Names that an agent keeps in another file are found by `agents/projects.py`.
+again when a session ends. The table of agents (`agents/logs.py`) says which names are in other files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lore.model.events import MAIN, Append, SessionChanged, SessionStarted
 from lore.model.items import TextBlock, UserMessage
 from lore.model.mask import cut_masked, mask
 from lore.recording import corpus
-from lore.recording.agents.projects import title_beside
+from lore.recording.agents.logs import title_beside
 from lore.recording.opening import Options
 
 MOST = 70  # characters of a title

@@ -32,7 +32,7 @@ from lore.model.turn import Turn
 from lore.prefix.overlap import excerpt, locate_difference
 from lore.recording import corpus
 from lore.recording.agents.companions import companions, session_of
-from lore.recording.agents.projects import project_of
+from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
 from lore.recording.inputs import Input
 from lore.recording.opening import Options

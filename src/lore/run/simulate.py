@@ -25,7 +25,7 @@ from lore.model.codes import Code, Problem, Reader
 from lore.model.results import Interruption
 from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
 from lore.recording import corpus
-from lore.recording.agents.projects import project_of
+from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options

@@ -26,7 +26,7 @@ from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed, zstd
-from lore.recording.agents.projects import text_at
+from lore.recording.agents.beside import text_at
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 SETTLED_SECONDS = 2.0  # a folder that changed later than that may change again within the same tick of its clock

@@ -1,4 +1,4 @@
-"""Where agents keep their logs: one table for all commands.
+"""Where agents keep their logs, and the folders and titles of their sessions: one table for all commands.
 
 A variable that is set replaces all places without one. In a path `~` is the home folder, `{data}` XDG's data folder
 (most agents use it on every system), `{app}` and `{local}` the system's folders for data of applications, `{cache}`
@@ -17,14 +17,19 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError, did_you_mean
 from lore.files import cache_root
+from lore.formats.beginning import SPACE
+from lore.formats.lines import nonblank_lines
 from lore.formats.registry import READERS
+from lore.model.jsonslice import raw_members
 from lore.recording import corpus
-from lore.recording.agents.projects import md5_name
+from lore.recording.agents import beside
+from lore.recording.agents.beside import Beside, decoded_path, md5_name, text_at
 from lore.recording.base import load_plugins
 
 ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
@@ -64,6 +69,8 @@ class Agent(NamedTuple):
     title: str  # for people
     formats: tuple[str, ...]  # of its logs
     logs: tuple[Logs, ...]
+    folder_at: tuple[tuple[str, ...], ...] = ()  # where a record names the session's folder
+    beside: Callable[[str], Beside] | None = None  # reads the files that the agent keeps next to a log
 
     @property
     def is_read(self) -> bool:
@@ -89,23 +96,23 @@ AGENTS: tuple[Agent, ...] = (
     Agent("claude-code", "Claude Code", ("claude-code",), (
         Logs(("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects", "~/.config/claude/projects"), ("*.jsonl",),
              project=project_name),
-    )),
+    ), folder_at=(("cwd",),)),
     Agent("codex", "Codex CLI", ("codex",), (
         Logs(("$CODEX_HOME/sessions", "~/.codex/sessions"), ("rollout-*.jsonl", "rollout-*.jsonl.zst")),
         Logs(("$CODEX_HOME/archived_sessions", "~/.codex/archived_sessions"),
              ("rollout-*.jsonl", "rollout-*.jsonl.zst")),
-    )),
+    ), folder_at=(("payload", "cwd"),), beside=beside.of_codex),
     Agent("pi", "pi", ("pi",), (
         Logs(("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions"), ("*.jsonl",),
              project=_pi_name),
         Logs(("~/.openclaw/agents/*/sessions",), ("*.jsonl",)),
-    )),
+    ), folder_at=(("cwd",),)),
     Agent("oh-my-pi", "oh-my-pi", ("pi",), (Logs(("~/.omp/agent/sessions",), ("*.jsonl",)),)),
     Agent("opencode", "OpenCode", ("opencode",), (
         Logs(("$OPENCODE_DB",), ("*",), deep=False),
         Logs(("{data}/opencode",), ("opencode.db", "opencode-*.db"), deep=False),
         Logs(("{data}/opencode/storage/session",), ("*.json",)),
-    )),
+    ), folder_at=(("info", "directory"), ("directory",))),
     Agent("kilo", "Kilo CLI", ("opencode",), (
         Logs(("$KILO_DB",), ("*",), deep=False),
         Logs(("{data}/kilo",), ("kilo.db", "opencode-*.db"), deep=False),
@@ -114,37 +121,39 @@ AGENTS: tuple[Agent, ...] = (
     Agent("gemini", "Gemini CLI", ("gemini-cli", "gemini-cli-json"), (
         Logs(("$GEMINI_CLI_HOME/.gemini/tmp/*/chats", "~/.gemini/tmp/*/chats"), ("*.json", "*.jsonl"),
              project=sha256_name),
-    )),
+    ), beside=beside.of_gemini),
     Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
-    )),
+    ), folder_at=(("cwd",),)),
     Agent("copilot", "GitHub Copilot CLI", ("copilot",), (
         Logs(("$COPILOT_HOME/session-state", "~/.copilot/session-state"), ("*.jsonl",)),
-    )),
+    ), folder_at=(("data", "context", "cwd"),), beside=beside.of_copilot),
     Agent("cline", "Cline", ("cline", "cline-task"), (
         Logs(_extension("saoudrizwan.claude-dev"), _TASK),
         Logs(("$CLINE_DIR/data/tasks", "~/.cline/data/tasks"), _TASK),
         Logs(("$CLINE_DIR/data/sessions", "~/.cline/data/sessions"), ("*.messages.json",)),
-    )),
-    Agent("roo", "Roo Code", ("cline", "cline-task"), (Logs(_extension("rooveterinaryinc.roo-cline"), _TASK),)),
+    ), beside=beside.of_task),
+    Agent("roo", "Roo Code", ("cline", "cline-task"), (
+        Logs(_extension("rooveterinaryinc.roo-cline"), _TASK),
+    ), beside=beside.of_task),
     Agent("kilo-code", "Kilo Code (extension)", ("cline", "cline-task"), (
         Logs(_extension("kilocode.kilo-code"), _TASK),
-    )),
+    ), beside=beside.of_task),
     Agent("kimi-cli", "Kimi CLI", ("kimi-cli", "kimi-cli-session"), (
         Logs(("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions"), ("wire.jsonl", "context.jsonl"), project=md5_name),
-    )),
+    ), beside=beside.of_kimi_cli),
     Agent("kimi-code", "Kimi Code", ("kimi-code",), (
         Logs(("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions"), ("wire.jsonl",)),
-    )),
+    ), beside=beside.of_kimi_code),
     Agent("openhands", "OpenHands", ("openhands",), (
         Logs(("$OPENHANDS_CONVERSATIONS_DIR", "$OPENHANDS_PERSISTENCE_DIR/conversations", "~/.openhands/conversations"),
              ("base_state.json",)),
-    )),
+    ), folder_at=(("workspace", "working_dir"),)),
     Agent("mini-swe-agent", "mini-swe-agent", ("mini-swe-agent",), (
         Logs(("$MSWEA_GLOBAL_CONFIG_DIR", "{app}/mini-swe-agent",
               "{local}/mini-swe-agent/mini-swe-agent"), ("*.traj.json",), deep=False),
-    )),
+    ), folder_at=(("info", "config", "environment", "cwd"),)),
     Agent("goose", "Goose", (), (
         Logs(("$GOOSE_PATH_ROOT/data/sessions", "{data}/goose/sessions", "{app}/Block/goose/data/sessions"),
              ("sessions.db", "*.jsonl"), deep=False),
@@ -289,3 +298,40 @@ def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> It
         name = os.path.basename(file)
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names) and os.path.isfile(file):
             yield file
+
+
+# what a log, and the files next to it, say of a session
+
+_LINES = 40  # of a log that are searched
+_BEGINNING = 8_192  # bytes of a document that are searched if its first object is not whole
+_FOLDERS_AT = tuple(dict.fromkeys(path for agent in AGENTS for path in agent.folder_at))
+_BESIDE = tuple(dict.fromkeys(agent.beside for agent in AGENTS if agent.beside is not None))
+_NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)++")')
+
+
+def project_of(head: bytes, path: str) -> str | None:
+    """Return the folder that a session was started in; None if nothing tells it."""
+    return project_in(head) or project_beside(path)
+
+
+def project_in(head: bytes) -> str | None:
+    """Return the folder that the beginning of a log names."""
+    for line in islice(nonblank_lines(head), _LINES):
+        own = raw_members(line.strip(SPACE))
+        if own is None:
+            break
+        for names in _FOLDERS_AT:
+            if found := text_at(own, names):
+                return found
+    named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
+    return None if named is None else decoded_path(named[1])
+
+
+def project_beside(path: str) -> str | None:
+    """Return the folder that files next to a log name."""
+    return next((folder for read in _BESIDE if (folder := read(path).folder)), None)
+
+
+def title_beside(path: str) -> str | None:
+    """Return the title of a session that its agent keeps in a file next to the log."""
+    return next((title for read in _BESIDE if (title := read(path).title)), None)

@@ -14,9 +14,19 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats.registry import GENERIC, measures_cache
 from lore.recording import corpus, filesystem
+from lore.recording.agents.beside import md5_name
 from lore.recording.agents.companions import session_of
-from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places, sha256_name
-from lore.recording.agents.projects import md5_name, project_beside, project_of
+from lore.recording.agents.logs import (
+    Agent,
+    LogPlace,
+    Surroundings,
+    existing,
+    files_of,
+    places,
+    project_beside,
+    project_of,
+    sha256_name,
+)
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, drop_moved, inputs, written_at
 from lore.recording.opening import Options, kind_of

@@ -29,8 +29,7 @@ from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
-from lore.recording.agents.logs import Surroundings
-from lore.recording.agents.projects import project_beside, project_in
+from lore.recording.agents.logs import Surroundings, project_beside, project_in
 from lore.recording.agents.usage_stores import stores_beside
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead, written_at
