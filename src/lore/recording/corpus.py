@@ -270,18 +270,14 @@ def resolve(name: str) -> Source:
     try:
         mode = os.stat(name).st_mode
     except (OSError, ValueError):
-        return _resolve_session(name)
+        address = address_of(name)
+        if address is not None or is_store(name):
+            return StoreSource(name, address)
+        found = opencode().session_in(name) if "#" in name else None
+        return LocalFile(name) if found is None else DatabaseSource(name, *found)
     if stat.S_ISREG(mode):
         return LocalFile(name)
     return Folder(name) if stat.S_ISDIR(mode) else Pipe(name)
-
-
-def _resolve_session(name: str) -> Source:
-    address = address_of(name)
-    if address is not None or is_store(name):
-        return StoreSource(name, address)
-    found = opencode().session_in(name) if "#" in name else None
-    return LocalFile(name) if found is None else DatabaseSource(name, *found)
 
 
 def opencode():  # noqa: ANN201 - the module, with its types

@@ -66,16 +66,10 @@ class EventRecording(Recording):
 
     def reads(self) -> Iterator[Read]:
         """Yield events, those of companions last; problems are collected and left out."""
-        reads = super().reads()
-        if self.options.completion is not None and self._completes is not None:
-            reads = completed(reads, self.options.completion, self._completes, self.shown)
+        reads, completion = super().reads(), self.options.completion
+        if completion is not None and self._completes is not None:
+            reads = completed(reads, completion, self._completes, self.shown)
         return self._with_companions(reads) if self.companions else reads
-
-    def _every_read(self) -> Iterator[Read]:
-        """Yield what `reads` does, perhaps with problems: the caller looks at each read anyway."""
-        if self.companions or self._completes is not None:
-            return self.reads()
-        return self.every_read()
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
         """Yield a log's reads, then those of its companions, whose header is dropped: that of the session counts.
@@ -133,11 +127,13 @@ class EventRecording(Recording):
         """Yield the turns of all chains."""
         waiting: dict[str, Turn] = {}
         fold, report = self._folding.apply, self._report
-        for read in self._every_read():
+        successive = getattr(self.reader, "successive", False)  # a chain ends when the next one begins
+        is_plain = not self.companions and self._completes is None
+        for read in self.every_read() if is_plain else self.reads():  # problems are looked for here anyway
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             kind = type(event)
             if kind is e.TurnStarted:
-                if self._is_successive and event.chain not in self._assemblers:
+                if successive and not self.watchful and event.chain not in self._assemblers:
                     yield from map(self._complete, waiting.values())
                     waiting.clear()
                     self._forget_chains()
@@ -171,11 +167,6 @@ class EventRecording(Recording):
     def _is_of_requests(self) -> bool:
         """Whether the session was recorded as requests."""
         return self._origin.yields == "exchanges"
-
-    @property
-    def _is_successive(self) -> bool:
-        """Whether a chain ends when the next one begins, and no prompt is asked for by its name."""
-        return getattr(self.reader, "successive", False) and not self.watchful
 
     def _forget_chains(self) -> None:
         """Forget the chains that had turns, because a file may hold any number of conversations."""

@@ -51,25 +51,19 @@ def completed(reads: Iterator[Read], given: Completion, chain: str, shown: str) 
     for read in reads:
         event = read.value
         if isinstance(event, SessionStarted | SessionChanged) and (given.strict or not is_done):
-            given = _without_recorded(event, given, Where(shown, read.line, read.byte))
+            has_system = given.system is not None and not is_absent(event.system)
+            has_tools = given.tools is not None and event.tools is not None
+            if given.strict and (has_system or has_tools):
+                name, what = ("system", "system prompt") if has_system else ("tools", "tools")
+                hint = f"leave --{name} out: the recorded ones are those that were sent"
+                raise LoreError(f"{shown} records its own {what}", hint=hint, where=Where(shown, read.line, read.byte))
+            given = given._replace(
+                system=None if has_system else given.system, tools=None if has_tools else given.tools
+            )
         yield read
         if isinstance(event, SessionStarted) and not is_done:
             is_done = True
             system = NULL if given.system is None else Raw(given.system)
             tools = None if given.tools is None else tuple(map(Raw, given.tools))
             if given.system is not None or tools is not None:
-                changed = SessionChanged(chain=chain, at=event.at, system=system, tools=tools)
-                yield Read(changed, read.line, read.byte)
-
-
-def _without_recorded(event: SessionStarted | SessionChanged, given: Completion, where: Where) -> Completion:
-    recorded = [
-        ("system", "system prompt", given.system is not None and not is_absent(event.system)),
-        ("tools", "tools", given.tools is not None and event.tools is not None),
-    ]
-    for name, what, is_recorded in recorded:
-        if is_recorded and given.strict:
-            hint = f"leave --{name} out: the recorded ones are those that were sent"
-            raise LoreError(f"{where.file} records its own {what}", hint=hint, where=where)
-        given = given._replace(**{name: None}) if is_recorded else given
-    return given
+                yield Read(SessionChanged(chain=chain, at=event.at, system=system, tools=tools), read.line, read.byte)

@@ -58,16 +58,14 @@ class RequestSession(EventRecording):
     def every_read(self) -> Iterator[Read]:
         for exchange, turn in self._requests.exchanges():
             yield from self._events(exchange, turn)
-        yield from self._last_responses()
+        for chain in self._chains.values():
+            yield from (Read(event, 1, 0) for event in chain.read_response())
 
     def take(self, data: bytes) -> Iterator[Read]:
         """Yield the events that the next bytes complete; a response comes with the request that follows it."""
         for read in self._requests.take(data):
             if isinstance(read.value, Exchange):
                 yield from self._events(read.value, self._requests.turn(read, read.value))
-
-    def _last_responses(self) -> Iterator[Read]:
-        return (Read(event, 1, 0) for chain in self._chains.values() for event in chain.read_response())
 
     def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
         dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)

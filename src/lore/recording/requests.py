@@ -103,18 +103,15 @@ class RequestRecording(Recording):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
         if not requests and measures_cache(self.reader.name):
-            raise self._unjudged()
+            if not self.measures:
+                raise UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
+            shown = shlex.quote(self.shown)
+            hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
+            message = "measures the reads of a cache, and holds no prompts to judge"
+            raise UnrecognisedError(f"{self.shown} ({self.reader.name}) {message}", hint=hint)
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and self.options.format is None:  # the user did not name the format
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
-
-    def _unjudged(self) -> UnrecognisedError:
-        """Return the error about an engine's log without requests, with the command that uses it."""
-        log, shown = f"{self.shown} ({self.reader.name})", shlex.quote(self.shown)
-        if not self.measures:
-            return UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
-        hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
-        return UnrecognisedError(f"{log} measures the reads of a cache, and holds no prompts to judge", hint=hint)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
         """Return the next request as a turn, in the dialect that the user named, else its own; None without one."""

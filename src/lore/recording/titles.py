@@ -84,7 +84,8 @@ class _Search:
     def _take_message(self, chain: str, item: UserMessage) -> None:
         if self._prompt:
             return
-        text = _text(item)
+        texts = [block.text for block in item.blocks or () if isinstance(block, TextBlock)] or [item.text]
+        text = "\n".join(text_of(bytes(part)) for part in texts)
         prompt = spoken(text)
         if chain == MAIN:
             self._prompt = prompt
@@ -106,12 +107,6 @@ class _Search:
             file.seek(max(size, length - _TAIL))
             tail = file.read(_TAIL)
         yield tail if length - _TAIL <= size else b"\n" + tail.partition(b"\n")[2]
-
-
-def _text(item: UserMessage) -> str:
-    if item.blocks:
-        return "\n".join(text_of(bytes(block.text)) for block in item.blocks if isinstance(block, TextBlock))
-    return text_of(bytes(item.text))
 
 
 def spoken(text: str) -> str:

@@ -240,23 +240,22 @@ def _family(path: str) -> Mapping[str, _Session]:
 def _opencode_root(path: str) -> str | None:
     """Return the session at the top of those that started this one; None if none did, and for an export."""
     seen, at = {path}, path
-    while (above := _opencode_parent(at)) is not None and above not in seen:
+    while True:
+        stored = corpus.opencode().session_in(at)
+        if stored is not None:
+            family = corpus.opencode().parents_in(stored[0])
+            above = f"{stored[0]}#{family.get(at, ('', None))[1]}"
+            is_known = above in family
+        else:
+            own = _read_once(_read_file, at) if corpus.opencode().is_session_file(at) else None
+            parent = "" if own is None else own[1] or ""
+            above = os.path.join(os.path.dirname(at), f"{parent}.json")
+            is_inside = os.path.basename(parent) == parent != ""  # a path might lead out of the folder
+            is_known = is_inside and _read_once(_read_file, above) is not None
+        if not is_known or above in seen:
+            return None if at == path else at
         seen.add(above)
         at = above
-    return None if at == path else at
-
-
-def _opencode_parent(path: str) -> str | None:
-    stored = corpus.opencode().session_in(path)
-    if stored is not None:
-        family = corpus.opencode().parents_in(stored[0])
-        above = f"{stored[0]}#{family.get(path, ('', None))[1]}"
-        return above if above in family else None
-    own = _read_once(_read_file, path) if corpus.opencode().is_session_file(path) else None
-    if own is None or not own[1] or os.path.basename(own[1]) != own[1]:  # a path might lead out of the folder
-        return None
-    above = os.path.join(os.path.dirname(path), f"{own[1]}.json")
-    return above if _read_once(_read_file, above) is not None else None
 
 
 @lru_cache(maxsize=_MOST_FILES)

@@ -27,6 +27,8 @@ ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
 _LOOKED_UP = {"part": ("message_id", "id")}  # of OpenCode: columns of a table by which its rows are looked up
+_INDEXED = """select 1 from pragma_index_list(?) as list, pragma_index_info(list.name) as info
+              where info.seqno = 0 and info.name = ?"""  # a table has an index that begins with a column
 _WAL_HEADER = 32  # bytes; it changes when the log starts again
 _PIECE = 1024 * 1024  # bytes copied at a time
 _ATTEMPTS = 5  # to copy a database that is being written
@@ -97,17 +99,11 @@ class _Copy:
             if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):
                 raise ValueError("its log of changes cannot be merged")
             for table, columns in _LOOKED_UP.items():
-                if columns_of(connection, table) >= set(columns):
-                    with suppress(sqlite3.Error):  # damaged, or too large for an index
-                        _index(connection, table, columns)
-
-
-def _index(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> None:
-    """Index a table of a copy by these columns, unless another index begins with the first of them."""
-    indexed = """select 1 from pragma_index_list(?) as list, pragma_index_info(list.name) as info
-                 where info.seqno = 0 and info.name = ?"""
-    if connection.execute(indexed, (table, columns[0])).fetchone() is None:
-        connection.execute(f"create index lore_{table} on {table} ({', '.join(columns)})")
+                if not columns_of(connection, table) >= set(columns):
+                    continue
+                with suppress(sqlite3.Error):  # damaged, or too large for an index
+                    if connection.execute(_INDEXED, (table, columns[0])).fetchone() is None:
+                        connection.execute(f"create index lore_{table} on {table} ({', '.join(columns)})")
 
 
 def _state(database: str) -> tuple[int, int, int, bytes]:

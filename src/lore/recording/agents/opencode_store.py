@@ -168,18 +168,14 @@ def only_session(path: str, sessions: list[DatabaseSession]) -> str:
     shown = corpus.show(path)
     subagents = f", {len(sessions) - len(roots):,} of them subagents'" if len(roots) < len(sessions) else ""
     hint = f"name one of them ({shown}#{newest[0].id} is the newest); `lore check` takes all"
-    lines = [f"{_day(session.written)}  {session.id}  {_cut(session.title)}".rstrip() for session in newest[:_SHOWN]]
+    lines: list[str] = []
+    for session in newest[:_SHOWN]:
+        at = None if session.written is None else datetime.fromtimestamp(session.written, UTC)
+        title = session.title if len(session.title) < _TITLE else cut_masked(session.title, _TITLE - 1) + "…"
+        lines.append(f"{'-' if at is None else at.strftime('%Y-%m-%d %H:%M'):<16}  {session.id}  {title}".rstrip())
     more = [f"and {len(newest) - _SHOWN:,} more: `lore sessions --all` lists them"] if len(newest) > _SHOWN else []
     message = f"{shown} is OpenCode's database of {len(sessions):,} sessions{subagents}"
     raise LoreError(message, hint=hint, choices=(*lines, *more))
-
-
-def _day(written: float | None) -> str:
-    return f"{'-':<16}" if written is None else datetime.fromtimestamp(written, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _cut(title: str) -> str:
-    return title if len(title) < _TITLE else cut_masked(title, _TITLE - 1) + "…"
 
 
 def database_stream(path: str, session: str) -> Iterator[bytes]:
