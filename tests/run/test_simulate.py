@@ -26,7 +26,7 @@ class ListedTurns(Recording):
     """A transcript with given turns."""
 
     def __init__(self, turns):
-        super().__init__("talk", ClaudeCode(), (), Problems())
+        super().__init__("talk", ClaudeCode(), (), Problems(), Options())
         self._turns = turns
 
     def turns(self):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.recording import corpus
-from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places
+from lore.recording.agents.logs import Surroundings, existing, files_of, places
 from lore.recording.inputs import Input, written_at
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -37,34 +37,23 @@ def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
     """
     looked: dict[str, None] = {}
     for project in (True, False) if wide else (True,):
-        own = [place for place in places(here, project=project) if place.agent.is_read]
-        looked |= dict.fromkeys(place.path for place in own)
-        found = dict.fromkeys(path for place in own for there in existing(place) for path in _with_logs(there))
-        if found:
+        looked |= dict.fromkeys(place.path for place in places(here, project=project) if place.agent.is_read)
+        if found := kept_by_agents(here, project=project):
             return Whereabouts(tuple(looked), tuple(found))
     return Whereabouts((*looked, os.curdir), ())
 
 
-def kept_by_agents(here: Surroundings) -> list[str]:
-    """Return the folders and files in which agents keep logs that lore reads."""
-    own = (there for place in places(here) if place.agent.is_read for there in existing(place))
-    return list(dict.fromkeys(path for there in own for path in _with_logs(there)))
-
-
-def with_agents(paths: list[str], here: Surroundings) -> list[str]:
-    """Return the paths, or the agents' logs without paths, or before them if one is the home folder."""
-    if not paths:
-        return kept_by_agents(here)
-    homes = [path for path in paths if here.home and corpus.is_same(path, here.home)]
-    return [*(kept_by_agents(here) if homes else ()), *paths]
-
-
-def _with_logs(place: LogPlace) -> list[str]:
-    """Return the folder of a place that has logs, or the logs themselves if other files are next to them."""
-    files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
-    if not place.logs.deep:
-        return list(files)
-    return [place.path] if next(files, None) is not None else []
+def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:
+    """Return the folders and files in which agents keep logs that lore reads; of a folder with other files the logs."""
+    found: dict[str, None] = {}
+    kept = (there for place in places(here, project=project) if place.agent.is_read for there in existing(place))
+    for place in kept:
+        files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
+        if not place.logs.deep:
+            found |= dict.fromkeys(files)
+        elif next(files, None) is not None:
+            found[place.path] = None
+    return list(found)
 
 
 def since(text: str, now: float) -> float:

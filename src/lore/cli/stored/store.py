@@ -76,13 +76,16 @@ def import_(
     content is a conflict: exit 3 where it is one of several inputs.
     """
     from lore.errors import LoreError
+    from lore.recording.corpus import is_same
     from lore.recording.opening import Options
-    from lore.recording.recent import with_agents
+    from lore.recording.recent import kept_by_agents
     from lore.report.stored import write_imported
     from lore.run.stored.importing import ImportRequest, import_sessions
 
     options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
-    sources = with_agents(paths or [], common.surroundings())
+    here, sources = common.surroundings(), list(paths or [])
+    if not sources or any(here.home and is_same(path, here.home) for path in sources):
+        sources = [*kept_by_agents(here), *sources]
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name what is to be imported")
     with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:

@@ -295,41 +295,34 @@ def _messages(path: str) -> str:
 
 
 def storage_stream(path: str) -> Iterator[bytes]:
-    """Yield a session of a storage folder."""
+    """Yield a session of a storage folder, the members of its own file in the order that an export has."""
+    own = jsonslice.raw_members(filesystem.small_file(path)) or {}
+    info = {key: own.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in own}
+    info.setdefault("slug", b'""')
     folder = _messages(path)
-    storage = os.path.dirname(os.path.dirname(folder))
-
-    def read(folder: str, name: str, kind: str) -> bytes:
-        return _with_id(name, filesystem.small_file(os.path.join(folder, f"{name}.json")), kind)
-
-    def messages() -> Iterator[Iterator[bytes]]:
-        for _, name in sorted((_created(os.path.join(folder, f"{name}.json")), name) for name in _names(folder)):
-            parts = os.path.join(storage, "part", name)
-            yield _message(read(folder, name, "role"), (read(parts, part, "type") for part in _names(parts)))
-
-    return _document(_head(path), messages())
+    all_parts = os.path.join(os.path.dirname(os.path.dirname(folder)), "part")
+    messages = sorted(_objects(folder, "role"), key=lambda message: (_created(message[1]), message[0]))
+    return _document(
+        jsonslice.object_of({**info, **own}),
+        (_message(data, (part for _, part in _objects(os.path.join(all_parts, name), "type")))
+         for name, data in messages),
+    )  # fmt: skip
 
 
-def _head(path: str) -> bytes:
-    """Return a session's own file, in the order of members that an export has."""
-    found = jsonslice.raw_members(filesystem.small_file(path)) or {}
-    first = {key: found.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in found}
-    first.setdefault("slug", b'""')
-    return jsonslice.object_of({**first, **found})
-
-
-def _created(path: str) -> float:
-    """Return when a message was made, in ms; 0 if its file does not say so."""
-    try:
-        return float(json.loads(filesystem.small_file(path))["time"]["created"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return 0.0
-
-
-def _names(folder: str) -> list[str]:
-    """Return the names of the objects in a folder, in their order; none without a folder."""
+def _objects(folder: str, kind: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the names of the objects in a folder, in their order, each with its content; none without a folder."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
     except (OSError, ValueError):
-        return []
-    return [name.removesuffix(".json") for name in names]
+        return
+    for name in names:
+        stem = name.removesuffix(".json")
+        yield stem, _with_id(stem, filesystem.small_file(os.path.join(folder, name)), kind)
+
+
+def _created(message: bytes) -> float:
+    """Return when a message was made, in ms; 0 if it does not say so."""
+    try:
+        return float(json.loads(message)["time"]["created"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return 0.0
