@@ -11,11 +11,11 @@ import pytest
 
 from formats.opencode import START, Export, compacted
 from lore.judge.policy import Budgets
-from lore.recording import recent
 from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
+from lore.run import recent
 from lore.run.checking.check import check
 from lore.run.folding import fold
 from recording.test_opencode_store import put, stored, written

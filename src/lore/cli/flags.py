@@ -118,8 +118,8 @@ def chosen_inputs(
     paths: list[str], *, last: bool = False, since: str | None = None, format: str | None = None
 ) -> Chosen:
     """Say which files to judge; where none is named, look for them and say where."""
-    from lore.recording import recent
-    from lore.recording.agents.sessions import newest, newest_of_project, no_session_of_project
+    from lore.recording.agents.sessions import newest, newest_of_project
+    from lore.run import recent
 
     after = None if since is None else recent.since(since, time.time())
     wanted = None if after is None else partial(recent.is_as_new, since=after)
@@ -127,7 +127,7 @@ def chosen_inputs(
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
-            raise no_session_of_project(surroundings())
+            raise recent.no_session_of_project(surroundings())
         tell(f"the newest session of this project is {recent.shown_places([session])}")
         return Chosen([session], wanted, (session,))
     if not paths:

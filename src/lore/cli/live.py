@@ -105,12 +105,12 @@ def statusline(
     Subagents that have logs of their own are not in the sums.
     """
     from lore.errors import LoreError
-    from lore.recording.agents.sessions import no_session_of_project
     from lore.recording.opening import Options
     from lore.report.console import wants_colour
     from lore.report.status_line import DEFAULT, PARTS, Shown, parts_of, status_line
     from lore.run.live import running
     from lore.run.live.statusline import standard_input, status_folder
+    from lore.run.recent import no_session_of_project
 
     if install:
         sys.stdout.write(_settings())

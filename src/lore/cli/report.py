@@ -67,8 +67,8 @@ def _trace(chosen: Material) -> WrittenReport:
 def _spent(chosen: Material) -> Summed:
     """Sum what the recordings cost, as bare `lore` does for those of agents; raises LoreError where there are none."""
     from lore.recording import corpus
-    from lore.recording.recent import nothing
     from lore.report.redacted.results import redacted
+    from lore.run.recent import nothing
     from lore.run.spending.overview import OverviewRequest, summed
 
     for file in chosen.files:
@@ -133,8 +133,8 @@ def run(
     name a folder. json: what they cost, as `lore --json` says it.
     """
     from lore.errors import did_you_mean
-    from lore.recording import recent
     from lore.recording.inputs import inputs
+    from lore.run import recent
 
     known = (*FORMS, HTML)
     on_terminal = output is None and format == "trace" and sys.stdout.isatty()

@@ -59,8 +59,8 @@ def overview(
         print(f"lore {__version__}")
         return 0
     from lore.errors import LoreError, did_you_mean
-    from lore.recording import recent
     from lore.recording.agents.logs import agent_named
+    from lore.run import recent
     from lore.run.spending.overview import WEEK, OverviewRequest, summed
 
     if by is not None and by not in GROUPS:
@@ -122,8 +122,8 @@ def sessions(
     `lore check PATH` says why tokens were re-billed. What was read is kept in your cache folder, in numbers and
     names alone; nothing leaves this machine.
     """
-    from lore.recording import recent
     from lore.recording.agents.logs import agent_named
+    from lore.run import recent
     from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, is_incomplete, sessions
 
     loaded, now = common.found_settings(config), time.time()

@@ -17,8 +17,6 @@ from contextlib import closing, nullcontext
 from typing import NamedTuple, TypeVar
 
 from lore.errors import LoreError
-from lore.files import relative
-from lore.model.cause import Place
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.store.registry import open_existing, print_note_once, scheme_of
@@ -236,26 +234,6 @@ def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterat
                 yield from _matches(base + entry.name + os.sep, parts, failed_on)
         elif (not is_hidden or part.startswith(".")) and fnmatch.fnmatch(entry.name, part):
             yield from _matches(base + entry.name + os.sep, rest, failed_on) if rest else [base + entry.name]
-
-
-# places of findings
-
-
-def place_of(path: str, root: str) -> Place:
-    """Return where a file's findings are reported; its key is relative to `root`, the current folder if empty."""
-    return Place(corpus.show(path), key_of(path, root))
-
-
-def key_of(path: str, root: str) -> str:
-    """Return a path relative to a folder, its parts joined by `/`; stored and remote sessions keep their names."""
-    if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
-        return corpus.show(path)
-    return corpus.show(relative(path, root).replace(os.sep, "/"))
-
-
-def path_of(key: str, root: str) -> str:
-    """Return the path that a key stands for."""
-    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
 
 
 def written_at(file: Input) -> float | None:

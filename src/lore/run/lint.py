@@ -32,11 +32,12 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs, place_of
+from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
 from lore.report.redacted.findings import redacted_error
+from lore.run.checking.places import place_of
 from lore.run.checking.verdicts import CheckContext
 
 _NUMBERS = str.maketrans("", "", "0123456789")

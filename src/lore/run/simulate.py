@@ -29,11 +29,11 @@ from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options
-from lore.recording.recent import nothing, nothing_new
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.verdicts import InterruptedRunError
 from lore.run.dated import PACKAGED, Dated
 from lore.run.measured import MeasuredRun, Measuring, read_logs
+from lore.run.recent import nothing, nothing_new
 from lore.run.rules import output_note, stale
 from lore.run.simulation import PlayedTurn, Simulation
 

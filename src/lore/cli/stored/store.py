@@ -78,8 +78,8 @@ def import_(
     from lore.errors import LoreError
     from lore.recording.corpus import is_same
     from lore.recording.opening import Options
-    from lore.recording.recent import kept_by_agents
     from lore.report.stored import write_imported
+    from lore.run.recent import kept_by_agents
     from lore.run.stored.importing import ImportRequest, import_sessions
 
     options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
@@ -162,8 +162,8 @@ def list_(
 
     The last use is the last time that an event carries, where none does that of the last save.
     """
-    from lore.recording import recent
     from lore.report.stored import write_list
+    from lore.run import recent
     from lore.run.stored.sessions import SessionFilter, listed
 
     after = None if since is None else recent.since(since, time.time())

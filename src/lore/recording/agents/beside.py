@@ -27,21 +27,21 @@ _WORKSPACE = re.compile(rb"^(name|summary):[ \t]*(\S[^\n]*)$", re.MULTILINE)  # 
 _LONGEST = 4_096  # bytes of a path
 
 
-class Beside(NamedTuple):
+class KeptBeside(NamedTuple):
     """What files next to a log say of its session."""
 
     folder: str | None = None
     title: str | None = None
 
 
-def of_gemini(path: str) -> Beside:
+def of_gemini(path: str) -> KeptBeside:
     """Return the folder that Gemini CLI keeps in a file above its chats."""
     chats = os.path.dirname(path)
     for place in (os.path.dirname(chats), os.path.dirname(os.path.dirname(chats))):
         data = filesystem.small_file(os.path.join(place, ".project_root"))[:_LONGEST]
         if found := data.decode("utf-8", "replace").strip():
-            return Beside(found)
-    return Beside()
+            return KeptBeside(found)
+    return KeptBeside()
 
 
 def md5_name(folder: str) -> str:
@@ -49,7 +49,7 @@ def md5_name(folder: str) -> str:
     return hashlib.md5(os.fsencode(folder), usedforsecurity=False).hexdigest()
 
 
-def of_kimi_cli(path: str) -> Beside:
+def of_kimi_cli(path: str) -> KeptBeside:
     """Return the title in the folder of a session, and the listed folder whose digest that of all its sessions has."""
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
     listed = _object_in(os.path.join(os.path.dirname(projects), "kimi.json"))
@@ -57,51 +57,51 @@ def of_kimi_cli(path: str) -> Beside:
     folders = (text_at(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
     folder = next((folder for folder in folders if folder and md5_name(folder) == digest), None)
     if not os.path.isdir(path):
-        return Beside(folder)
+        return KeptBeside(folder)
     older = text_at(_object_in(os.path.join(path, "metadata.json")), ("title",))
     title = text_at(_object_in(os.path.join(path, "state.json")), ("custom_title",))
-    return Beside(folder, title or (None if older == "Untitled" else older))
+    return KeptBeside(folder, title or (None if older == "Untitled" else older))
 
 
-def of_kimi_code(path: str) -> Beside:
+def of_kimi_code(path: str) -> KeptBeside:
     """Return what Kimi Code keeps of a session, in which each agent has a folder for its log."""
     session, agents = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(path))))
     if agents != "agents":
-        return Beside()
+        return KeptBeside()
     above = os.path.dirname(os.path.dirname(os.path.dirname(session)))
     listed = os.path.join(above, "session_index.jsonl")
     state = _object_in(os.path.join(session, "state.json"))
     title = text_at(state, ("title",)) if state.get("isCustomTitle") == b"true" else None  # else it is a prompt
-    return Beside(_listed(listed, "sessionId", os.path.basename(session), "workDir"), title)
+    return KeptBeside(_listed(listed, "sessionId", os.path.basename(session), "workDir"), title)
 
 
-def of_task(path: str) -> Beside:
+def of_task(path: str) -> KeptBeside:
     """Return the folder that Roo Code keeps with a task, or Cline in its list of all tasks."""
     folder = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
     found = text_at(_object_in(os.path.join(folder, "history_item.json")), ("workspace",))
     tasks, task = os.path.split(folder)
     listed = os.path.join(os.path.dirname(tasks), "state", "taskHistory.json")
-    return Beside(found or _listed(listed, "id", task, "cwdOnTaskInitialization"))
+    return KeptBeside(found or _listed(listed, "id", task, "cwdOnTaskInitialization"))
 
 
-def of_copilot(path: str) -> Beside:
+def of_copilot(path: str) -> KeptBeside:
     """Return the title in Copilot's file on a session."""
     folder, name = os.path.split(path)
     if name != "events.jsonl":
-        return Beside()
+        return KeptBeside()
     found = dict(_WORKSPACE.findall(filesystem.small_file(os.path.join(folder, "workspace.yaml"))))
     title = (found.get(b"name") or found.get(b"summary") or b"").decode("utf-8", "replace").strip()
-    return Beside(title=None if title[:1] in ("|", ">") else title.strip("\"'"))
+    return KeptBeside(title=None if title[:1] in ("|", ">") else title.strip("\"'"))
 
 
-def of_codex(path: str) -> Beside:
+def of_codex(path: str) -> KeptBeside:
     """Return the title in Codex's list of threads."""
     folder, name = os.path.split(os.path.abspath(path))
     thread = _CODEX_ID.search(name) if name.startswith("rollout-") else None
     home = _CODEX_HOME.match(folder)
     if thread is None or home is None:
-        return Beside()
-    return Beside(title=_listed(os.path.join(home[1], "session_index.jsonl"), "id", thread[1], "thread_name"))
+        return KeptBeside()
+    return KeptBeside(title=_listed(os.path.join(home[1], "session_index.jsonl"), "id", thread[1], "thread_name"))
 
 
 # JSON

@@ -29,7 +29,7 @@ from lore.formats.registry import READERS
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus
 from lore.recording.agents import beside
-from lore.recording.agents.beside import Beside, decoded_path, md5_name, text_at
+from lore.recording.agents.beside import KeptBeside, decoded_path, md5_name, text_at
 from lore.recording.base import load_plugins
 
 ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
@@ -70,7 +70,7 @@ class Agent(NamedTuple):
     formats: tuple[str, ...]  # of its logs
     logs: tuple[Logs, ...]
     folder_at: tuple[tuple[str, ...], ...] = ()  # where a record names the session's folder
-    beside: Callable[[str], Beside] | None = None  # reads the files that the agent keeps next to a log
+    beside: Callable[[str], KeptBeside] | None = None  # reads the files that the agent keeps next to a log
 
     @property
     def is_read(self) -> bool:

@@ -30,7 +30,6 @@ from lore.recording.agents.logs import (
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, drop_moved, inputs, written_at
 from lore.recording.opening import Options, kind_of
-from lore.recording.recent import nothing
 
 
 class AgentLog(NamedTuple):
@@ -139,18 +138,6 @@ def newest_of_agents(here: Surroundings) -> str | None:
     """Return the newest session that agents keep here; None without sessions."""
     paths = (logs[0].file.path for logs in agent_logs(here).groups)
     return next((path for path in paths if is_recording(path, None)), None)
-
-
-def no_session_of_project(here: Surroundings) -> LoreError:
-    """Return the error for a project without sessions; it names the project that has the newest one."""
-    newest = newest_of_agents(here)
-    if newest is None:
-        looked = dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
-        return nothing([*looked, os.curdir])
-    project = project_of(corpus.open_head(newest).head, newest)
-    where = "another folder" if project is None else f"the project {corpus.show(project)}"
-    message = f"agents keep no session of this project ({corpus.show(here.folder)})"
-    return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
 
 
 def _project_folders(folder: str) -> list[str]:

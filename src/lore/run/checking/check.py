@@ -25,9 +25,10 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.plugins import published
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, inputs, path_of, place_of
+from lore.recording.inputs import Input, ahead, fetched_ahead, inputs
 from lore.recording.opening import Options, reader_named
 from lore.run.checking.exemptions import unused_exemptions
+from lore.run.checking.places import path_of, place_of
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
@@ -122,7 +123,7 @@ def concluded(
 
 def _raise_if_nothing(paths: Sequence[str], looked: tuple[str, ...], *, chosen: bool) -> None:
     """Raise LoreError if a folder was searched; named files that are not recordings are counted."""
-    from lore.recording.recent import nothing, nothing_new  # noqa: PLC0415 - slow to import, and rare
+    from lore.run.recent import nothing, nothing_new  # noqa: PLC0415 - slow to import, and rare
 
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
     if chosen:

@@ -23,8 +23,9 @@ from lore.model.limits import EXEMPTED_FILES
 from lore.model.patterns import PathPattern
 from lore.model.results import Finding
 from lore.recording import corpus, filesystem
-from lore.recording.inputs import Input, inputs, key_of, path_of
+from lore.recording.inputs import Input, inputs
 from lore.recording.opening import kind_of
+from lore.run.checking.places import key_of, path_of
 
 
 def unused_exemptions(

@@ -25,8 +25,9 @@ from lore.model.ledger import Ledger
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, place_of, written_at
+from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
+from lore.run.checking.places import place_of
 from lore.run.dated import PACKAGED, Dated
 
 

@@ -11,8 +11,8 @@ from lore.judge.totals import FileTotals, RunTotals
 from lore.model.results import CheckResult, Finding
 from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
-from lore.recording.inputs import place_of
 from lore.recording.tailing import LogTail, Say, Wait, every
+from lore.run.checking.places import place_of
 from lore.run.checking.verdicts import CheckContext, judge_turns
 
 

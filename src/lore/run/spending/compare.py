@@ -23,8 +23,8 @@ from lore.model.results.overview import ComparedCause, ComparedSide, Comparison,
 from lore.recording import filesystem
 from lore.recording.agents.logs import Agent, Surroundings, agent_named
 from lore.recording.inputs import is_pattern
-from lore.recording.recent import since
 from lore.report.sentences.spending import cause_in_words
+from lore.run.recent import since
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import gathered, is_of, requests_of
 from lore.store.registry import is_store, mask_url

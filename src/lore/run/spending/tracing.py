@@ -15,10 +15,10 @@ from lore.judge.sums import Copies
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, written_at
-from lore.recording.recent import nothing
 from lore.report.redacted.findings import redacted_error
 from lore.report.redacted.results import redacted
 from lore.report.trace import LaneRequest, Trace, trace_of
+from lore.run.recent import nothing
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import requests_of
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.recording import corpus
-from lore.recording.agents.logs import Surroundings, existing, files_of, places
+from lore.recording.agents.logs import Surroundings, existing, files_of, places, project_of
+from lore.recording.agents.sessions import newest_of_agents
 from lore.recording.inputs import Input, written_at
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -78,6 +79,18 @@ def nothing(looked: Sequence[str]) -> LoreError:
     if rest > 1:
         shown = (*looked[:PLACES_SHOWN], f"{rest} more places of agents", looked[-1])
     return LoreError("there are no recordings", hint=f"looked in {shown_places(shown)}; name a file or folder")
+
+
+def no_session_of_project(here: Surroundings) -> LoreError:
+    """Return the error for a project without sessions; it names the project that has the newest one."""
+    newest = newest_of_agents(here)
+    if newest is None:
+        looked = dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
+        return nothing([*looked, os.curdir])
+    project = project_of(corpus.open_head(newest).head, newest)
+    where = "another folder" if project is None else f"the project {corpus.show(project)}"
+    message = f"agents keep no session of this project ({corpus.show(here.folder)})"
+    return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
 
 
 def nothing_new(path: str) -> LoreError:
