@@ -30,7 +30,7 @@ from lore.prefix.overlap import byte_size, count_shared_segments
 _COMPARED = 16  # earlier requests
 
 
-class _Shared(Struct, frozen=True):
+class _SharedBeginning(Struct, frozen=True):
     """A beginning that several requests share."""
 
     turn: Turn  # the first request that paid for it again
@@ -46,7 +46,7 @@ class Siblings:
     def __init__(self, rules: Callable[[], DatedRules]) -> None:
         self._rules = rules
         self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
-        self._shared: dict[tuple[str | None, str], _Shared] = {}
+        self._shared: dict[tuple[str | None, str], _SharedBeginning] = {}
 
     def add(self, turn: Turn) -> None:
         """Compare the first request of a chain with earlier ones."""
@@ -76,7 +76,7 @@ class Siblings:
             if last is None:
                 continue
             key = turn.model, last.path
-            before = self._shared.get(key) or _Shared(turn, last.path, held - kept)
+            before = self._shared.get(key) or _SharedBeginning(turn, last.path, held - kept)
             self._shared[key] = replace(before, requests=before.requests + 1, lost=before.lost + lost)
             return
 
