@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from bench import generate
 from helpers.strategies import lore_logs
 from hostile.wrong import WRONG
 from lore.formats.lore_log import AssembledLog
@@ -89,22 +88,6 @@ def test_generated_sessions_are_read_back(tmp_path_factory, log):
     assert bodies == [DIALECTS[one.dialect].write(one.prompt) for one in turns]
 
 
-@given(lore_logs())
-def test_kept_and_appended_segments_add_up(tmp_path_factory, log):
-    path = tmp_path_factory.mktemp("log") / "s.jsonl"
-    path.write_bytes(log.data)
-    turns = turns_of(path, format="lore")
-    last: dict[str, int] = {}
-    for turn, line in zip(turns, written(turns).splitlines(), strict=True):
-        told = json.loads(line)
-        assert told["keep_segments"] <= last.get(turn.chain, 0)
-        assert told["keep_segments"] + len(told["append"]) == len(turn.prompt)
-        sizes = [len(one["data"].encode()) for one in told["append"]]
-        assert told["keep_bytes"] + sum(sizes) == sum(len(one.data) for one in turn.prompt)
-        assert told["tail_bytes"] == sum(sizes[len(sizes) - told["tail_segments"] :])
-        last[turn.chain] = turn.prompt.stable
-
-
 def test_kept_segments_are_shared():
     turns = read(SAMPLES[LOGS.index(FIXTURES / "sessions" / "tool_loop.jsonl")])
     for before, after in zip(turns, turns[1:], strict=False):
@@ -113,25 +96,10 @@ def test_kept_segments_are_shared():
         assert compare_prompts(before.prompt, after.prompt).is_covered
 
 
-def test_output_grows_linearly_with_turns(tmp_path):
-    sizes: list[int] = []
-    for turns in (40, 80):
-        generate.write(tmp_path / "log.jsonl", turns)
-        sizes.append(len(written(turns_of(tmp_path / "log.jsonl"))))
-    assert sizes[1] <= 2.1 * sizes[0]
-
-
 @pytest.mark.parametrize(("code", "name"), RESETS)
 def test_every_reset_is_read_back_as_a_change(code, name):
     assert reset_name((Change("LORE117", "x"), Change(code, "y"))) == name
     assert reset_name(changes_of_reset(name)) == name
-
-
-def test_most_severe_reset_is_named():
-    changes = tuple(Change(code, "x") for code, _ in reversed(RESETS))
-    assert reset_name(changes) == "compaction"
-    assert reset_name(changes[:-1]) == "rewind"
-    assert reset_name((Change("LORE117", "x"),)) is None
 
 
 # lines that do not fit
@@ -149,15 +117,10 @@ FIRST = {
     ],
 }  # fmt: skip
 SECOND = {**FIRST, "turn": 2, "keep_segments": 2, "keep_bytes": 5, "append": FIRST["append"][2:], "breakpoints": []}
-LINES = [FIRST, SECOND, {**SECOND, "turn": 3}]
 
 
 def wholly(*lines) -> list[object]:
     return [one.value for one in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
-
-
-def test_matching_lines_have_no_problems():
-    assert [one.number for one in wholly(*LINES)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -204,13 +167,6 @@ def test_line_after_missing_turn_is_a_problem():
         )
 
 
-def test_line_after_unreadable_line_has_unknown_id():
-    third = {**SECOND, "turn": 3, "keep_bytes": 7}
-    lines = [dumps(FIRST), b"{", dumps(third)]
-    codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
-    assert codes == [None, "LORE201", "LORE204"]
-
-
 def test_damage_between_turns_hides_no_turn():
     lines = [dumps(FIRST), b"{", dumps(SECOND)]
     codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
@@ -247,10 +203,6 @@ def test_unreadable_line_is_a_problem(line, code):
     assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
-def test_unknown_fields_are_ignored():
-    assert [one.number for one in wholly({**FIRST, "weather": "fine"}, SECOND)] == [1, 2]
-
-
 @pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])
 def test_parameters_and_breakpoints_keep_their_bytes(value):
     line = dumps({**FIRST, "params": {"p": "X"}, "breakpoints": [[0, "X"]]}).replace(b'"X"', value.encode())
@@ -266,9 +218,3 @@ def test_slow_lane_has_the_same_bounds(change):
     deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
     found = [one.value for one in everything(AssembledLog(), deep.encode())]
     assert [one.code for one in found] == ["LORE207"]
-
-
-def test_text_keeps_its_bytes():
-    data = 'a "b" \\ud83d \u2028 \x00 naïve'
-    turn = wholly({**FIRST, "append": [{**FIRST["append"][0], "data": data}], "tail_segments": 0, "tail_bytes": 0})[0]
-    assert [one.data for one in turn.prompt] == [data.encode()]

@@ -42,19 +42,6 @@ def one(value):
     return found[0]
 
 
-def test_printed_body_is_one_exchange():
-    found = read(PRETTY)
-    assert found == [Exchange(PRETTY.strip(), "wire")]
-
-
-def test_body_on_one_line_is_wire():
-    assert one(ONE) == Exchange(dumps(ONE), "wire")
-
-
-def test_each_line_is_an_exchange():
-    assert [found.body for found in read(LINES)] == LINES.splitlines()
-
-
 @pytest.mark.parametrize(
     ("request_name", "response_name"),
     [("request_body", "response_body"), ("payload", "response"), ("input", "output")],
@@ -64,13 +51,6 @@ def test_record_with_other_member_names_is_read(request_name, response_name):
     assert recognise(data) is Bodies
     (found,) = read(data)
     assert (json.loads(found.body), found.response_id, found.usage.uncached_tokens) == (ONE, "m", 7)
-
-
-def test_record_gives_body_usage_and_time():
-    found = read(RECORDS)
-    assert [(got.fidelity, got.usage, got.at) for got in found] == [
-        ("parsed", Usage(uncached_tokens=n), 1733340928.5 + n) for n in (1, 2)
-    ]
 
 
 def test_request_as_text_is_wire():
@@ -150,19 +130,6 @@ def test_bodies_of_every_api_are_recognised(found, indent):
 @pytest.mark.parametrize("found", [{**RESPONSES, "instructions": "I"}, GEMINI, CONVERSE])
 def test_printed_body_is_recognised_by_its_beginning(found):
     assert Bodies.recognises(json.dumps(found, indent=1).encode()[:-2])
-
-
-@pytest.mark.parametrize(
-    ("body_", "response", "billed"),
-    [
-        (RESPONSES, {"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}}}, Usage(5, 4)),
-        (GEMINI, {"usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}, Usage(5, 4)),
-        (GEMINI, {"usage_metadata": {"prompt_token_count": 9}}, Usage(9, 0)),
-        (CONVERSE, {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4}}, Usage(5, 4)),
-    ],
-)
-def test_usage_of_every_api_is_read(body_, response, billed):
-    assert one({"request": body_, "response": response}).usage == billed
 
 
 def test_broken_printed_body_is_one_problem():

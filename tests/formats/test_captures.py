@@ -234,13 +234,6 @@ def test_real_captures_are_read_with_usage(corpus):
         assert len(billed) == len(exchanges) or "openai-codex" in file.name, file
 
 
-def test_proxy_names_the_engine_that_answered():
-    call = {**pair(), "served_by": "vllm"}
-    found = [read.value for read in everything(ProxyLines(), dumps(call)) if isinstance(read.value, Exchange)]
-
-    assert [exchange.call.answered_by for exchange in found] == ["vllm"]
-
-
 def test_impossible_wait_is_unknown():
     """A HAR with a `wait` of 1e25 ms made `lore convert` fail."""
     assert layouts._waited(b'{"wait":1e25}') is None  # noqa: SLF001

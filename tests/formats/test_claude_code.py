@@ -11,7 +11,7 @@ from lore.formats.claude.reader import ClaudeCode
 from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import CompactDivider, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.items import OpaqueItem, RawBlock, TextBlock, ThinkingBlock, UserMessage
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.testing import ReaderContract
@@ -59,20 +59,6 @@ def test_lifetimes_of_writes_are_read():
     usage = {**counts(1, 2, 3, 4), "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 3}}
     billed = turns(read(asked("u", "x"), answered("a", "r", text("y"), "u", usage=usage)))[0].usage
     assert (billed.write_5m_tokens, billed.write_1h_tokens) == (0, 3)
-
-
-def test_records_of_a_response_are_one_group():
-    fold = folded(*PLAIN)
-    entries = list(fold.state.main().entries)
-    assert [entry.item.uuid for entry in entries] == ["u1", "a1", "a2", "a3", "a4"]
-    assert len({entry.group for entry in entries[1:4]}) == 1
-    assert fold.problems == []
-
-
-def test_results_reach_their_calls():
-    first, second = (folded(*PLAIN).item(n) for n in (2, 3))
-    assert (first.status, bytes(first.output)) == ("completed", b'"a.py"')
-    assert (second.status, json.loads(bytes(second.output))) == ("failed", [{"type": "text", "text": "b.py"}])
 
 
 def test_turn_has_times_of_prompt_and_first_record():
@@ -129,21 +115,6 @@ def test_other_model_changes_the_session():
     assert [change.cause for change in fold.state.main().turn.since] == ["LORE119"]
 
 
-@pytest.mark.parametrize(
-    ("reason", "verdict"),
-    [
-        ({"type": "system_changed", "cache_missed_input_tokens": 7}, e.Verdict("system_changed", 7, "diagnostics")),
-        ("tools_changed", e.Verdict("tools_changed", None, "diagnostics")),
-        ({}, None),
-        (None, None),
-    ],
-)
-def test_verdict_of_the_provider_is_read(reason, verdict):
-    diagnosed = {"diagnostics": {"cache_miss_reason": reason}}
-    values = read(asked("u", "x"), answered("a", "r", text("y"), "u", message=diagnosed))
-    assert turns(values)[0].verdict == verdict
-
-
 # content
 
 
@@ -176,14 +147,7 @@ def test_result_of_any_content_is_kept(content, output):
     assert json.loads(bytes(fold.item(1).output)) == output
 
 
-def test_unknown_members_of_calls_and_results_are_ignored():
-    call = {**use("c1"), "caller": {"type": "direct"}, "novel": [1]}
-    fold = folded(asked("u1", "x"), answered("a1", "r1", call, "u1"), asked("u2", [result("c1", "ok", novel=2)], "a1"))
-    assert isinstance(fold.item(1), ToolCall)
-    assert (bytes(fold.item(1).output), fold.codes) == (b'"ok"', [])
-
-
-def test_text_beside_a_result_is_a_message_after_it():
+def test_text_beside_result_is_message_after_it():
     fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c"), text("and this")], "a"))
     assert isinstance(fold.item(2), UserMessage)
     assert [type(block) for block in fold.item(2).blocks] == [TextBlock]
@@ -208,42 +172,11 @@ def test_record_for_the_transcript_only_is_left_out():
     assert folded(asked("u", "shown", isVisibleInTranscriptOnly=True)).uuids == []
 
 
-def test_attachment_is_an_opaque_item():
-    fold = folded(asked("u1", "x"), line("attachment", "t1", "u1", attachment={"type": "nested_memory", "path": "a"}))
-    assert isinstance(fold.item(1), OpaqueItem)
-    assert json.loads(bytes(fold.item(1).record))["attachment"]["type"] == "nested_memory"
-
-
-def test_several_blocks_of_one_record_are_several_items():
-    fold = folded(asked("u", "x"), answered("a", "r", text("1"), "u", message={"content": [text("1"), use("c")]}))
-    assert fold.uuids == ["u", "a", "a:1"]
-    assert isinstance(fold.item(2), ToolCall)
-
-
-@pytest.mark.parametrize("version", ["1.0.24", "2.1.219", "3.0.0-beta", "", None])
-def test_version_changes_nothing_but_signals(version):
-    versioned = [{**one, "version": version} for one in COMPACTED]
-    assert (folded(*versioned).uuids, folded(*versioned).codes) == (folded(*COMPACTED).uuids, [])
-
-
 # subagents
 
 
 def side(one, **fields):
     return {**one, "isSidechain": True, **fields}
-
-
-def test_subagent_with_an_id_is_a_chain():
-    fold = folded(
-        asked("u", "x"),
-        side(asked("s1", "task"), agentId="agent-7"),
-        side(answered("s2", "q", text("done"), "s1", usage=counts(1, 2, 3, 4)), agentId="agent-7"),
-        answered("a", "r", text("y"), "u", usage=counts(1, 2, 3, 4)),
-    )
-    assert {name: (chain.kind, chain.turns, len(chain.entries)) for name, chain in fold.state.chains.items()} == {
-        "main": ("main", 1, 2),
-        "agent-7": ("subagent", 1, 2),
-    }
 
 
 def test_subagents_without_ids_are_separated_by_roots():
@@ -266,16 +199,6 @@ def test_subagent_records_of_odd_shape_have_one_chain():
 
 
 # compactions
-
-
-def test_boundary_and_summary_are_one_compaction():
-    fold = folded(*COMPACTED)
-    divider = fold.item(0)
-    assert isinstance(divider, CompactDivider)
-    assert (divider.uuid, divider.trigger, divider.pre_tokens, divider.pruned) == ("b1", "auto", 900, 5)
-    assert bytes(divider.summary) == b'"This session is being continued"'
-    assert (fold.uuids, fold.problems) == (["b1", "u5", "a5"], [])
-    assert [change.cause for change in fold.state.main().turn.since] == ["LORE125"]
 
 
 BOUNDARY = line("system", "b", None, subtype="compact_boundary", compactMetadata={"trigger": "manual"})
@@ -378,11 +301,11 @@ def test_lone_surrogates_are_kept_as_written():
     assert fold.problems == []
 
 
-def test_record_without_a_uuid_is_named_by_its_line():
+def test_record_without_uuid_is_named_by_line():
     assert folded(asked("u", "x"), asked(None, "y")).uuids == ["u", "line-2"]
 
 
-def test_call_without_an_id_is_kept_as_a_block():
+def test_call_without_id_is_kept_as_block():
     fold = folded(asked("u", "x"), answered("a", "r", {"type": "tool_use", "name": "n", "input": {}}, "u"))
     assert isinstance(fold.item(1).blocks[0], RawBlock)
 

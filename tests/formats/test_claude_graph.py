@@ -63,19 +63,6 @@ def test_compaction_keeps_listed_records_or_a_segment(meta, kept):
     assert (fold.uuids, fold.codes) == (["b1", *kept], [])
 
 
-def test_segment_keeps_parallel_calls_of_one_parent():
-    lines = [
-        asked("u1", "x"),
-        answered("a1", "r1", use("c1"), "u1"),
-        answered("a2", "r1", use("c2"), "u1"),
-        asked("u2", [result("c1")], "a1"),
-        asked("u3", [result("c2")], "a2"),
-        answered("a3", "r2", text("done"), "u3"),
-    ]
-    fold = folded(*lines, *compacted(segment("a2", "a3")))
-    assert (fold.uuids, fold.codes) == (["b1", "a1", "a2", "a3"], [])
-
-
 @pytest.mark.parametrize("anchor", ["s1", "b1"])
 @pytest.mark.parametrize("parent", ["s1", "a5"])
 def test_later_records_follow_summary_or_kept_end(anchor, parent):
@@ -258,13 +245,6 @@ def test_calls_of_one_response_are_one_group():
     assert [entry.item.uuid for entry in entries] == ["u1", "a1", "a2", "t1", "a3"]
     assert entries[1].group == entries[2].group
     assert fold.codes == []
-
-
-def test_order_is_the_files_whatever_the_clock():
-    backwards = [{**one, "timestamp": f"2026-01-01T00:00:{59 - n}Z"} for n, one in enumerate(HISTORY)]
-    ends = [boundary("b1", segment("u4", "a5"), timestamp="2025-01-01T00:00:00Z"), summary("s1", "b1")]
-    assert folded(*backwards, *ends).uuids == ["b1", "u4", "a5"]
-    assert folded(*backwards).uuids == ["u1", "a1", "a2", "a3", "a4", "u4", "a5"]
 
 
 def test_slice_from_the_middle_is_read_in_order():

@@ -99,13 +99,6 @@ def test_folder_joins_requests_and_messages():
     assert folded(ClineTask, simple().pack()).main().model == "anthropic/claude-sonnet-4"
 
 
-def test_screen_alone_has_prompts_answers_and_usage():
-    items = timeline(Cline, simple().shown)
-    assert texts(items)[:3] == ["<task>mend it</task>", "I look", "[read_file] Result:"]
-    assert [item.source for item in items if isinstance(item, UserMessage)] == ["user", "context_injection"]
-    assert bills(events(Cline, simple().shown)) == [e.Usage(10, 0, 1000, 5), e.Usage(20, 1000, 100, 6)]
-
-
 def test_history_alone_has_requests_without_usage():
     found = events(Cline, simple().sent)
     assert bills(found) == [None, None]

@@ -13,7 +13,7 @@ ALPHABET = st.sampled_from(["a", "\u00e9", "\U0001f600", "\n", '"', "\\", "\u202
 
 
 @given(st.text(ALPHABET, max_size=60), st.integers(1, 9))
-def test_a_text_that_is_taken_in_pieces_is_the_whole_text(text, size):
+def test_text_unescaped_in_pieces_is_whole(text, size):
     """It was cut at spaces alone, so a long text without any took four bytes for each of its characters."""
     before, contents._PIECE = contents._PIECE, size
     try:

@@ -64,7 +64,7 @@ def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
 
 
 @of_each(FILES)
-def test_every_chain_says_the_system_prompt_that_the_log_says(path: Path) -> None:
+def test_every_chain_has_its_logged_system_prompt(path: Path) -> None:
     prompts = [
         (record.get("agentId", "main"), record["data"]["content"])
         for record in records(path)

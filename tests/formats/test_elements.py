@@ -29,7 +29,7 @@ def cut(data, paths=PATHS, size=10**9, limit=ENTRY_BYTES):
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10**6])
-def test_elements_come_as_they_stand_with_their_places(size):
+def test_elements_are_cut_unchanged_with_places(size):
     found, elements = cut(DOCUMENT, size=size)
     assert [json.loads(line.data)["n"] for line in found] == [0, 1, 2, 3, 4]
     for line in found:
@@ -38,7 +38,7 @@ def test_elements_come_as_they_stand_with_their_places(size):
     assert elements.is_whole
 
 
-def test_a_list_of_the_same_name_elsewhere_is_not_it():
+def test_list_of_same_name_elsewhere_is_ignored():
     assert DOCUMENT[array_at(DOCUMENT, PATHS) - 12 :].startswith(b'"entries": [')
     assert array_at(b'{"a": "\\"log\\"", "entries": [1]}', PATHS) == -1
 
@@ -66,7 +66,7 @@ def test_an_odd_element_hides_none_that_follow(odd, size):
 
 
 @pytest.mark.parametrize("size", [1, 9, 64, 10**6])
-def test_an_element_that_is_too_long_is_given_without_its_bytes(size):
+def test_too_long_element_has_no_bytes(size):
     long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'
     data = b'{"entries":[{"n":1},' + long + b',\n{"n":2}]}'
     found, elements = cut(data, (".entries",), size, limit=40)
@@ -85,7 +85,7 @@ def test_no_more_is_held_than_one_element_needs():
         tracemalloc.stop()
 
 
-def test_a_document_that_ends_too_early_is_not_over():
+def test_document_cut_early_is_not_whole():
     for end in range(DOCUMENT.index(b'"n"'), DOCUMENT.index(b'"x"') - 4):
         found, elements = cut(DOCUMENT[:end])
         assert not elements.is_whole
@@ -133,7 +133,7 @@ def test_lone_surrogates_lose_no_record_of_a_document(reader, data):
 
 @pytest.mark.parametrize("size", [1, 6, 10**6])
 @pytest.mark.parametrize("bare", [b"}}\n } , }", b"1,\n2,tru", b"}\n"])
-def test_numbers_and_brackets_that_close_nothing_are_one_damaged_element(size, bare):
+def test_numbers_and_unmatched_brackets_are_one_element(size, bare):
     """A million of them were a million problems, and eleven seconds."""
     data = b'{"entries":[{"n":1},%s\n, {"n":2}]}' % bare
     found, elements = cut(data, (".entries",), size)
@@ -143,7 +143,7 @@ def test_numbers_and_brackets_that_close_nothing_are_one_damaged_element(size, b
 
 
 @pytest.mark.parametrize("nested", [b"[" * 200_000, b'{"a":' * 50_000, b'[{"a":' * 50_000], ids=["[", "{", "[{"])
-def test_what_is_nested_before_a_list_costs_no_path_at_each_level(nested):
+def test_nesting_before_a_list_costs_linear_time(nested):
     """A path was spelled at each of a million levels: lore was killed for want of memory."""
     data = b'{"entries":"entries","c":' + nested + b',"entries":[1]}'
     tracemalloc.start()
@@ -154,7 +154,7 @@ def test_what_is_nested_before_a_list_costs_no_path_at_each_level(nested):
         tracemalloc.stop()
 
 
-def test_a_list_behind_more_than_a_recorder_writes_is_not_looked_for():
+def test_list_after_long_beginning_is_not_found():
     assert array_at(b'{"c":[' + b"[]," * 90_000 + b'],"entries":[1]}', (".entries",)) > 0
     assert array_at(b'{"c":[' + b"[]," * 110_000 + b'],"entries":[1]}', (".entries",)) == -1
 
@@ -172,7 +172,7 @@ def test_a_list_behind_more_than_a_recorder_writes_is_not_looked_for():
         (b'{"log":{"entries":{"log":[1]}, "y":"entries", "entries" : [1]}}', True),
     ],
 )  # fmt: skip
-def test_a_list_is_found_by_its_path_alone(data, found):
+def test_list_is_found_only_by_its_path(data, found):
     assert (array_at(data, PATHS) >= 0) is found
 
 

@@ -33,41 +33,41 @@ class TestCompletionsContract(ReaderContract):
     samples = (pack("completions", ({}, ONE), ({}, ONE)),)
 
 
-def test_a_request_has_the_bill_of_the_response_behind_it():
+def test_request_has_usage_of_following_response():
     found = exchanges(BodyPairs, PAIRS)
     assert [(one.response_id, one.usage is None) for one in found] == [("m", False), ("", True)]
 
 
-def test_bodies_are_exact_slices_whatever_their_white_space():
+def test_bodies_keep_their_white_space():
     assert exchanges(BodyPairs, PAIRS)[1].body == ALONE[1]
 
 
-def test_a_read_names_the_file_that_holds_it():
+def test_read_names_its_file():
     assert [one.file for one in everything(BodyPairs(), PAIRS)][:2] == ["a.request.json", "b.request.json"]
 
 
-def test_a_response_without_its_request_is_a_problem():
+def test_response_without_request_is_a_problem():
     assert codes(BodyPairs, PAIRS) == ["LORE226"]
 
 
-def test_a_response_that_could_not_be_read_leaves_its_request():
+def test_unreadable_response_keeps_its_request():
     data = pack("body-pairs", ASK, ({"fault": "permission denied"}, b""), ALONE)
     assert (codes(BodyPairs, data), len(exchanges(BodyPairs, data))) == (["LORE225"], 2)
 
 
-def test_a_file_that_is_no_request_is_a_problem():
+def test_file_without_request_is_a_problem():
     assert codes(BodyPairs, pack("body-pairs", ({"name": "c.request.json"}, b'{"a":1}'))) == ["LORE210"]
 
 
-def test_a_size_beyond_what_is_read_is_refused_before_anything_is_held():
+def test_too_large_member_is_refused_unread():
     data = b'{"lore_pack":"body-pairs","name":"x","size":%d}\n' % (MEMBER_BYTES + 1)
     assert codes(BodyPairs, data) == ["LORE201"]
 
 
-def test_a_pack_that_ends_inside_a_file_is_torn():
+def test_pack_ending_inside_file_is_torn():
     assert codes(BodyPairs, PAIRS[:200]) == ["LORE202"]
 
 
-def test_a_file_among_completions_that_is_none_is_a_problem():
+def test_other_file_among_completions_is_a_problem():
     data = pack("completions", ({}, ONE), ({"name": "notes.json"}, b"{}"))
     assert (codes(Completions, data), len(exchanges(Completions, data))) == (["LORE210"], 1)

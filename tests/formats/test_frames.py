@@ -31,7 +31,7 @@ def test_a_stream_of_converse_says_what_was_billed():
     assert found.usage == Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
 
-def test_a_stream_of_invoke_holds_the_models_own_events():
+def test_invoke_stream_holds_events_of_the_model():
     """The events of Anthropic stand there in base64, and were passed over as no text."""
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
     end = {"type": "message_delta", "usage": {"output_tokens": 9}}
@@ -40,7 +40,7 @@ def test_a_stream_of_invoke_holds_the_models_own_events():
 
 
 @pytest.mark.parametrize("end", range(0, len(CONVERSED), 7))
-def test_a_stream_that_was_cut_gives_what_is_whole(end):
+def test_cut_frames_give_whole_events(end):
     assert len(list(framed_events(CONVERSED[:end]))) <= 1
 
 

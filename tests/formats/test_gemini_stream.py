@@ -54,7 +54,7 @@ def test_failed_call_keeps_its_error():
     assert b"File not found" in bytes(calls[1].error)
 
 
-def test_tokens_of_a_run_are_passes_of_its_last_request():
+def test_run_tokens_are_passes_of_last_request():
     first, last = ends(RUN)
     assert first.usage is None
     assert [(one.model, one.uncached_tokens, one.read_tokens, one.output_tokens) for one in last.usage.iterations] == [
@@ -71,7 +71,7 @@ def test_tokens_of_a_single_request_are_its_usage():
     assert (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.output_tokens) == (40, 60, 20)
 
 
-def test_run_that_ends_with_a_call_keeps_its_tokens():
+def test_run_ending_with_call_keeps_tokens():
     call = {"type": "tool_use", "tool_name": "ls", "tool_id": "ls-1", "parameters": {}}
     done = {"type": "tool_result", "tool_id": "ls-1", "status": "success", "output": "a.py"}
     tokens = {"total_tokens": 110, "input_tokens": 100, "output_tokens": 10, "cached": 0}

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from lore.formats.http import call_of, endpoint_of
-from lore.model.turn import Call
 from model.making import dumps
 
 UUID = "9c1f2a40-0000-4000-8000-000000000001"
@@ -18,12 +17,8 @@ def said(**members):
     return {key: dumps(value) for key, value in members.items()}
 
 
-def test_nothing_is_known_of_a_call_without_headers_and_metadata():
-    assert call_of({}, {}) == Call()
-
-
 @pytest.mark.parametrize("name", ["x-claude-code-session-id", "session_id", "session-id", "x-session-affinity"])
-def test_a_header_names_the_session(name):
+def test_header_names_the_session(name):
     assert call_of({name: UUID}, said(prompt_cache_key="k")).session == UUID
 
 
@@ -38,16 +33,16 @@ def test_a_header_names_the_session(name):
         ({"metadata": {"user_id": {"session_id": UUID}}, "client_metadata": [], "prompt_cache_key": 5}, ""),
     ],
 )
-def test_else_the_body_does_and_a_cache_key_only_where_nothing_else_does(members, session):
+def test_body_names_session_cache_key_comes_last(members, session):
     assert call_of({}, said(**members)).session == session
 
 
-def test_a_hidden_header_is_no_session():
+def test_hidden_header_names_no_session():
     body = said(metadata={"user_id": json.dumps({"session_id": UUID})})
     assert call_of({"x-claude-code-session-id": "[REDACTED]"}, body).session == UUID
 
 
-def test_a_thread_of_its_own_is_an_agent():
+def test_thread_unlike_session_is_an_agent():
     assert call_of({"session-id": "s", "thread-id": "t"}, {}).agent == "t"
     assert call_of({"session-id": "s", "thread-id": "s"}, {}).agent == ""
     assert call_of({"x-claude-code-agent-id": "a1"}, {}).agent == "a1"
@@ -64,15 +59,15 @@ def test_a_thread_of_its_own_is_an_agent():
         ({}, "h/v1/messages", ""),
     ],
 )
-def test_the_purpose_is_the_clients_own_word(headers, endpoint, purpose):
+def test_purpose_comes_from_client_or_endpoint(headers, endpoint, purpose):
     assert call_of(headers, {}, endpoint=endpoint).purpose == purpose
 
 
-def test_betas_are_listed_where_headers_were_recorded():
+def test_betas_are_listed_if_headers_are_recorded():
     assert call_of({"anthropic-beta": "a-1, b-2"}, {}).betas == ("a-1", "b-2")
 
 
-def test_a_credential_with_a_comma_is_masked_before_a_header_is_parted():
+def test_credential_with_comma_in_betas_is_masked():
     """Behind the comma a password had no name any more, and a report showed which features were added."""
     header = 'a-1, get("DB_PASSWORD", "kd83hf02m4xw"), b-2'
     assert call_of({"anthropic-beta": header}, {}).betas == ("a-1", 'get("DB_PASSWORD"', '"************")', "b-2")
@@ -80,7 +75,7 @@ def test_a_credential_with_a_comma_is_masked_before_a_header_is_parted():
     assert call_of({}, {}).betas is None
 
 
-def test_a_key_becomes_a_digest():
+def test_key_becomes_a_digest():
     digest = hashlib.sha256(b"sk-real-key-1234").hexdigest()[:12]
     assert call_of({"x-api-key": "sk-real-key-1234"}, {}).account == digest
     assert call_of({"authorization": "Bearer sk-real-key-1234"}, {}).account == digest
@@ -89,16 +84,16 @@ def test_a_key_becomes_a_digest():
 @pytest.mark.parametrize(
     "value", ["[REDACTED]", "Bearer [REDACTED]", "sk-ant-****1234", "xxxxxxxxxxxx", "<key>", "FILTERED", "", "x"]
 )
-def test_a_hidden_key_names_nobody(value):
+def test_hidden_key_gives_no_account(value):
     assert call_of({"authorization": value, "x-api-key": value}, {}).account == ""
 
 
 @pytest.mark.parametrize("token", ["eyJhbGciOi.eyJleHAiOjF9.c2ln", "sk-ant-oat01-abcdefgh", "ya29.abcdefghijk"])
-def test_a_token_that_is_renewed_every_hour_tells_no_accounts_apart(token):
+def test_short_lived_token_gives_no_account(token):
     assert call_of({"authorization": f"Bearer {token}"}, {}).account == ""
 
 
-def test_aws_signs_every_request_anew_with_one_key():
+def test_aws_signatures_of_one_key_are_one_account():
     signed = "AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE12345/2026030{0}/us-east-1/bedrock/aws4_request, Signature={0}abc"
     accounts = {call_of({"authorization": signed.format(day)}, {}).account for day in (1, 2)}
     assert len(accounts) == 1
@@ -118,5 +113,5 @@ def test_aws_signs_every_request_anew_with_one_key():
         ("", "", ""),
     ],
 )
-def test_the_endpoint_is_host_and_path_and_no_recorder(url, host, endpoint):
+def test_endpoint_is_host_and_path_without_recorder(url, host, endpoint):
     assert endpoint_of(url, {"host": host} if host else {}) == endpoint

@@ -8,9 +8,8 @@ from formats.kimi import MODEL, Wire, plain, text, usage
 from formats.recorded import ends, items
 from lore.formats.kimi.code import KimiCode
 from lore.formats.registry import recognise
-from lore.model import events as e
 from lore.model.canonical import text_of
-from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, UserMessage
 from lore.recording.opening import Options
 from lore.testing import ReaderContract
 
@@ -44,24 +43,6 @@ def test_step_and_repeated_usage_are_one_request():
     assert not plain().folded().problems
     late = Wire().message("hi").step(text("a")).record("usage.record", model=MODEL, usage=usage(9, 0))
     assert late.folded().state.main().totals.uncached_tokens == 9
-
-
-def test_turn_has_the_model_of_its_request():
-    kinds = [type(value).__name__ for value in plain().read()]
-    assert kinds == [
-        "SessionStarted", "SessionChanged", "Append", "SessionChanged", "SessionChanged", "TurnStarted", "Append",
-        "Append", "Append", "TurnCompleted", "PatchToolCall", "TurnStarted", "Append", "TurnCompleted",
-    ]  # fmt: skip
-    assert plain().folded().state.main().model == MODEL
-
-
-def test_parts_of_a_step_are_items():
-    prompt, thought, spoken, called, answer = items(plain())
-    assert isinstance(prompt, UserMessage)
-    assert isinstance(thought.blocks[0], ThinkingBlock)
-    assert isinstance(called, ToolCall)
-    assert (bytes(called.input), text_of(bytes(called.output))) == (b'{"path":"a.py"}', "done")
-    assert thought.response_id == spoken.response_id == called.response_id != answer.response_id
 
 
 def test_prompt_with_system_and_tools_is_structural(tmp_path):
@@ -101,24 +82,6 @@ def test_newer_compaction_keeps_prompts():
     assert (found[0].trigger, found[0].pre_tokens, found[0].post_tokens) == ("manual", 11_000, 900)
     assert ends(made, "utility-compaction") == [(900, 9_000, 10)]
     assert not made.folded().problems
-
-
-def test_results_have_errors_notes_and_images():
-    picture = {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}
-    made = plain().step(calls=("c-2", "c-3")).result("c-2", "no", isError=True)
-    made.result("c-3", [text("a"), picture], note="n")
-    found = {item.call_id: item for item in items(made) if isinstance(item, ToolCall)}
-    assert (found["c-2"].status, text_of(bytes(found["c-2"].output))) == ("failed", "no")
-    assert bytes(found["c-3"].output).count(b'"type":') == 3
-    noted = plain().step(calls=("c-2",)).result("c-2", "out", note="seen")
-    assert text_of(bytes(items(noted)[-1].output)) == "out\nseen"
-
-
-def test_settings_and_interrupts_are_signals():
-    names = [value.name for value in busy().read() if isinstance(value, e.Observed)]
-    assert names == ["interrupt", "micro-compaction", "permission-mode"]
-    other = plain().record("config.update", thinkingEffort="low")
-    assert [value.after for value in other.read() if isinstance(value, e.Observed)] == ["low"]
 
 
 def test_messages_have_sources_and_calls_arguments():

@@ -33,7 +33,7 @@ LADDER = (
 
 @pytest.mark.parametrize(("data", "code", "line"), LADDER)
 @each(BY_LINES)
-def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(
+def test_unreadable_line_is_same_problem_for_all_readers(
     reader: type[Reader], data: bytes, code: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(LineCutter, "limit", 48 if code == "LORE217" else 4096)
@@ -41,7 +41,7 @@ def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(
     assert (code, line) in problems
 
 
-def test_records_that_stand_on_one_line_are_read_where_the_first_holds_nan():
+def test_joined_records_after_nan_are_read():
     """Python's `json.dumps` writes NaN: what stood behind it on the line was lost."""
     log = (
         b'{"kind":"session_started","v":1,"session_id":"s"}\n{"kind":"x","v":NaN}{"kind":"cache_reset","reason":"r"}\n'
@@ -76,7 +76,7 @@ def reasons(damaged: bytes) -> tuple[list[str], list[str]]:
         STUB + dumps(RECORD) + b"\0\0",
     ],
 )
-def test_torn_record_hides_no_whole_record_on_its_line(damaged: bytes):
+def test_torn_record_hides_no_record_after_it(damaged: bytes):
     assert reasons(damaged) == (["first", "second", "last"], ["LORE201"])
 
 
@@ -90,7 +90,7 @@ def test_many_objects_of_torn_record_hide_no_record():
     assert reasons(torn + dumps(RECORD)) == (["first", "second", "last"], ["LORE201"])
 
 
-def test_record_cut_by_raw_line_feeds_is_read_whole():
+def test_record_cut_by_line_feeds_is_whole():
     cut = b'{"kind":"cache_reset","reason":"one\n\nand\r\ntwo"}'
     assert reasons(cut) == (["first", "one\n\nand\ntwo", "last"], ["LORE209"])
 
@@ -112,7 +112,7 @@ def test_keys_of_long_record_are_read_once(monkeypatch: pytest.MonkeyPatch):
     assert len(asked) == 1
 
 
-def test_broken_lines_before_a_whole_record_are_each_reported():
+def test_each_broken_line_before_record_is_reported():
     assert reasons(STUB + b"\nnot json") == (["first", "last"], ["LORE201", "LORE201"])
 
 

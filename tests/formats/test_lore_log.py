@@ -66,12 +66,6 @@ def codes(data):
     return [value.code for value in read(data) if isinstance(value, Problem)]
 
 
-def test_every_kind_is_read_without_problems():
-    fold = from_log(log(*RECORDS))
-    assert fold.codes == []
-    assert {type(value) for value in read(log(*RECORDS))} == set(e.KINDS.values())
-
-
 def test_written_events_are_read_back():
     values = read(log(*RECORDS))
     assert read(b"".join(e.encode(value) + b"\n" for value in values)) == values
@@ -86,10 +80,6 @@ def test_camel_case_and_unknown_keys_are_read():
     data = log(header(), record("append", item={"type": "userMessage", "uuid": "u", "text": "x"}, agentId="a", novel=1))
     event = read(data)[1]
     assert (event.item.uuid, event.agent_id) == ("u", "a")
-
-
-def test_camel_case_kind_is_read():
-    assert read(log(header(), {"kind": "turnStarted", "turn": 1}))[1] == e.TurnStarted(turn=1)
 
 
 def test_lone_surrogates_are_kept():
@@ -173,9 +163,3 @@ def test_two_records_on_one_line_are_both_read():
 )
 def test_logs_are_recognised_by_their_first_record(head, known):
     assert LoreLog.recognises(head) is known
-
-
-def test_contradictory_usage_is_read_back():
-    usage = e.Usage(None, 9, None, 7, contradiction="9 cached tokens are more than all 5 of the input")
-    *_, event = read(log(header()) + e.encode(e.TurnCompleted(turn=1, usage=usage)) + b"\n")
-    assert event.usage == usage

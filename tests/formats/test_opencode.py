@@ -87,7 +87,7 @@ def test_title_of_session_is_read(given, title):
     assert Export(title=given).user("go").read()[0].title == title
 
 
-def test_placeholder_ids_of_a_redactor_are_not_one_id():
+def test_placeholder_ids_of_redactor_are_different():
     made = Export().user("look")
     made.answer(made.tool("call_1", "first")).answer(made.tool("call_2", "second"))
     hidden = re.sub(rb'"(msg|prt|call)_[^"]*"', b'"REDACTED"', made.data())

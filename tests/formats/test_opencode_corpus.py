@@ -66,7 +66,7 @@ from message where session_id = ? and json_extract(data, '$.role') = 'assistant'
 
 
 @absent(FILES)
-def test_in_a_database_and_a_storage_folder_they_count_what_sqlite_counts(tmp_path: Path) -> None:
+def test_database_and_storage_count_like_sqlite(tmp_path: Path) -> None:
     exports: list[Any] = [Stored(**json.loads(path.read_bytes())) for path in FILES]
     database = written(tmp_path / "opencode.db", *exports)
     storage = stored(tmp_path, *exports) / "session" / "p"

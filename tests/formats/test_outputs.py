@@ -10,10 +10,9 @@ import pytest
 
 from formats.calls import exchange, text
 from formats.captures import exchanges
-from formats.streaming import anthropic, chat, converse, gemini, sse, wrapped
+from formats.streaming import anthropic, converse, sse, wrapped
 from helpers.frames import frame
 from lore.formats import http
-from lore.formats.captures.bodies import Bodies
 from lore.formats.contents import Content, content_of
 from lore.formats.outputs import items_of_events, output_items
 from lore.formats.registry import recognise
@@ -24,7 +23,6 @@ BLOCKS = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": 
           {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {"path": "/a"}}]  # fmt: skip
 EVENTS = list(anthropic(BLOCKS, [3]))
 MESSAGE = [{"role": "assistant", "content": BLOCKS}]
-SAID = {"role": "assistant", "content": "yes"}
 
 
 def dumps(value):
@@ -60,22 +58,6 @@ def test_converse_frames_give_their_blocks():
     blocks = [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": 1}}}]
     found = exchange(response=based(b"".join(map(frame, converse(blocks, [2])))))
     assert json.loads(output_items(found.output)) == [{"role": "assistant", "content": blocks}]
-
-
-def test_list_of_chunks_is_joined():
-    """Gemini answers with one array if no events are asked for."""
-    chunks = list(gemini([{"text": "a long answer"}], [4]))
-    found = exchange(response=Content(dumps(chunks), "json"))
-    assert json.loads(output_items(found.output)) == [{"role": "model", "parts": [{"text": "a long answer"}]}]
-
-
-@pytest.mark.parametrize("response", [
-    sse(chat(SAID, [1])).decode(), list(chat(SAID, [1])), [one.decode() for one in sse(chat(SAID, [1])).split(b"\n\n")],
-])  # fmt: skip
-def test_record_with_a_stream_has_output(response):
-    body = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
-    found = exchanges(Bodies, dumps({"request": body, "response": response}))
-    assert json.loads(output_items(found[0].output)) == [SAID]
 
 
 ITEM = {"type": "message", "id": "m1", "role": "assistant", "content": []}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values, written
-from lore.cli.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import recognise
@@ -145,15 +144,6 @@ def test_function_call_without_function_is_text(text):
     assert [type(item) for item in items] == [UserMessage, *([AssistantMessage] if text else [])]
 
 
-def test_several_calls_of_a_message_get_results():
-    calls = json.dumps([{"name": "a", "arguments": {}}, {"name": "b", "arguments": '{"x": 1}'}])
-    said = [("human", "x"), ("function_call", calls), ("observation", "1"), ("observation", "2"), ("gpt", "y")]
-    _, first, second, _ = timeline(
-        folded(dumps({"conversations": [{"from": who, "value": text} for who, text in said]}))
-    )
-    assert [(call.name, text_of(bytes(call.output))) for call in (first, second)] == [("a", "1"), ("b", "2")]
-
-
 def test_result_of_call_in_text_is_no_problem():
     said = [("human", "x"), ("gpt", "<tool_call>{}</tool_call>"), ("tool", "1"), ("gpt", "y")]
     data = dumps({"conversations": [{"from": who, "value": text} for who, text in said]})
@@ -264,39 +254,3 @@ def test_finished_conversations_are_not_held(tmp_path):
     for _ in recording.turns():
         most = max(most, len(recording.state.chains))
     assert most <= 2
-
-
-def test_each_conversation_is_judged_alone(tmp_path, capsys):
-    path = written(tmp_path, "chats.jsonl", lines(*WHOLE, SHAREGPT))
-    assert main(["check", path, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)["summary"]
-    turns = [answers_in(document) for document in (*WHOLE, SHAREGPT)]
-    assert (summary["chains"], summary["turns"], summary["pairs"]) == (4, sum(turns), sum(turns) - 4)
-
-
-def test_turn_of_any_conversation_can_be_named(tmp_path, capsys):
-    path = written(tmp_path, "chats.json", indented([DUMP, SHAREGPT]))
-    assert main(["assemble", f"{path}#chat-2:2"]) == 0
-    body = json.loads(capsys.readouterr().out)
-    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool"]
-    assert body["tools"][0]["function"]["name"] == "weather"
-    assert main(["assemble", path]) == 0
-    body = json.loads(capsys.readouterr().out)
-    assert "tools" not in body
-    assert body["messages"][0]["content"][0]["text"] == "Be brief."
-
-
-def test_converted_conversations_fold_alike(tmp_path, capsys):
-    path = written(tmp_path, "chats.jsonl", lines(*WHOLE))
-    assert main(["convert", path, "--to", "lore"]) == 0
-    log = written(tmp_path, "log.jsonl", capsys.readouterr().out.encode())
-    shown = []
-    for name in (path, log):
-        assert main(["fold", name, "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        bodies = []
-        for chain in ("main", "chat-2", "chat-3"):
-            assert main(["assemble", f"{name}#{chain}:1"]) == 0
-            bodies.append(capsys.readouterr().out)
-        shown.append((told["timeline"], told["session"]["chains"], bodies))
-    assert shown[0] == shown[1]

@@ -26,12 +26,12 @@ print(before, found.name, "codex" in READERS, "lore.formats.codex.reader" in sys
 """
 
 
-def test_a_reader_is_imported_when_it_is_asked_for_and_not_when_another_one_is():
+def test_reader_is_imported_when_it_is_used():
     done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, check=True, text=True)
     assert done.stdout.split() == ["False", "bodies", "True", "False", "codex"]
 
 
-def test_signs_are_the_words_that_readers_look_for():
+def test_signs_equal_words_of_the_readers():
     def quoted(words):
         return tuple(f'"{word}"'.encode() for word in words)
 
@@ -65,7 +65,7 @@ def test_log_in_one_array_equals_lines(log, indent):
     assert [type(event) for event in listed] == [type(event) for event in events]
 
 
-def test_torn_array_of_records_is_read_up_to_its_end():
+def test_torn_array_is_read_up_to_its_end():
     lines = (FIXTURES / LOGS[0]).read_bytes()
     array = b"[" + lines.replace(b"\n", b",")[:-30]
     found = [read.value for read in everything(reader_of(array), array)]

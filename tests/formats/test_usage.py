@@ -91,11 +91,6 @@ def test_counts_with_cached_tokens_are_split(usage, billed):
     assert billed_of(dumps(usage)) == billed
 
 
-@pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b"3", b"{", b'{"input_tokens":null}', b'{"total_tokens":5}'])
-def test_missing_counts_are_unknown(raw):
-    assert billed_of(raw) is None
-
-
 @pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
 def test_counts_of_other_types_are_unknown(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))

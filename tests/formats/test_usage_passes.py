@@ -33,13 +33,6 @@ def test_one_pass_equals_the_counts():
     assert found == Usage(3, output_tokens=9)
 
 
-def test_compaction_is_billed_with_its_message():
-    summary = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}
-    own = {"type": "message", "input_tokens": 23_000, "output_tokens": 1000}
-    found = billed_of(dumps(usage(summary, own, input_tokens=23_000, output_tokens=1000)))
-    assert found == Usage(23_000, output_tokens=1000, iterations=(Usage(180_000, 0, 0, 3500, kind="compaction"),))
-
-
 def test_compaction_alone_keeps_the_counts():
     found = billed_of(dumps(usage(passed("compaction", 900, 90), input_tokens=0, output_tokens=0)))
     assert (found.uncached_tokens, found.output_tokens) == (0, 0)

@@ -24,5 +24,5 @@ from lore.formats.values import LATEST_MS, stamp_at
         ("", None),
     ],
 )
-def test_a_time_is_a_number_of_seconds_or_milliseconds_or_stands_as_it_is(found, stamp):
+def test_time_is_seconds_milliseconds_or_text(found, stamp):
     assert stamp_at(found) == stamp
