@@ -52,7 +52,7 @@ def test_else_the_recordings_of_the_folder_are_judged():
 
 
 @pytest.mark.parametrize("args", [(), ("--last",)])
-def test_where_nothing_is_found_it_says_where_it_looked(args):
+def test_error_without_recordings_names_places_searched(args):
     ran = lore("check", *args)
     assert ran.code == 2
     assert "error: there are no recordings" in ran.err
@@ -81,7 +81,7 @@ def test_last_judges_newest_session_of_this_project(empty_folder):
     assert ran.err.rstrip() == f"the newest session of this project is {os.path.abspath(own)}"
 
 
-def test_last_in_a_folder_of_a_repository_takes_its_sessions(empty_folder, monkeypatch):
+def test_last_takes_sessions_of_the_whole_repository(empty_folder, monkeypatch):
     about("home/.codex/sessions/rollout-own.jsonl", os.getcwd(), 2)
     Path("src").mkdir()
     monkeypatch.chdir("src")
@@ -112,7 +112,7 @@ def test_last_in_home_folder_leaves_its_projects_out(empty_folder, monkeypatch):
     assert lore("check", "--last").code == 2
 
 
-def test_last_without_session_of_the_project_names_the_newest(empty_folder):
+def test_last_without_own_session_names_the_newest(empty_folder):
     other = about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
     put("s.jsonl", session())
     ran = lore("check", "--last")
@@ -132,7 +132,7 @@ def test_the_newest_session_is_judged_with_its_subagents():
 
 
 # It was passed over, and an older one judged as the newest.
-def test_the_newest_file_that_cannot_be_read_is_an_error(monkeypatch):
+def test_unreadable_newest_file_is_an_error(monkeypatch):
     aged(claude("p/a.jsonl"), 1)
     claude("p/b.jsonl")
 
@@ -144,7 +144,7 @@ def test_the_newest_file_that_cannot_be_read_is_an_error(monkeypatch):
     assert (ran.code, "cannot read p/b.jsonl" in ran.err) == (2, True)
 
 
-def test_last_of_a_folder_without_recordings_is_an_error():
+def test_last_of_folder_without_recordings_is_an_error():
     put("p/notes.txt", b"words\n")
     assert lore("check", "p", "--last").code == 2
 

@@ -1,6 +1,6 @@
 """Unpack files compressed with zstandard: Codex packs cold rollouts (`rollout-*.jsonl.zst`).
 
-In: pieces of a compressed file, of one frame or several. Out: what they hold, in pieces. Rules: memory is bounded
+In: pieces of a compressed file, of one frame or several. Out: their content, in pieces. Rules: memory is bounded
 whatever the bytes expand to, since few of them are taken at a time; a file that is damaged or ends inside a frame is a
 LoreError after what could be read.
 
@@ -22,7 +22,7 @@ _PIECE = 256 * 1024
 
 
 def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
-    """Yield what compressed pieces hold."""
+    """Yield the content of compressed pieces."""
     from lore.formats.contents import zstd_library  # noqa: PLC0415 - few files are compressed
 
     library, frame, found = zstd_library(), None, bytearray()

@@ -1,6 +1,6 @@
 """Open the files that commands write: whole or not at all, and never over an input.
 
-A file is written under a temporary name beside it, synchronised, then renamed.
+A file is written under a temporary name in the same folder, synchronised, then renamed.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _records(path: str) -> Iterator[bytes]:
 
 
 def _selected(path: str) -> Iterator[bytes]:
-    """Yield the rows of a database, of which a copy is read."""
+    """Yield the rows of a copy of a database."""
     from lore.recording.agents import databases  # noqa: PLC0415 - rows are seldom given so
 
     try:

@@ -1,4 +1,4 @@
-"""Bring a session into a store: what `lore store import` does with each log.
+"""Store a session, or its new events: what `lore store import` does with each log.
 
 Events that the store has already are compared, by their digest or else one by one, and only new events are appended,
 in batches of some megabytes that are one delta each: an import that was interrupted continues. Nothing is written of a
