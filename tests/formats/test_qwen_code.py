@@ -13,7 +13,7 @@ from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
+from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.testing import ReaderContract
 
 
@@ -73,23 +73,6 @@ def test_chat_is_not_taken_for_claude_code():
     claude = joined(asked("u-1", "hello", sessionId="s-1"))
     assert recognise(claude) is ClaudeCode
     assert not QwenCode.recognises(claude)
-
-
-def test_each_answer_is_one_request_with_cached_input():
-    assert ends(plain()) == [(10_000, 0, 10), (216, 9_984, 10)]
-    assert not plain().folded().problems
-    starts = [value.at for value in plain().read() if isinstance(value, e.TurnStarted)]
-    assert starts == ["2026-10-14T08:00:02.000Z", "2026-10-14T08:00:04.000Z"]
-
-
-def test_thoughts_text_calls_and_results_are_items():
-    prompt, spoken, called, answer = items(plain())
-    assert [type(item) for item in (prompt, spoken, called, answer)] == [
-        UserMessage, AssistantMessage, ToolCall, AssistantMessage,
-    ]  # fmt: skip
-    assert isinstance(spoken.blocks[0], ThinkingBlock)
-    assert (called.name, called.status, text_of(bytes(called.output))) == ("read_file", "completed", "done")
-    assert called.response_id == spoken.response_id == "m-1"
 
 
 GUESSED = {"promptTokenCount": 106, "candidatesTokenCount": 45, "cachedContentTokenCount": 0, "totalTokenCount": 151}
@@ -157,23 +140,6 @@ def test_unsent_slash_command_is_not_a_prompt():
     assert items(made) == items(plain())
     sent = plain().user("u-2", "/about").system("t", "slash_command", {**payload, "sentToModel": True})
     assert len(items(sent)) == 5
-
-
-def test_errors_commands_and_versions_are_signals():
-    made = busy()
-    turns = [value.name for value in made.read() if isinstance(value, e.Observed)]
-    assert turns == ["api-error", "slash-command", "client-version"]
-    for mode in ("default", "plan"):
-        made.system(mode, "session_approval_mode", {"mode": mode})
-    assert [value.before for value in made.read() if isinstance(value, e.Observed)][3:] == ["default"]
-
-
-def test_scheduled_messages_are_ticks_and_pictures_join_results():
-    kept = Chat().record("user", "n", subtype="cron", message=content("user", {"text": "x"}))
-    assert items(kept)[0].source == "tick"
-    picture = {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}
-    made = Chat().user("u", "x").model("m", call("c-2")).result("r-2", "c-2", "a picture", picture)
-    assert b'"type":"image"' in bytes(items(made)[-1].output)
 
 
 def test_subagent_answer_of_several_records_is_one_request():
