@@ -5,43 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import lore
-from model.making import dumps
-
-BEGIN = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-07-14T00:00:00.000Z", "cwd": "/srv/app"}
-
-
-def entry(number, kind, minute, **fields):
-    parent = f"{number - 1:08x}" if number > 1 else None
-    at = f"2026-07-14T{minute // 60:02d}:{minute % 60:02d}:00.000Z"
-    return {"type": kind, "id": f"{number:08x}", "parentId": parent, "timestamp": at, **fields}
-
-
-def session(path, *usages, compacted):
-    """Write a session of pi: a prompt and an answer a minute; a compaction after the first `compacted` answers."""
-    records, number = [BEGIN], 0
-    for minute, (uncached, read) in enumerate(usages):
-        if minute == compacted:
-            number += 1
-            fields = {
-                "summary": "The parser was mended.",
-                "firstKeptEntryId": f"{number - 1:08x}",
-                "tokensBefore": 90_000,
-            }
-            records.append(entry(number, "compaction", minute, **fields))
-        usage = {
-            "input": uncached,
-            "cacheRead": read,
-            "cacheWrite": 0,
-            "output": 40,
-            "totalTokens": uncached + read + 40,
-        }
-        answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "api": "anthropic-messages",
-                  "provider": "zai", "model": "glm-5.2", "usage": usage, "stopReason": "stop"}  # fmt: skip
-        for message in ({"role": "user", "content": [{"type": "text", "text": f"Step {minute}."}]}, answer):
-            number += 1
-            records.append(entry(number, "message", minute, message=message))
-    path.write_bytes(b"".join(dumps(one) + b"\n" for one in records))
-    return str(path)
+from judge.pi_sessions import session
 
 
 @pytest.mark.parametrize(("usages", "found"), [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cli.running import lore
 from judge.foretelling import START, asked, bill, body, codes, told
+from judge.pi_sessions import session
 from lore.model.events import Usage
 from lore.model.turn import Call
 from model.making import parsed, turn
@@ -50,7 +52,7 @@ def test_plateau_counts_the_tokens_that_each_request_repeats():
     found = plateau(talk(0, 3_328, 3_328, 3_328))
     assert (found.turn, found.lost_tokens) == (2, 672 + 1_072 + 1_472)
     assert (found.evidence.repeated_tokens, found.evidence.reasons) == (4_800, ())
-    assert "the request shows no reason" in found.message
+    assert "no reason is recorded" in found.message
 
 
 @pytest.mark.parametrize("turns", [
@@ -94,3 +96,12 @@ def test_breakpoints_at_which_nothing_is_written_are_named(reads):
 
 def test_text_after_the_last_breakpoint_is_no_plateau():
     assert "LORE307" not in codes(claude(0, 2_000, 2_000, 2_000, 2_000, breakpoint=None))
+
+
+@pytest.mark.parametrize(("level", "found"), [(4_867, [(2, "LORE307")]), (None, [])])
+def test_plateau_of_a_log_is_found(tmp_path, level, found):
+    whole = [5_900 + 1_800 * number for number in range(6)]
+    reads = [0, *(before if level is None else level for before in whole[:-1])]
+    path = session(tmp_path / "a.jsonl", *((tokens - read, read) for tokens, read in zip(whole, reads, strict=True)))
+    said = lore("check", path, "--json").json
+    assert [(one["turn"], one["code"]) for one in said["findings"]] == found

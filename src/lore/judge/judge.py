@@ -122,15 +122,15 @@ class Judge:
         return pair
 
     def _apply_rules(self, turn: Turn, pair: Pair | None) -> None:
-        if turn.basis is not None:  # its prompt is rebuilt from a log, and was not sent like this
-            return
         if turn.chain not in self._rules:
-            self._siblings.add(turn)
             rules, beside = self._dated, self._beside
-            self._rules[turn.chain] = [
-                Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
-                Plateaus(rules), UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
-            ]  # fmt: skip
+            self._rules[turn.chain] = [Plateaus(rules)]
+            if turn.basis is None:  # the prompt was sent like this, and not rebuilt from a log
+                self._siblings.add(turn)
+                self._rules[turn.chain] += [
+                    Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
+                    UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
+                ]  # fmt: skip
         for rule in self._rules[turn.chain]:
             rule.turn(turn, pair)
 

@@ -1,10 +1,10 @@
 """Reads that stay at one level while prompts grow past it (LORE307).
 
-In: the turns of one chain that were recorded as requests. Out: one finding, for the plateau that left the most tokens
-unread. Rules: at least three reads in a row at one level, within a block of the cache; each request repeats its
-predecessor, and by the end more than two blocks beyond that level, more than the model's minimum. With a cache that
-needs breakpoints the part up to the last one counts. Said only if no turn of them is reported for another reason, and
-if nothing was written: then LORE301 or LORE305 says it. What the request shows as a reason is named.
+In: the turns of one chain. Out: one finding, for the plateau that left the most tokens unread. Rules: at least three
+reads in a row at one level, within a block of the cache; each request repeats its predecessor, and by the end more than
+two blocks and 2 % beyond that level, more than the model's minimum. With a cache that needs breakpoints the part up to
+the last one counts. Said only if no turn of them is reported for another reason, and if nothing was written: then
+LORE301 or LORE305 says it. What a recorded request shows as a reason is named; a log shows none.
 
 Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.counts import block_tokens, first_pass_read, prompt_tokens
+from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding
@@ -53,31 +53,37 @@ class Plateaus:
 
     def __init__(self, rules: Callable[[], DatedRules]) -> None:
         self._rules = rules
+        self._previous: Turn | None = None
         self._current: _Plateau | None = None
         self._longest: _Plateau | None = None
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Add the next turn of the chain."""
-        read = first_pass_read(turn.usage)
         if turn.failed:
             return
-        writes = turn.usage is not None and bool(turn.usage.write_tokens)
-        if pair is None or read is None or writes or any(not is_remark(cause) for cause in pair.causes):
-            self._current = None
+        previous = self._previous if pair is None else pair.left
+        self._previous, current, self._current = turn, self._current, None
+        read = first_pass_read(turn.usage)
+        if previous is None or read is None or (turn.usage is not None and turn.usage.write_tokens):
             return
-        repeated, block = _repeated(pair), block_tokens(turn)
-        current = self._current
+        if pair is not None and any(not is_remark(cause) for cause in pair.causes):
+            return
+        block = block_tokens(turn)
+        if turn.basis is None:
+            repeated = 0 if pair is None else _repeated(pair)
+        else:
+            repeated = prompt_tokens(previous.usage) if turn.extends(previous) else 0
         if current is None or abs(read - current.level) >= block:
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS))
         self._current = current = replace(
-            current, latest=turn, repeated=repeated, differing=current.differing & _differing(pair.left, turn),
+            current, latest=turn, repeated=repeated, differing=current.differing & _differing(previous, turn),
             turns=current.turns + 1, unread=current.unread + max(0, repeated - read),
         )  # fmt: skip
-        least = minimum_tokens(self._rules(), turn) or 0
         beyond, grown = repeated - current.level, repeated - current.begun
-        if current.turns < _FEWEST or min(beyond, grown) <= _BLOCKS * block or repeated < least:
+        if current.turns < _FEWEST or min(beyond, grown) <= max(_BLOCKS * block, TOLERANCE_SHARE * repeated):
             return
-        if self._longest is None or current.unread > self._longest.unread:
+        is_longest = self._longest is None or current.unread > self._longest.unread
+        if is_longest and repeated >= (minimum_tokens(self._rules(), turn) or 0):
             self._longest = current
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -114,7 +120,11 @@ def _repeated(pair: Pair) -> int:
 def _reasons(found: _Plateau) -> tuple[tuple[PlateauReason, ...], str]:
     """Return what the requests show of why nothing more is read, and the field that differs in them."""
     turn, field = found.latest, next(iter(found.differing), "")
-    params, provider = turn.prompt.params, served_by(turn).provider
+    provider = served_by(turn).provider
+    engine: tuple[PlateauReason, ...] = ("engine",) if provider in ENGINES else ()
+    if turn.basis is not None:
+        return engine, ""
+    params = turn.prompt.params
     explicit = b'"explicit"' in params.get("prompt_cache_options", b"")
     shown: dict[PlateauReason, bool] = {
         "cache-prompt-off": params.get("cache_prompt") == b"false",
@@ -125,11 +135,11 @@ def _reasons(found: _Plateau) -> tuple[tuple[PlateauReason, ...], str]:
         "no-cache-key": provider == "openai" and params.get("prompt_cache_key", b"null") == b"null",
     }
     reasons: list[PlateauReason] = [reason for reason, is_so in shown.items() if is_so]
-    if not reasons and provider in ENGINES:
-        reasons = ["engine"]
-    return tuple(reasons), field
+    return tuple(reasons) or engine, field
 
 
 def _differing(left: Turn, right: Turn) -> frozenset[str]:
+    if right.basis is not None:
+        return frozenset()
     before, after = left.prompt.params, right.prompt.params
     return frozenset(name for name in _KEYS if before.get(name) != after.get(name))

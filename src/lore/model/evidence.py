@@ -587,7 +587,7 @@ class ReadPlateau(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
         shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
-        why = "; ".join(shown) or "the request shows no reason: requests reached other machines, or the cache was full"
+        why = "; ".join(shown) or "no reason is recorded: requests reached other machines, or the cache was full"
         return (
             f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
             f"tokens of the previous one: {why}"

@@ -253,8 +253,8 @@ def _described(name: str, recording: Recording, turn: Turn | None, options: Opti
 def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.DiffResult]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded.
 
-    What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which
-    may have no end, at once and without it.
+    What holds for whole chains is known when they end: pairs are reported then, except those of a stream, which may
+    have no end: at once and without it.
     """
     parsed = corpus.parse_name(name)
     problems = Problems()
@@ -263,7 +263,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     place, judge, figures = comparison.place(recording), comparison.dated.judge(), dict[str, PairFigures]()
     latest: results.DiffResult | None = None  # held back: what is wrong behind the last pair is told with it
-    at_once = recording.events or corpus.is_stream(parsed.path)  # chains of a session log have no findings of their own
+    at_once = corpus.is_stream(parsed.path)
     held: list[results.DiffResult] = []
     late: list[results.Finding] = []
     for verdict, ended in verdicts(recording, judge, place):

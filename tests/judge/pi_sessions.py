@@ -1,0 +1,49 @@
+"""Sessions of pi, written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from model.making import dumps
+
+BEGIN = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-07-14T00:00:00.000Z", "cwd": "/srv/app"}
+
+
+def entry(number: int, kind: str, minute: int, **fields: Any) -> dict[str, Any]:
+    """Return a record."""
+    parent = f"{number - 1:08x}" if number > 1 else None
+    at = f"2026-07-14T{minute // 60:02d}:{minute % 60:02d}:00.000Z"
+    return {"type": kind, "id": f"{number:08x}", "parentId": parent, "timestamp": at, **fields}
+
+
+def session(path: Path, *usages: tuple[int, int], compacted: int | None = None) -> str:
+    """Write a session and return its path: a prompt and an answer a minute, with these (uncached, read) tokens.
+
+    A compaction follows the first `compacted` answers.
+    """
+    records: list[dict[str, Any]] = [BEGIN]
+    number = 0
+    for minute, (uncached, read) in enumerate(usages):
+        if minute == compacted:
+            number += 1
+            fields = {
+                "summary": "The parser was mended.",
+                "firstKeptEntryId": f"{number - 1:08x}",
+                "tokensBefore": 90_000,
+            }
+            records.append(entry(number, "compaction", minute, **fields))
+        usage = {
+            "input": uncached,
+            "cacheRead": read,
+            "cacheWrite": 0,
+            "output": 40,
+            "totalTokens": uncached + read + 40,
+        }
+        answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "api": "anthropic-messages",
+                  "provider": "zai", "model": "glm-5.2", "usage": usage, "stopReason": "stop"}  # fmt: skip
+        for message in ({"role": "user", "content": [{"type": "text", "text": f"Step {minute}."}]}, answer):
+            number += 1
+            records.append(entry(number, "message", minute, message=message))
+    path.write_bytes(b"".join(dumps(one) + b"\n" for one in records))
+    return str(path)
