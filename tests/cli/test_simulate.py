@@ -79,7 +79,7 @@ def test_no_more_is_paid_again_than_was_paid():
         (body("one", system=f"It is 09:15. {LONG}"), usage(0, 700, 18), 60),
     )
     late = lore("simulate", path, "--json").json["turns"][1]
-    assert (late["lost_tokens"], late["waste_tokens"]) == (718, 718)
+    assert (late["lost_tokens"], late["waste_tokens"]) == (700, 700)
     assert late["cost"]["waste"] < late["cost"]["billed"]
 
 

@@ -25,7 +25,7 @@ from lore.formats.documents import ElementCutter
 from lore.formats.lines import Line, LineReader, fault, problem, read_records
 from lore.model import events as e
 from lore.model.codes import Code, Problem
-from lore.model.items import NULL, Item
+from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage
 from lore.model.jsonslice import is_deep, is_json, is_refused_by_msgspec
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
@@ -49,6 +49,9 @@ class TurnCounter:
     asked_at: str | None = None  # when the next request was asked for; None: when its first record was written
 
 
+_SPEAKERS: dict[type, str] = {UserMessage: "user", AssistantMessage: "model", ToolCall: "model"}
+
+
 class SessionBuilder:
     """Emits the events of one session in the order of its records."""
 
@@ -64,6 +67,8 @@ class SessionBuilder:
         self.agent: str | None = None  # the subagent that wrote it
         self.is_started = False
         self._reads: list[Read] = []
+        self._speakers: dict[str, str] = {}  # who speaks in the items of an id; empty: the id identifies nothing
+        self._renamed = 0
 
     # records
 
@@ -132,8 +137,18 @@ class SessionBuilder:
 
     def append(self, item: Item) -> None:
         """Emit an item of the timeline."""
+        item = self._with_own_id(item)
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
+
+    def _with_own_id(self, item: Item) -> Item:
+        """Return the item, under another id if the user and the model share its id: a redactor's placeholder."""
+        speaker = _SPEAKERS.get(type(item))
+        if speaker is None or self._speakers.setdefault(item.uuid, speaker) == speaker:
+            return item
+        self._speakers[item.uuid] = ""
+        self._renamed += 1
+        return msgspec.structs.replace(item, uuid=f"{self.line_id}:{self._renamed}")
 
     def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
         """Append a message; its items may also come later, with `add_item`."""
@@ -144,6 +159,7 @@ class SessionBuilder:
         return message
 
     def add_item(self, message: Message, item: Item) -> None:
+        item = self._with_own_id(item)
         message.items.append(item.uuid)
         self.append(item)
 

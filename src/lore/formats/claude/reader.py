@@ -74,6 +74,8 @@ class ClaudeCode(LogReader):
         self._sidechain = 0  # how many there are
         self._title = ""
         self._has_own_title = False  # the user gave it
+        self._hides_ids = False  # a redactor replaced all ids by one placeholder
+        self._waiting_calls: list[str] = []  # calls without an id of their own that have no result so far
         self._summaries: dict[str, str] = {}  # titles in old logs, by the last record of the session that they name
         # The log shows hooks that run when a process of the client begins: at all, and since the latest response.
         self._records_starts = self._has_started = False
@@ -83,7 +85,7 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        record, session = records.decode_record(data), self.session
+        record, session = self._with_own_ids(records.decode_record(data)), self.session
         uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             self._graph.add(uuid, record.parent_uuid, session.line)
@@ -114,6 +116,16 @@ class ClaudeCode(LogReader):
                 self._read_system(record, chain)
             case _:
                 self._read_attachment(record, chain)
+
+    def _with_own_ids(self, record: ClaudeRecord) -> ClaudeRecord:
+        """Return the record without its ids if they identify nothing: it is its own parent, and came before.
+
+        A redactor wrote one placeholder for all ids, those of responses and calls included.
+        """
+        if record.uuid is None or record.uuid != record.parent_uuid or record.uuid not in self._graph.parents:
+            return record
+        self._hides_ids = True
+        return msgspec.structs.replace(record, uuid=None, parent_uuid=None)
 
     def finish(self) -> None:
         titles = [title for leaf, title in self._summaries.items() if leaf in self._graph.parents]
@@ -214,6 +226,8 @@ class ClaudeCode(LogReader):
         others: list[Part] = []
         for part in parts:
             if type(part) is records.ToolResult:
+                if self._waiting_calls:
+                    part = msgspec.structs.replace(part, tool_use_id=self._waiting_calls.pop(0))  # noqa: PLW2901
                 self._add_result(record, part)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
@@ -313,6 +327,10 @@ class ClaudeCode(LogReader):
             self._signal(record, [Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
             return
         response = message.id or uuid
+        if self._hides_ids:  # the input counts are equal on all records of a response, and differ between responses
+            billed = records.billed(message.usage, NULL)
+            counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
+            response = ":".join(map(str, (response, *counts)))
         self._continue_response(record, chain, response, message, thinks=any(map(signals.is_thinking, parts)))
         chain.has_answer = True
         if record.uuid is not None:
@@ -322,6 +340,9 @@ class ClaudeCode(LogReader):
         for number, part in enumerate(parts):
             item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
+                if self._hides_ids:
+                    part = msgspec.structs.replace(part, id=f"{item}:call")  # noqa: PLW2901
+                    self._waiting_calls.append(part.id)
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":

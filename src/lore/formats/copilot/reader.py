@@ -63,6 +63,7 @@ class Copilot(LogReader):
         self.header: records.Start | None = None  # until the first message, which shows the model
         self.model: str | None = None
         self.effort: str | None = None
+        self._lines: dict[str, int] = {}  # of the records of each id
         self._usage_bytes = 0  # of the line before the log that holds the database's usage
 
     @classmethod
@@ -105,7 +106,11 @@ class Copilot(LogReader):
         return self.bills.chains.setdefault(self.session.chain, CopilotChain())
 
     def _uuid(self, record: records.CopilotLine[Any]) -> str:
-        return record.id or self.session.line_id
+        """Return the record's id; one of its own if another record has the same: a redactor's placeholder."""
+        line = self.session.line.number
+        if not record.id or self._lines.setdefault(record.id, line) != line:
+            return self.session.line_id
+        return record.id
 
     # the session
 

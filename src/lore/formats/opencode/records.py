@@ -185,19 +185,24 @@ _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the
 
 
 def with_own_ids(record: OpenCodeRecord, line_id: str) -> OpenCodeRecord:
-    """Return a message in which ids that a redactor replaced by one placeholder are empty, or those of calls unique."""
+    """Return a message without ids that identify nothing: placeholders of a redactor, and ids that its parts share.
+
+    Those of calls become unique, the others empty.
+    """
     ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
-    if all(_OWN_ID.match(name) or visible_value(name) for name in filter(None, ids)):
+    ids = list(filter(None, ids))
+    shared = {name for name in ids if ids.count(name) > 1} if len({*ids}) < len(ids) else set[str]()
+    if not shared and all(_OWN_ID.match(name) or visible_value(name) for name in ids):
         return record
+
+    def own(name: str) -> str:
+        return "" if name in shared else visible_value(name)
+
     parts = [
-        replace(
-            part,
-            id=visible_value(part.id),
-            call_id=visible_value(part.call_id) or (part.call_id and f"{line_id}:{number}:call"),
-        )
+        replace(part, id=own(part.id), call_id=own(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
         for number, part in enumerate(record.parts)
     ]
-    return OpenCodeRecord(replace(record.info, id=visible_value(record.info.id)), parts)
+    return OpenCodeRecord(replace(record.info, id=own(record.info.id)), parts)
 
 
 def decode_session(data: bytes) -> OpenCodeSession:

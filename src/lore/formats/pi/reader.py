@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
 from lore.formats.bills import name_of
 from lore.formats.builder import LogReader
@@ -179,6 +180,8 @@ class Pi(LogReader):
 
     def _add_entry(self, entry: PiEntry, data: bytes) -> None:
         tree, message = self.tree, entry.message
+        if entry.id is not None and entry.id == entry.parent_id:  # a redactor's placeholder identifies nothing
+            entry = replace(entry, id=None, parent_id=UNSET)
         uuid = entry.id or f"entry-{len(tree.nodes) + 1}"
         if uuid in tree.by_id:
             self.session.problem(Code.DUPLICATE_UUID, f"entry {mask(uuid)[:60]!r} came before; passed over")

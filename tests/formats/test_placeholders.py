@@ -1,0 +1,60 @@
+"""Ids that a redactor replaced by one placeholder identify nothing: every record is still one of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from formats import codex, copilot, opencode, pi
+from formats.claude import answered, asked, counts, joined, result, text, use
+from formats.recorded import folded
+from lore.formats.claude.reader import ClaudeCode
+
+IDS = frozenset((
+    "id", "uuid", "parentUuid", "parentId", "messageID", "sessionID", "callID", "call_id", "toolCallId", "tool_use_id",
+))  # fmt: skip
+CLAUDE = joined(
+    asked("u1", "look around"), answered("a1", "r1", use("c1"), "u1", usage=counts(3, 0, 900, 9)),
+    asked("u2", [result("c1", "one")], "a1"), answered("a2", "r2", text("seen"), "u2", usage=counts(3, 900, 90, 9)),
+    answered("a3", "r2", use("c2"), "a2", usage=counts(3, 900, 90, 9)), asked("u3", [result("c2", "two")], "a3"),
+    answered("a4", "r3", text("done"), "u3", usage=counts(3, 990, 50, 9)), asked("u4", "and now?", "a4"),
+    answered("a5", "r4", text("this"), "u4", usage=counts(3, 1040, 60, 9)),
+)  # fmt: skip
+LOGS = {
+    "claude-code": (ClaudeCode, CLAUDE),
+    "codex": (codex.Codex, codex.plain().data()),
+    "copilot": (copilot.Log.reader, copilot.plain().data()),
+    "opencode": (opencode.OpenCode, opencode.plain().user("two").answer("b", bill=(30, 120, 5)).data()),
+    "pi": (pi.Pages.reader, pi.plain().data()),
+}
+
+
+def hidden(value: Any, placeholder: str, key: str = "") -> Any:
+    """Return decoded JSON with every id replaced."""
+    if isinstance(value, dict):
+        return {name: hidden(member, placeholder, name) for name, member in value.items()}
+    if isinstance(value, list):
+        return [hidden(member, placeholder) for member in value]
+    return placeholder if key in IDS and isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("placeholder", ["REDACTED", "xxx", "00000000-0000-0000-0000-000000000000"])
+@pytest.mark.parametrize("name", LOGS)
+def test_placeholder_keeps_messages_results_and_turns_apart(name, placeholder):
+    reader, data = LOGS[name]
+    if data[:2] == b"{\n":
+        redacted = json.dumps(hidden(json.loads(data), placeholder), indent=2).encode()
+    else:
+        redacted = b"".join(
+            json.dumps(hidden(json.loads(line), placeholder)).encode() + b"\n" for line in data.splitlines()
+        )
+    before, after = folded(reader, data), folded(reader, redacted)
+    assert shown(after) == shown(before)
+    assert after.state.main().turn.turn == before.state.main().turn.turn
+
+
+def shown(fold: Any) -> list[Any]:
+    """Return each item without its id: its type, and what a call returned."""
+    return [(type(entry.item), bytes(getattr(entry.item, "output", b""))) for entry in fold.state.main().entries]
