@@ -7,6 +7,7 @@
 # make attack  every class of hostile input, from a fixed seed: how many inputs, how many failures (part of make soak)
 # make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 from SEED=24)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
+# make data    compile the tables of rules and codes after a change of their TOML files
 # make golden  write the golden outputs of the commands anew
 # make compare list the results of commands that differ from those at a commit (BASE=), over fixtures and corpus (PART=, ONLY=)
 # make pictures  draw the pictures of the README anew
@@ -34,7 +35,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-core cover lint compiled bench soak attack fuzz docs golden compare pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
+.PHONY: help demo test test-core cover lint compiled bench soak attack fuzz docs data golden compare pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -119,6 +120,9 @@ fuzz: .venv/dev
 
 docs: .venv/dev
 	$(BIN)/python tests/reference/build.py build/docs
+
+data: .venv/dev
+	$(BIN)/python tests/cache/compile_tables.py
 
 golden: .venv/dev
 	$(BIN)/python tests/golden/update.py

@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
@@ -27,6 +26,7 @@ from lore.errors import LoreError, Where
 from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
 from lore.model.codes import Reader
+from lore.model.deferred import pattern
 from lore.model.limits import SETTINGS_BYTES
 from lore.prompt.base import Rules
 
@@ -242,6 +242,10 @@ def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tupl
             data, status = file.read(SETTINGS_BYTES + 1), os.fstat(file.fileno())
         if len(data) > SETTINGS_BYTES:
             raise LoreError(f"{shown} is no settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
+        if is_found and path.name == "pyproject.toml" and _TOOL_LORE.search(data) is None:
+            return {}, SettingsFile(str(path), data, status)  # of a project without settings
+        import tomllib  # noqa: PLC0415 - few folders have settings
+
         return tomllib.loads(data.decode("utf-8")), SettingsFile(str(path), data, status)
     except OSError as error:
         raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=hint) from None
@@ -249,6 +253,9 @@ def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tupl
         raise LoreError(f"{shown} is no TOML: {error}", hint=_TOML, where=Where(shown)) from None
 
 
+_TOOL_LORE = pattern(
+    rb"""tool["']?\s*\.\s*["']?lore|^\s*\[\s*["']?tool["']?\s*\]|^\s*["']?tool["']?\s*=""", re.MULTILINE
+)
 _NAMED = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"
 _TOML = 'texts stand in quotes, lists in brackets: ignore = ["LORE101"]'
 
@@ -289,9 +296,9 @@ def _name_hands(table: dict[str, Any], path: str) -> None:
             )  # fmt: skip
 
 
-_WRONG = re.compile(r"(?P<message>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
-_TYPES = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`")
-_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_WRONG = pattern(r"(?P<message>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
+_TYPES = pattern(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`")
+_MISSING = pattern(r"Object missing required field `(\w+)`")
 _WORDS = {
     "array": "a list", "object": "a table", "str": "a text", "int": "a whole number", "float": "a number",
     "bool": "true or false",

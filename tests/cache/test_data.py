@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import lore
+from cache.compile_tables import compiled
 from helpers.each import each
+from lore.cache.breakpoint_rules import packaged_breakpoints
 from lore.cache.prices import TOOLS
 from lore.cache.rule_file import read_rules
 from lore.cache.rules import EVIDENCE, FOR_READING, RULES, seconds
@@ -58,6 +60,19 @@ def test_table_has_a_date_and_rows(path):
     assert table.as_of is not None
     assert table.rows or table.breakpoints
     assert path.read_text("utf-8").startswith("# ")
+
+
+def test_compiled_tables_equal_the_toml_files():
+    stale = [path.name for path, text in compiled() if path.read_text("utf-8") != text]
+    assert stale == [], "run make data"
+
+
+def test_compiled_rows_equal_the_rows_of_the_toml_files():
+    tables = [read_rules(path.read_text("utf-8"), path.name) for path in FILES]
+    assert packaged().rows == tuple(row for table in tables for row in table.rows)
+    assert {type(row.value) for row in packaged().rows} <= {Decimal, bool, str, type(None)}
+    assert packaged_breakpoints() == tuple(row for table in tables for row in table.breakpoints)
+    assert packaged().as_of == max(table.as_of for table in tables)
 
 
 def test_every_rule_has_a_row():

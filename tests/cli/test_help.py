@@ -166,10 +166,7 @@ def test_a_module_is_imported_when_its_command_runs():
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
     loaded = set(eval(shown.splitlines()[-1]))
-    expected = {
-        f"lore.cli.{name}"
-        for name in ("main", "spending", "pages", "tree", "commands", "common", "flags", "about", "removed")
-    }
+    expected = {f"lore.cli.{name}" for name in ("main", "tree", "commands", "common", "flags", "about", "removed")}
     assert loaded == expected
 
 

@@ -270,6 +270,7 @@ CUT_AS_IT_IS = {
     "compaction/executor.py": "a digest",
     "files.py": "a name of a file that lore makes",
     "formats/unrecognised.py": "a list",
+    "cache/rule_file.py": "a hint that names known rules alone",
     "judge/lint.py": "masked a line before",
     "judge/request_laws.py": "a part of masked text",
     "prefix/blocks.py": "looked through, not shown",

@@ -9,20 +9,15 @@ Lint and check read the rule that held for a recorded request. Prompts are writt
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable
 from datetime import date
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
-from lore.cache.served import PLATFORMS, model_pattern, normal_name, served
-from lore.errors import did_you_mean
-from lore.model.mask import cut_masked
+from lore.cache.served import normal_name, served
+from lore.model.deferred import read_table
 from lore.model.patterns import matches_shell
 from lore.model.providers import AcceptedBreakpoints
 
@@ -54,12 +49,6 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     note: str = ""  # what the page leaves open
     file: str = ""  # the file that holds the row
     own: bool = False  # the row is the user's
-
-    def __post_init__(self) -> None:
-        if self.platform and self.platform not in PLATFORMS:
-            hint = did_you_mean(self.platform, sorted(PLATFORMS), "known platforms")
-            raise ValueError(f"platform {cut_masked(self.platform, 60)!r} is not known\n{hint}")
-        force_setattr(self, "model", model_pattern(self.model))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -93,14 +82,11 @@ def _specificity(row: BreakpointRule) -> tuple[bool, int, bool, bool, date]:
 def accepted_breakpoints(api: str, model: str | None) -> AcceptedBreakpoints | None:
     """Return where an API accepts breakpoints in a request that is sent today; None if no packaged row is about it."""
     where = served("", model, api)
-    rule = most_specific(_packaged(), api, where.provider, normal_name(model), where.platform, math.inf)
+    rule = most_specific(packaged_breakpoints(), api, where.provider, normal_name(model), where.platform, math.inf)
     return rule and AcceptedBreakpoints(rule.sections, rule.lifetimes)
 
 
 @cache
-def _packaged() -> tuple[BreakpointRule, ...]:
+def packaged_breakpoints() -> tuple[BreakpointRule, ...]:
     """Return the rows of the packaged table; reading those of prices and lifetimes would take ten times as long."""
-    text = resources.files("lore.cache").joinpath("data", "breakpoints.toml").read_text("utf-8")
-    blocks = tomllib.loads(text)["breakpoints"]
-    rows = [{**block, **row} for block in blocks for row in block.pop("rows", [{}])]
-    return msgspec.convert(rows, tuple[BreakpointRule, ...])
+    return read_table(tuple[BreakpointRule, ...], "lore.cache", "breakpoints.json")

@@ -11,8 +11,6 @@ write although the body has no breakpoint; 61,838 tokens billed for 50 KB.
 
 from __future__ import annotations
 
-import re
-
 from lore.cache.lookback import is_claude
 from lore.model.deferred import pattern
 from lore.model.events import Usage
@@ -111,7 +109,7 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
 # lifetimes
 
 
-_TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
+_TTL = pattern(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from importlib import resources
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
+
+from lore.model.deferred import pattern, read_table
 
 Version: TypeAlias = tuple[int, ...]
 
@@ -39,22 +38,26 @@ class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return version_of(self.since) <= version and (not before or () < version < before)
 
 
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    falls: tuple[Fall, ...]
+    random: dict[str, Counts]  # caches whose reads are nearly random, by provider
+
+
 @cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(resources.files("lore.cache").joinpath("falls.toml").read_text("utf-8"))
+def _table() -> _Table:
+    return read_table(_Table, "lore.cache", "falls.json")
 
 
 @cache
 def falls() -> tuple[Fall, ...]:
     """Return the rows whose signal predicts a fall: more than half of the reads fell."""
-    rows = msgspec.convert(_table()["falls"], tuple[Fall, ...])
-    return tuple([row for row in rows if 2 * row.fell > row.seen])
+    return tuple([row for row in _table().falls if 2 * row.fell > row.seen])
 
 
 @cache
 def random_reads() -> dict[str, Counts]:
     """Return the caches, by provider, whose reads are nearly random."""
-    return msgspec.convert(_table()["random"], dict[str, Counts])
+    return _table().random
 
 
 def find_fall(
@@ -72,7 +75,7 @@ def find_fall(
     ), None)  # fmt: skip
 
 
-_VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,5}", re.ASCII)
+_VERSION = pattern(r"\d{1,6}(?:\.\d{1,6}){0,5}", re.ASCII)
 
 
 def version_of(text: str) -> Version:

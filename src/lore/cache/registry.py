@@ -11,13 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
 from lore.cache.base import CacheKind, CacheModel, Look
-from lore.cache.breakpoints import Breakpoints
-from lore.cache.implicit import GeminiExplicit, Prefix
 from lore.cache.views import PLAIN, VIEWS, View
 from lore.errors import LoreError, did_you_mean, lacks_plug_in
 from lore.model.providers import ENGINES
@@ -42,20 +40,41 @@ class CacheRow(Struct, frozen=True):
         return self.made(look, **options)
 
 
+# Models are imported when the first one of their kind is made: judging request bodies makes none.
+
+
+def _breakpoints(look: Look) -> CacheModel:
+    from lore.cache.breakpoints import Breakpoints  # noqa: PLC0415 - as above
+
+    return Breakpoints(look)
+
+
+def _prefix(look: Look, **options: Any) -> CacheModel:
+    from lore.cache.implicit import Prefix  # noqa: PLC0415 - as above
+
+    return Prefix(look, **options)
+
+
+def _gemini_explicit(look: Look) -> CacheModel:
+    from lore.cache.implicit import GeminiExplicit  # noqa: PLC0415 - as above
+
+    return GeminiExplicit(look)
+
+
 CACHES: dict[str, CacheKind] = {
     cache.name: cache
     for cache in (
-        CacheRow("anthropic", "anthropic", Breakpoints),
-        CacheRow("bedrock", "anthropic", Breakpoints),
-        CacheRow("openai", "openai", Prefix),  # up to GPT-5.5
-        CacheRow("openai-breakpoint", "openai", Breakpoints),  # since GPT-5.6
-        CacheRow("gemini", "gemini", Prefix),
-        CacheRow("gemini-explicit", "gemini", GeminiExplicit),
-        CacheRow("deepseek", "deepseek", Prefix),
-        CacheRow("kimi", "moonshot", partial(Prefix, confidence="rule")),
-        CacheRow("xai", "xai", Prefix),
-        CacheRow("qwen", "qwen", Breakpoints),
-        CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
+        CacheRow("anthropic", "anthropic", _breakpoints),
+        CacheRow("bedrock", "anthropic", _breakpoints),
+        CacheRow("openai", "openai", _prefix),  # up to GPT-5.5
+        CacheRow("openai-breakpoint", "openai", _breakpoints),  # since GPT-5.6
+        CacheRow("gemini", "gemini", _prefix),
+        CacheRow("gemini-explicit", "gemini", _gemini_explicit),
+        CacheRow("deepseek", "deepseek", _prefix),
+        CacheRow("kimi", "moonshot", partial(_prefix, confidence="rule")),
+        CacheRow("xai", "xai", _prefix),
+        CacheRow("qwen", "qwen", _breakpoints),
+        CacheRow("qwen-implicit", "qwen", partial(_prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
     )
 }
 BROUGHT: dict[str, str] = dict.fromkeys(
@@ -107,7 +126,7 @@ def cache_named(text: str) -> CacheKind:
 def takes_breakpoints(name: str) -> bool:
     """Return whether a cache keeps entries at the breakpoints of a request; False for an unknown name."""
     kind = CACHES.get(name)
-    return isinstance(kind, CacheRow) and kind.made is Breakpoints
+    return isinstance(kind, CacheRow) and kind.made is _breakpoints
 
 
 def is_known(name: str) -> bool:

@@ -23,24 +23,17 @@ from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import BreakpointRule
-from lore.cache.rules import DatedRule
+from lore.cache.rules import MOST, RULES, UNKNOWN, DatedRule, RuleKind, RuleTable, Value, hour_spans
+from lore.cache.served import PLATFORMS, model_pattern
 from lore.errors import LoreError, Where, did_you_mean
 from lore.model.mask import cut_masked
 
 Row = TypeVar("Row", DatedRule, BreakpointRule)
 _TOP = ("as_of", "rules", "breakpoints")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-
-
-class RuleTable(Struct, frozen=True):
-    """The content of one file."""
-
-    rows: tuple[DatedRule, ...]
-    as_of: date | None = None  # the day on which the table was checked
-    breakpoints: tuple[BreakpointRule, ...] = ()
 
 
 def read_rules(text: str, name: str) -> RuleTable:
@@ -63,14 +56,64 @@ def _rows(top: dict[str, Any], key: str, kind: type[Row], name: str) -> tuple[Ro
     found: dict[tuple[object, ...], tuple[str, Row]] = {}
     for place, table in _tables(top, key, name):
         try:
-            row = msgspec.convert({"source": name, **table, "file": name}, kind)
-        except msgspec.ValidationError as error:
+            row = _checked(msgspec.convert({"source": name, **table, "file": name}, kind))
+        except (msgspec.ValidationError, ValueError) as error:
             raise _mistake(name, place, *_reason(str(error), kind)) from None
         if row.key in found:
             why = f"the same row as {found[row.key][0]}"
             raise _mistake(name, place, why, "remove one of them, or give it another date")
         found[row.key] = place, row
     return tuple([row for _, row in found.values()])
+
+
+def _checked(row: Row) -> Row:
+    """Return a row in the spelling of the tables; raise ValueError, a hint on its second line, for a wrong value."""
+    if row.platform and row.platform not in PLATFORMS:
+        raise ValueError(_unknown("platform", row.platform, sorted(PLATFORMS)))
+    model = model_pattern(row.model)
+    if isinstance(row, BreakpointRule):
+        return replace(row, model=model)
+    kind = RULES.get(row.rule)
+    if kind is None:
+        raise ValueError(
+            f"unknown rule {cut_masked(row.rule, 60)!r}\n{did_you_mean(row.rule[:80], RULES, 'known rules')}"
+        )
+    if not row.provider.strip() or not row.provider.isprintable():
+        raise ValueError("the provider is empty or not printable")
+    if row.unit and row.unit != kind.unit:
+        raise ValueError(_unknown("unit", row.unit, [kind.unit]))
+    return replace(row, value=_value(row.value, row.rule, kind), model=model, unit=kind.unit)
+
+
+def _unknown(name: str, given: str, known: list[str]) -> str:
+    return f"{name} {cut_masked(given, 60)!r} is not known\n{did_you_mean(given, known, f'known {name}s')}"
+
+
+_SECTIONS = {"tools", "system", "messages"}
+_EXAMPLES = {
+    "flag": "true or false", "number": "a number ({}), 0 or more", "whole": "a whole number ({}), 0 or more",
+    "order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"',
+}  # fmt: skip
+
+
+def _value(value: object, rule: str, kind: RuleKind) -> Value:
+    if value is None or value == UNKNOWN:
+        return None
+    match kind.kind:
+        case "flag" if isinstance(value, bool):
+            return value
+        case "text" if isinstance(value, str) and (
+            sorted(value.split(",")) == sorted(_SECTIONS) if rule == "order" else hour_spans(value)
+        ):
+            return value
+        case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
+            number = Decimal(value)
+            if number.is_finite() and 0 <= number <= MOST and (kind.kind == "number" or number == int(number)):
+                return number
+        case _:
+            pass
+    example = _EXAMPLES.get(rule) or _EXAMPLES[kind.kind].format(kind.unit)
+    raise ValueError(f'the value does not fit {rule}\nwrite {example}, or "{UNKNOWN}"')
 
 
 def _tables(top: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

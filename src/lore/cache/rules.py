@@ -17,15 +17,13 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import BreakpointRule, most_specific
 from lore.cache.counts import lifetime
 from lore.cache.prices import KINDS, TOOLS, Price, rates
-from lore.cache.served import PLATFORMS, WITH_BREAKPOINTS, Served, cache_of, model_pattern, normal_name, served_by
-from lore.errors import did_you_mean
+from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, normal_name, served_by
 from lore.model.deferred import pattern
-from lore.model.mask import cut_masked
 from lore.model.patterns import matches_shell
 from lore.model.turn import Turn
 
@@ -34,7 +32,7 @@ EVIDENCE = ("P", "M", "S", "?")  # the vendor's own page, measured, second-hand,
 UNKNOWN = "unknown"  # the value of a rule that the provider is known not to publish
 ALWAYS = date(1970, 1, 1)
 _DAY = 86_400.0
-_MOST = 10**12  # no rule's value is larger
+MOST = 10**12  # no rule's value is larger
 _MANY = 4096  # remembered answers: a recording can name any number of models
 
 
@@ -71,11 +69,6 @@ RULES: dict[str, RuleKind] = {
 }  # fmt: skip
 # Rules that no prediction reads: `lore simulate --rules` and `lore lint` show them.
 FOR_READING = frozenset(("lifetime_long", "requests_per_minute", "price_storage_hour"))
-_SECTIONS = {"tools", "system", "messages"}
-_EXAMPLES = {
-    "flag": "true or false", "number": "a number ({}), 0 or more", "whole": "a whole number ({}), 0 or more",
-    "order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"',
-}  # fmt: skip
 
 
 class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,29 +80,13 @@ class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     model: str = "*"  # a shell pattern over names as `normal_name` spells them
     platform: str = ""  # holds only on this cloud or gateway; empty: on all
     valid_from: date = ALWAYS
-    above_tokens: Annotated[int, Meta(gt=0, le=_MOST)] | None = None  # holds only for longer prompts
+    above_tokens: Annotated[int, Meta(gt=0, le=MOST)] | None = None  # holds only for longer prompts
     unit: str = ""
     source: str = ""
     evidence: Literal["P", "M", "S", "?"] = "?"
     note: str = ""
     file: str = ""  # the file that holds the row
     own: bool = False  # the row is the user's
-
-    def __post_init__(self) -> None:
-        kind = RULES.get(self.rule)
-        if kind is None:
-            hint = did_you_mean(self.rule[:80], RULES, "known rules")
-            raise ValueError(f"unknown rule {cut_masked(self.rule, 60)!r}\n{hint}")
-        if not self.provider.strip() or not self.provider.isprintable():
-            raise ValueError("the provider is empty or not printable")
-        for name, given, known in (("unit", self.unit, (kind.unit,)), ("platform", self.platform, sorted(PLATFORMS))):
-            if given and given not in known:
-                raise ValueError(
-                    f"{name} {cut_masked(given, 60)!r} is not known\n{did_you_mean(given, known, f'known {name}s')}"
-                )
-        force_setattr(self, "value", _checked(self.value, self.rule, kind))
-        force_setattr(self, "model", model_pattern(self.model))
-        force_setattr(self, "unit", kind.unit)
 
     @property
     def since(self) -> float:
@@ -122,25 +99,12 @@ class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.rule, self.provider, self.model, self.platform, self.above_tokens or 0, self.valid_from
 
 
-def _checked(value: object, rule: str, kind: RuleKind) -> Value:
-    """Return a row's value; raise ValueError with a hint on a second line if it is not one of its rule."""
-    if value is None or value == UNKNOWN:
-        return None
-    match kind.kind:
-        case "flag" if isinstance(value, bool):
-            return value
-        case "text" if isinstance(value, str) and (
-            sorted(value.split(",")) == sorted(_SECTIONS) if rule == "order" else hour_spans(value)
-        ):
-            return value
-        case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            number = Decimal(value)
-            if number.is_finite() and 0 <= number <= _MOST and (kind.kind == "number" or number == int(number)):
-                return number
-        case _:
-            pass
-    example = _EXAMPLES.get(rule) or _EXAMPLES[kind.kind].format(kind.unit)
-    raise ValueError(f'the value does not fit {rule}\nwrite {example}, or "{UNKNOWN}"')
+class RuleTable(Struct, frozen=True):
+    """The content of one file."""
+
+    rows: tuple[DatedRule, ...]
+    as_of: date | None = None  # the day on which the table was checked
+    breakpoints: tuple[BreakpointRule, ...] = ()
 
 
 class DatedRules:
@@ -151,11 +115,11 @@ class DatedRules:
     ) -> None:
         self.rows = tuple(rows)
         self.as_of = as_of  # the newest day on which a table was checked; None: no table says
-        self._by_rule: dict[str, list[tuple[float, DatedRule]]] = {}
-        for row in sorted(self.rows, key=_specificity, reverse=True):
-            self._by_rule.setdefault(row.rule, []).append((row.since, row))
+        self._by_rule: dict[str, list[DatedRule]] = {}
+        for row in self.rows:
+            self._by_rule.setdefault(row.rule, []).append(row)
         self._now = math.inf if as_of is None else seconds(as_of)
-        self._days = sorted({row.since for row in self.rows})
+        self._days = sorted(map(seconds, {row.valid_from for row in self.rows}))
         self._lengths = sorted({row.above_tokens for row in self.rows if row.above_tokens is not None})
         self._matching = lru_cache(_MANY)(self._matches)
         self._prices: dict[tuple[object, ...], Price | None] = {}
@@ -265,11 +229,11 @@ class DatedRules:
     ) -> tuple[tuple[float, DatedRule], ...]:
         """Return the rows that match at any time, with the time from which each holds; the strongest first."""
         name = normal_name(model)
-        return tuple([
-            dated for dated in self._by_rule.get(rule, ())
-            if dated[1].provider in (provider, "*") and dated[1].platform in ("", platform)
-            and matches_shell(dated[1].model, name)
-        ])  # fmt: skip
+        matching = [
+            row for row in self._by_rule.get(rule, ())
+            if row.provider in (provider, "*") and row.platform in ("", platform) and matches_shell(row.model, name)
+        ]  # fmt: skip
+        return tuple([(row.since, row) for row in sorted(matching, key=_specificity, reverse=True)])
 
 
 _SPECIAL = pattern(r"\[[^]]*\]|[*?]")

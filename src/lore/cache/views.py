@@ -19,13 +19,14 @@ from msgspec import Struct
 from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.counts import lifetime_of
 from lore.cache.lookback import NO_POSITION, kind_of
+from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.model.turn import Prompt, Section, Segment, Turn
 from lore.model.vector import common_prefix
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
 # The envelope of a message of the model, and the members that a template does not render.
-_MODELS = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:reasoning|\w{1,40}_call)"')
+_MODELS = pattern(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:reasoning|\w{1,40}_call)"')
 _UNRENDERED = ("id", "status", "refusal", "annotations", "audio", "phase")
 _NOTHING = (b"null", b'""', b"[]", b"{}")
 _TEXTS = (b'"text"', b'"output_text"')

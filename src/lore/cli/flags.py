@@ -117,7 +117,9 @@ class Chosen(NamedTuple):
 def chosen_inputs(
     paths: list[str], *, last: bool = False, since: str | None = None, format: str | None = None
 ) -> Chosen:
-    """Say which files to judge; where none is named, look for them and say where."""
+    """Return which files to judge; if none is named, look for them and say where."""
+    if paths and not last and since is None:
+        return Chosen(paths)
     from lore.recording.agents.sessions import newest, newest_of_project
     from lore.run import recent
 

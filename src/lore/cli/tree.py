@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import groupby
-from textwrap import wrap
 from typing import Any, NoReturn, cast
 
 import typer
@@ -95,16 +94,20 @@ class Root(Branch):
         return self.commands.get(cmd_name)
 
 
-def tree(callback: Any) -> Any:
-    """Return `lore` as a command of Typer; `callback` answers where no command is named."""
+def tree(callback: Callable[..., object] | None) -> Any:
+    """Return `lore` as a command of Typer; `callback` answers if no command is named. None: a command is named."""
     app = typer.Typer(
-        name="lore", cls=Root, invoke_without_command=True, add_completion=True,
+        name="lore", cls=Root, invoke_without_command=True, add_completion=callback is not None,
         pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_SETTINGS,
     )  # fmt: skip
-    app.callback()(callback)
+    app.callback()(callback or _named)
     if not {"--install-completion", "--show-completion"}.isdisjoint(sys.argv):
         _complete_at_once()
     return get_command(app)
+
+
+def _named() -> None:
+    """Do nothing before a named command runs."""
 
 
 def _complete_at_once() -> None:
@@ -164,7 +167,7 @@ def _page(command: Any, ctx: Any) -> str:
     usage = " ".join(map(_piece, " ".join(command.collect_usage_pieces(ctx)).split()))
     lines = [_heading("Usage:", ctx) + f" {ctx.command_path} {usage}"]
     for paragraph in (command.help or "").split("\n\n"):
-        lines += ["", *wrap(" ".join(paragraph.split()), width - 2, break_on_hyphens=False)]
+        lines += ["", *_wrapped(paragraph, width - 2)]
     parts = list(_sections(command, ctx))
     column = max((len(name) for _, rows in parts for name, _ in rows if len(name) <= _NAMES), default=0) + 4
     for title, rows in parts:
@@ -220,7 +223,7 @@ def _definitions(rows: Iterable[tuple[str, str]], width: int, ctx: Any, column: 
     indent = 6 if width < _NARROW else column
     for name, words in rows:
         below = len(name) + 4 > indent
-        text = wrap(" ".join(words.split()), max(width - indent, 20), break_on_hyphens=False)
+        text = _wrapped(words, max(width - indent, 20))
         shown = typer.style(name, fg="cyan") if ctx.color else name
         if below or not text:
             yield f"  {shown}"
@@ -228,6 +231,12 @@ def _definitions(rows: Iterable[tuple[str, str]], width: int, ctx: Any, column: 
         else:
             yield f"  {shown}{'':{indent - len(name) - 2}}{text[0]}"
             yield from (f"{'':{indent}}{line}" for line in text[1:])
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    from textwrap import wrap  # noqa: PLC0415 - only for help
+
+    return wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 def _heading(text: str, ctx: Any) -> str:

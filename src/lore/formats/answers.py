@@ -87,7 +87,7 @@ def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] |
 
 
 LONGEST_NAME = 200  # characters of a name
-_CALL_ID = re.compile(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
+_CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 
 
 def _by_calls(output: Output) -> str:
@@ -184,7 +184,7 @@ def _listed(message: bytes) -> bytes:
     return b"[" + message + b"]" if message[:1] == b"{" else b""
 
 
-_BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
+_BEGINS = pattern(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
 _LAST = 4  # events that hold the word "usage" that are read: some have `"usage": null`, or quote the word
 _COUNTING = (b'"usage"', b'"usageMetadata"', b'"timings"')

@@ -10,18 +10,19 @@ from collections.abc import Iterable, Iterator
 from itertools import chain as chained
 from itertools import islice
 
+from lore.model.deferred import pattern
 from lore.model.limits import BEGINNING_BYTES, BEGINNING_TOKENS
 
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
 SQLITE = b"SQLite format 3\x00"
-_STRUCTURE = re.compile(
+_STRUCTURE = pattern(
     rb'"(?P<key>(?:[^"\\]++|\\.)*+)"[ \t\r\n]*+:|"(?:[^"\\]++|\\.)*+"?|(?P<opened>[\[{]++)|(?P<closed>[\]}]++)',
     re.DOTALL,
 )
 _ARCHIVE = b"PK"  # a zip file, as logs of Inspect are
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
-_CASSETTE = re.compile(
+_CASSETTE = pattern(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
     rb"(?:(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
     rb"|when:[ \t]*\r?\n[ \t]+(?:path|method|scheme|host|header|query_param)[a-z_]*:)"  # httpmock
@@ -45,7 +46,8 @@ def may_be_recording(head: bytes) -> bool:
 
 def is_yaml_cassette(head: bytes) -> bool:
     """Return whether a file begins like a VCR cassette in YAML."""
-    return _CASSETTE.match(head.removeprefix(BOM)) is not None
+    head = head.removeprefix(BOM)
+    return head.lstrip(SPACE)[:1] not in (b"{", b"[") and _CASSETTE.match(head) is not None
 
 
 def is_document(head: bytes) -> bool:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 
+from lore.model.deferred import pattern
 from lore.model.limits import RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 
 FEW_BYTES = 1024 * 1024  # of a record that cannot hold too many values
-_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
+_TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 
 def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:

@@ -12,11 +12,10 @@ builder. A record that `handle` refuses with ValueError is kept as an opaque eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, peek
@@ -32,16 +31,14 @@ from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
 
-@dataclass(slots=True)
-class Message:
+class Message(Struct):
     """One message of the history."""
 
     items: list[str] = field(default_factory=list[str])  # uuids of the items that it made
     is_prompt: bool = False  # the user wrote it: a rewind counts these
 
 
-@dataclass(slots=True)
-class TurnCounter:
+class TurnCounter(Struct):
     """The turns of one chain."""
 
     number: int = 0  # of the latest turn

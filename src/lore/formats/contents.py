@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
@@ -28,13 +27,14 @@ from msgspec import Struct
 
 from lore.formats.bounds import too_much
 from lore.model.canonical import encode, text_of
+from lore.model.deferred import pattern
 from lore.model.jsonslice import array, check_text, object_of, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES, INFLATION
 from lore.model.mask import mask
 from lore.model.turn import ContentForm, Fidelity
 
 _PIECE = 2 * 1024 * 1024
-_CUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
+_CUT = pattern(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 

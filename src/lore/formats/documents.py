@@ -18,8 +18,8 @@ from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
-_BETWEEN = re.compile(rb"[ \t\r\n,]*")
-_BARE = re.compile(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
+_BETWEEN = pattern(rb"[ \t\r\n,]*")
+_BARE = pattern(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)

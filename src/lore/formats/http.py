@@ -12,7 +12,6 @@ headers and bodies of Claude Code 2.1, Codex 0.142 and OpenCode 1.16.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TypeAlias
 
@@ -35,7 +34,7 @@ from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, 
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
-from lore.model.deferred import pattern
+from lore.model.deferred import pattern, sha256
 from lore.model.events import Usage
 from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
@@ -294,7 +293,7 @@ def account_of(headers: Headers) -> str:
             signed = _SIGNED.search(value)
             value = signed[1] if signed else value.rpartition(" ")[2]
         if len(value) >= 8 and not _SHORT_LIVED.match(value) and visible_value(value):
-            return hashlib.sha256(value.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+            return sha256(value.encode("utf-8", "backslashreplace"))[:12]
     return ""
 
 

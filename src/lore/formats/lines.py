@@ -12,7 +12,6 @@ a string cut into several lines. Each of these is read, with a problem; what rem
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
 from itertools import pairwise
@@ -26,6 +25,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.bounds import is_crowded, too_deep, too_long, too_many, too_much
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
+from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING, array, has_surrogate_escape, is_deep, is_json, raw_members
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.model.results.measured import Measurement
@@ -33,9 +33,9 @@ from lore.model.turn import Exchange
 
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
-_BLANK_LINES = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")
-_EMPTY_LINES = re.compile(rb"\n++")
-_BEFORE_RECORD = re.compile(rb"[ \t\r\n\0]*+(?:\{|\Z)")
+_BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
+_EMPTY_LINES = pattern(rb"\n++")
+_BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record

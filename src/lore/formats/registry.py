@@ -12,7 +12,7 @@ format whose reader is asked after it), or only a reader class, which is asked a
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, may_be_recording
@@ -27,7 +27,9 @@ from lore.formats.unrecognised import members_of
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
 from lore.model.jsonslice import Sliced, raw_members
-from lore.model.results.found import FormatResult, Holds
+
+if TYPE_CHECKING:
+    from lore.model.results.found import FormatResult, Holds
 
 
 class Format(NamedTuple):
@@ -298,6 +300,8 @@ def plug_in_of(name: str) -> str:
 
 def formats() -> list[FormatResult]:
     """Return all formats: session logs first, each kind in the order in which its readers are asked."""
+    from lore.model.results.found import FormatResult  # noqa: PLC0415 - only `lore formats` lists them
+
     order = list(HOLDS)
     names = [*FORMATS, *(name for name in READERS if name not in FORMATS)]
     found: list[FormatResult] = []

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.lines import nonblank_lines
+from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 
 RECORD = (
@@ -93,8 +94,8 @@ def why_unread(agent: str) -> str:
     return next((row.why for row in FOREIGN_FILES if row.agent == agent), LATER)
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
-_TABLE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGNORECASE)
+_TOKEN = pattern(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+_TABLE = pattern(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGNORECASE)
 _KINDS = (  # first bytes, description, hint
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstandard archive of no recording", ""),

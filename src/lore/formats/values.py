@@ -6,7 +6,6 @@ neither text nor a list.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from lore.formats.bills import MOST
 from lore.model import lenient
 from lore.model.canonical import decode, printable
+from lore.model.deferred import pattern
 from lore.model.events import PatchToolCall
 from lore.model.items import (
     NULL,
@@ -107,7 +107,7 @@ class OfType(Protocol):
         ...
 
 
-_TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
+_TYPE = pattern(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
 _NEAR = 256  # bytes at the beginning of a line that are searched for its type
 _TEXT = msgspec.json.Decoder(str)
 _TIME = msgspec.json.Decoder(int | float | str)
@@ -318,7 +318,7 @@ def result_of(blocks: Sequence[Block]) -> Raw:
     return Raw(msgspec.json.encode(list(blocks))) if blocks else Raw(b'""')
 
 
-_DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
+_DATA = pattern(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 
 
 def image_at(url: bytes) -> ImageBlock | None:

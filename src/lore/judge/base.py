@@ -10,12 +10,10 @@ under the entry-point group `lore.rules`), and add its codes with a page each.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,18 +21,21 @@ from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tok
 from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
-from lore.cache.transcripts import Predicted
 from lore.judge.messages import in_words
 from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
+from lore.model.deferred import pattern, sha256
 from lore.model.events import Usage
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import raw_members
 from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, locate_difference
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import Predicted
 
 WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
 
@@ -98,8 +99,8 @@ class TurnVerdict(NamedTuple):
 
 
 # Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
-_NUMBERED = re.compile(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
-_MESSAGE = re.compile(r"^(messages|input|contents)\[\d+\]")
+_NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
+_MESSAGE = pattern(r"^(messages|input|contents)\[\d+\]")
 
 
 def lasting_chain(chain: str | None) -> str | None:
@@ -119,7 +120,7 @@ def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) 
     code and place share a fingerprint, so baselines count them.
     """
     parts = "\x00".join((code, path, lasting_chain(chain) or "", lasting_path(json_path) or ""))
-    return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return sha256(parts.encode("utf-8", "backslashreplace"))[:16]
 
 
 def finding(

@@ -21,6 +21,7 @@ from lore.errors import LoreError, Where
 from lore.judge.base import finding, lasting_chain, lasting_path
 from lore.model.cause import Place
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.evidence import Unneeded
 from lore.model.mask import cut_masked, mask
 from lore.model.results import Finding
@@ -29,7 +30,7 @@ VERSION = 1
 OF_RUNS = (Code.BREAKS_ABOVE_BUDGET, Code.LOST_TOKENS_ABOVE_BUDGET, Code.EXEMPTION_UNUSED, Code.BASELINE_STALE)
 _HINT = "mend it, or delete it and write it anew with --update-baseline"
 _OTHER = "name a file that `lore check --update-baseline` wrote"
-_MERGE = re.compile(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
+_MERGE = pattern(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
 
 class BaselineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

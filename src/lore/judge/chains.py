@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.transcripts import TurnState
 from lore.judge.attribution import explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import Pair, PairFacts, Tally
@@ -36,6 +35,9 @@ from lore.prefix.overlap import ChainSums, Overlap, byte_size, compare_prompts
 from lore.prefix.purpose import asks_for_summary, quoted_share
 from lore.prefix.request_ends import RequestEnd, RequestEnds
 from lore.prefix.tools import explain_hashes
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import TurnState
 
 # Returns what the log shows of a turn before its usage; only asked if the read fell.
 StateOf: TypeAlias = Callable[[], "TurnState | None"]

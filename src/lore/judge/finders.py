@@ -6,9 +6,8 @@ which cause each of them explains, how strongly, and how often that was right.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -16,17 +15,20 @@ from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
 from lore.cache.lookback import POSITIONS, lookback, lookback_gap
 from lore.cache.served import normal_name
-from lore.cache.transcripts import Signal
 from lore.judge.pair import PairFacts
 from lore.judge.rewrites import find_sealed_summary
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.items import ToolCall
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
 from lore.model.turn import Segment, Turn
 from lore.prefix.likeness import is_model_message
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import Signal
 
 # A finder whose evidence was turned into a cause in another room returns that cause.
 Find: TypeAlias = Callable[[PairFacts], "e.Evidence | Cause | None"]
@@ -131,7 +133,7 @@ def seconds_since(previous: Turn, current: Turn) -> float | None:
 # the places that were asked
 
 
-_ID = re.compile(rb'"(?:id|call_id|toolUseId)"\s*:\s*"([a-z]{1,12}(?:_|-tool-)(?:bdrk_|vrtx_)?)')
+_ID = pattern(rb'"(?:id|call_id|toolUseId)"\s*:\s*"([a-z]{1,12}(?:_|-tool-)(?:bdrk_|vrtx_)?)')
 _ENDS = 512  # bytes at either end of a block that hold its id
 _CALLS = (b"tool_use", b"tool_call", b"toolUse", b"function")
 

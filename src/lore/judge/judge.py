@@ -15,7 +15,7 @@ threads. The cost of a turn is O(its new content).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -28,11 +28,9 @@ from lore.cache.counts import (
     has_unseen,
     prompt_tokens,
 )
-from lore.cache.predictor import Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
-from lore.cache.transcripts import Predicted
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
 from lore.judge.laws import Laws, UnderMinimum
@@ -47,6 +45,10 @@ from lore.model.events import Usage
 from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Turn
+
+if TYPE_CHECKING:
+    from lore.cache.predictor import Transcripts
+    from lore.cache.transcripts import Predicted
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
@@ -109,6 +111,8 @@ class Judge:
         """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
         if not is_transcript(turn):
             return None
+        from lore.cache.predictor import Transcripts  # noqa: PLC0415 - request bodies need none
+
         transcripts = self._transcripts = self._transcripts or Transcripts(self._dated)
         # a prediction for another cache than the one that served the turn says nothing here
         is_own = foreseen is not None and foreseen.state and foreseen.cache == cache_of(turn, served_by(turn))

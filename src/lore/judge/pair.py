@@ -9,7 +9,7 @@ no contradiction, as it often is no miss, nor is one about tools and system prom
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -23,12 +23,14 @@ from lore.cache.counts import (
     read_everything,
 )
 from lore.cache.prices import Price
-from lore.cache.transcripts import TurnState
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.turn import Turn
 from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import TurnState
 
 # Anthropic's verdicts that the client changed something, and the section that each is about.
 CLIENT_SECTIONS = {

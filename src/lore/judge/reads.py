@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
 from lore.cache import counts
-from lore.cache.predictor import Predictor
 from lore.cache.rules import DatedRules
-from lore.cache.transcripts import Predicted
 from lore.judge.base import finding
 from lore.judge.finders import seconds_since
 from lore.judge.pair import Pair, is_remark
@@ -31,6 +29,9 @@ from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import Predicted
 
 OTHER_CHAINS = 16  # the latest other chains, which may have written what a turn reads
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
@@ -183,6 +184,8 @@ class ReadShort:
 
     def _predict(self, turns: Sequence[Turn]) -> Predicted | None:
         """Predict the last turn after learning from the others; None if a usage is not believed."""
+        from lore.cache.predictor import Predictor  # noqa: PLC0415 - few reads fall short
+
         predictor = Predictor(self._rules())
         predictor.begin_recording()
         predicted: Predicted | None = None

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import BreakpointRule
 from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, prompt_tokens
-from lore.cache.registry import takes_breakpoints
 from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.model.canonical import printable, text_of
@@ -371,6 +370,8 @@ def _setting(
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
     """Yield the first breakpoint of a request whose cache takes none: harmless, and no help."""
+    from lore.cache.registry import takes_breakpoints  # noqa: PLC0415 - it imports the models of all caches
+
     cache, at = cache_of(turn, served_by(turn)), next(iter(turn.prompt.breakpoints), -1)
     takes = takes_breakpoints(cache) or takes_breakpoints(cache.removesuffix("-implicit"))
     if cache and not takes and at >= 0 and (segment := turn.prompt.segment_at(at)) is not None:

@@ -13,7 +13,6 @@ Cost: O(the tail and new content) if nothing before the tail changed, otherwise 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -24,6 +23,7 @@ from msgspec.structs import replace
 from lore.model.canonical import text_of
 from lore.model.cause import Cause
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFound, TailReplaced
 from lore.model.jsonslice import raw_members
 from lore.model.labels import find_labels
@@ -36,7 +36,7 @@ from lore.prefix.volatile import find_topic, find_volatile_word
 
 _OPENING = 8  # segments after the divergence among which a summary would be
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # any other is content of the recording
-_CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
+_CLOCK = pattern(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
 
 
 def find_sealed_summary(previous: Prompt, current: Prompt, begin: int) -> Cause | None:

@@ -13,7 +13,6 @@ A file is judged as if it were alone. `RunTotals` adds results up in the order o
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -30,6 +29,7 @@ from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_p
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
+from lore.model.deferred import pattern
 from lore.model.items import TextBlock, UserMessage, is_absent
 from lore.model.ledger import Ledger
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
@@ -45,7 +45,7 @@ UNREAD = (
     *UNJUDGED, Code.UNREADABLE_LINE, Code.MALFORMED_RECORD, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE,
     Code.CASSETTE_REFUSED, Code.ARCHIVE_REFUSED,
 )  # fmt: skip
-_STAND_IN = re.compile(r"line-\d+$")  # the name of a record without one; other files have it, too
+_STAND_IN = pattern(r"line-\d+$")  # the name of a record without one; other files have it, too
 
 
 def is_unjudged(problem: Problem) -> bool:

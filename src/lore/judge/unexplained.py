@@ -6,7 +6,6 @@ breakpoints reads fall although nothing changed, because requests reach other ma
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from lore.judge.pair import CLIENT_SECTIONS, PairFacts
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.providers import place_in
 from lore.model.turn import Turn
 
@@ -26,7 +26,7 @@ _HEAD = "tools and system prompt"
 _HEAD_SIGNALS = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
 # Parameters that differ in every request and change nothing in the prompt.
 _IRRELEVANT = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
-_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
+_EDIT = pattern(rb'"((?:clear_|compact)\w{0,60})"')
 
 
 def unexplained(facts: PairFacts) -> Cause:

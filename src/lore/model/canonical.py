@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
 
+from lore.model.deferred import pattern
+
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_INTEGER = b"0" * 19  # looked for in text whose digits are all made zeros: ten times faster than a pattern
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = pattern("[\ud800-\udfff]")
 _SURROGATE_ESCAPES = (b"\\ud", b"\\uD")
 
 

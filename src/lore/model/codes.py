@@ -11,8 +11,9 @@ from enum import StrEnum, unique
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
+
+from lore.model.deferred import read_table
 
 CauseKind: TypeAlias = Literal["expected", "waste", "unattributable"]
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -173,18 +174,14 @@ UNEXPLAINED = (Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS)  # a read fell, and
 
 
 class _CodeTable(UserDict[str, CodeFacts]):
-    """The rows of `data/codes.toml`, read at the first use: that takes 5 ms, and a clean recording needs none."""
+    """The rows of `data/codes.toml`, read at the first use."""
 
     def __init__(self) -> None:  # not UserDict's, which makes an empty table
         pass
 
     @cached_property
     def data(self) -> dict[str, CodeFacts]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        import tomllib  # noqa: PLC0415
-        from importlib import resources  # noqa: PLC0415
-
-        file = resources.files("lore.model").joinpath("data", "codes.toml")
-        return msgspec.convert(tomllib.loads(file.read_text("utf-8")), dict[str, CodeFacts])
+        return read_table(dict[str, CodeFacts], "lore.model", "codes.json")
 
 
 CODES = _CodeTable()

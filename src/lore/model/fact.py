@@ -6,13 +6,14 @@ that `replace_texts` masks or redacts any evidence without knowing its struct.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
+
+from lore.model.deferred import pattern
 
 Content: TypeAlias = Annotated[str, Meta(extra={"field": "content"})]  # quoted from a recording
 Name: TypeAlias = Annotated[str, Meta(extra={"field": "name"})]  # of a tool, server, hook, command, chain
@@ -24,7 +25,7 @@ Number: TypeAlias = int | float  # kept as it was given: 20 is not written as 20
 TextKind: TypeAlias = Literal["content", "name", "path", "model", "own"]
 _KINDS: tuple[TextKind, ...] = get_args(TextKind)
 _NAMES = 5  # names that a sentence lists before it counts the rest
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HUMP = pattern(r"(?<=[a-z])(?=[A-Z])")
 E = TypeVar("E", bound=Struct)
 
 

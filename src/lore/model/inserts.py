@@ -11,7 +11,6 @@ meaning; the category is not part of it. Prompts show ids by short forms, which 
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias, cast
@@ -19,6 +18,7 @@ from typing import Literal, TypeAlias, cast
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, text_of
+from lore.model.deferred import sha256
 from lore.model.items import NULL, Block, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.vector import common_prefix
@@ -176,7 +176,7 @@ def normal_form(text: str) -> str:
 def signature(title: str, content: str) -> str:
     """Return 16 hex digits that change if the meaning of an entry does (SHA-256 of its normal form)."""
     text = f"{normal_form(title)}\x1f{normal_form(content)}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(text.encode("utf-8", "surrogatepass"))[:16]
 
 
 # Short forms
@@ -190,7 +190,7 @@ def short_digest(name: str) -> str:
     The prompt announces the digest of the session's id, and each delta begins with it, so that the model recognises
     lore's updates. Short forms of ids that were cut end with one.
     """
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return sha256(name.encode("utf-8", "surrogatepass"))[:8]
 
 
 def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, str]:

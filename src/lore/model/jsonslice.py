@@ -22,9 +22,9 @@ _TABLE = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _RAW = msgspec.json.Decoder(Raw)
 _SPACES = b" \t\r\n"
-_SPACE = re.compile(rb"[ \t\r\n]*")
+_SPACE = pattern(rb"[ \t\r\n]*")
 _MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # first bytes of an object's text
-TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
+TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _PIECE = 1024 * 1024
 LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept with it
 
@@ -67,7 +67,7 @@ def _show_halves(value: Raw) -> bytes:
     return raw.replace(b"\\ue", b"\\ud").replace(b"\\uE", b"\\uD") if b"\\u" in raw else raw
 
 
-_HIDDEN = re.compile("[\ue000-\uefff]")
+_HIDDEN = pattern("[\ue000-\uefff]")
 
 
 def _key_with_halves(key: str) -> str:
@@ -266,7 +266,7 @@ def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
         at = _skip_space(raw, start + len(element)) + 1
 
 
-_STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
+_STEP = pattern(r"\[(\d{1,9})\]|([^.\[\]]+)")
 
 
 def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | None:
@@ -291,9 +291,9 @@ def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | No
 
 
 # A scanner of tokens. Possessive: a string without an end fails at once, not after every way to cut it into pieces.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
-_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
+_STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_WITHIN = pattern(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
+_BESIDE = pattern(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
 
 
 def _skip_space(raw: bytes, at: int) -> int:

@@ -7,7 +7,6 @@ only for text that a msgspec decoder has refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache, partial
 from types import UnionType
@@ -18,12 +17,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import FieldInfo, fields
 
 from lore.model.canonical import decode, text_of
+from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import RECORD_LEVELS
 
 T = TypeVar("T")
-_UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
-_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_UNDERSCORE = pattern("(?<=[a-z0-9])_([a-z])")
+_CAPITAL = pattern(r"(?<=[a-z0-9])([A-Z])")
 
 
 def snake(name: str) -> str:

@@ -19,8 +19,10 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
-_TOKENS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
-_MAGIC = re.compile(r"[*?\[]")
+from lore.model.deferred import pattern
+
+_TOKENS = pattern(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
+_MAGIC = pattern(r"[*?\[]")
 _FOLDERS, _ANYTHING, _NAME, _CHARACTER = "**/", "**", "*", "?"
 
 
@@ -154,8 +156,8 @@ class PathIndex:
     def __init__(self, patterns: Iterable[str]) -> None:
         self._literals: dict[str, list[int]] = {}
         self._by_folder: dict[str, list[tuple[int, PathPattern]]] = {}
-        for number, pattern in enumerate(patterns):
-            compiled = PathPattern(pattern)
+        for number, text in enumerate(patterns):
+            compiled = PathPattern(text)
             if compiled.is_literal:
                 self._literals.setdefault(compiled.text, []).append(number)
             else:

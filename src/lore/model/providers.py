@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from lore.model.deferred import pattern
 from lore.model.patterns import matches_shell
 
 _HOSTS: tuple[tuple[str, str], ...] = (
@@ -46,7 +47,7 @@ _MODELS: tuple[tuple[str, str], ...] = (
     ("kimi", "moonshot"),
     ("qwen", "qwen"),
 )
-_MODEL_PATH = re.compile(
+_MODEL_PATH = pattern(
     r"/model/(?P<bedrock>.+)/(?:converse|invoke)(?=-|$)|/models/(?P<gemini>[^/:]+)(?=:\w+$)"
     r"|/deployments/(?P<azure>[^/:]+)(?=/)"
 )
@@ -127,15 +128,19 @@ def has_exact_breakpoints(model: str | None) -> bool:
     return any(matches_shell(row.model, name) for row in EXACT_BREAKPOINTS)
 
 
+def _model_in_path(endpoint: str) -> re.Match[str] | None:
+    return _MODEL_PATH.search(endpoint) if "/model" in endpoint or "/deployments/" in endpoint else None
+
+
 def model_in(endpoint: str) -> str | None:
     """Return the model in a request's path, of an ARN its last part; None if the path names none."""
-    match = _MODEL_PATH.search(endpoint)
+    match = _model_in_path(endpoint)
     return None if match is None else unquote(match[match.lastgroup or 0]).rpartition("/")[2] or None
 
 
 def place_in(endpoint: str) -> str:
     """Return an endpoint without the model and without the kind of delivery: requests there share a cache."""
-    match = _MODEL_PATH.search(endpoint)
+    match = _model_in_path(endpoint)
     if match is not None:
         start, end = match.span(match.lastgroup or 0)
         endpoint = endpoint[:start] + endpoint[end:]

@@ -8,13 +8,14 @@ from functools import lru_cache
 from typing import cast
 
 from lore.model.canonical import decode
+from lore.model.deferred import pattern
 
 _CACHED_TIMES = 1_024
 _TIME_BYTES = 64  # longer text is not a time
 # Upper bounds of numbers that count seconds, milliseconds, microseconds and nanoseconds; units in a second.
 _UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_HTTP_DATE = re.compile(r"\w{3}, (\d{2}) (\w{3}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT$", re.ASCII)
+_HTTP_DATE = pattern(r"\w{3}, (\d{2}) (\w{3}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT$", re.ASCII)
 
 
 def format_timestamp(seconds: float) -> str:

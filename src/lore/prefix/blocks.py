@@ -9,12 +9,12 @@ refuse them. The chat template of an open model sees them and may print them. Va
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 
 from msgspec import Struct
 
 from lore.model.canonical import canonical, decode, encode, text_of
+from lore.model.deferred import pattern
 from lore.model.differences import BlockKind
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import ENVELOPE_BYTES
@@ -27,11 +27,11 @@ _CALLS = frozenset((b'"tool_use"', b'"server_tool_use"', b'"function"', b'"custo
 _RESULTS = frozenset(("functionResponse", "function_response", "toolResult"))
 _CALL_MEMBERS = frozenset(("functionCall", "function_call", "toolUse"))
 _IMAGE_MEMBERS = frozenset(("inlineData", "inline_data", "fileData", "file_data", "image", "document", "video"))
-_RESULT_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,64}_output"')
-_THINKING_ENVELOPE = re.compile(rb'"type"\s*:\s*"reasoning"')
-_CALL_ENVELOPE = re.compile(rb'"type"\s*:\s*"\w{1,64}_call"')
+_RESULT_ENVELOPE = pattern(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,64}_output"')
+_THINKING_ENVELOPE = pattern(rb'"type"\s*:\s*"reasoning"')
+_CALL_ENVELOPE = pattern(rb'"type"\s*:\s*"\w{1,64}_call"')
 _MODEL_SIGNS = (b'"assistant"', b'"model"', b'_call"', b'"reasoning"')  # in the envelope of a model's message
-_CALL_ID = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
+_CALL_ID = pattern(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 _CALL_ID_BYTES = 4096
 _TEXT_MEMBERS = frozenset(("type", "text"))
 
@@ -188,7 +188,7 @@ _AS_WRITTEN = frozenset((
     "response", "output", "format", "json",
 ))  # fmt: skip
 _TEXT_TYPES = ("text", "input_text", "output_text")  # a tuple: the type may be unhashable
-_EMPTY_VALUE = re.compile(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
+_EMPTY_VALUE = pattern(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
 _EMPTY_BYTES = 4096  # that empty members may take
 MESSAGE_PATHS = ("messages[", "input[", "contents[")  # how paths begin of segments that belong to a message
 

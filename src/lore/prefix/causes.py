@@ -8,7 +8,6 @@ their numbers follow the catalogue of known cache breaks (public issue threads).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
+from lore.model.deferred import pattern
 from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
 from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.limits import RESPELLED_SEGMENTS
@@ -24,7 +24,6 @@ from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import message_start
-from lore.prefix.changes import PromptContext, explain_section
 from lore.prefix.overlap import Overlap, count_cached_segments, first_section, iterate_from
 from lore.prefix.params import explain_params
 from lore.prefix.texts import name_segment_spelling
@@ -205,6 +204,8 @@ def _explain_sections(
     start, head = overlap.canonical, len(previous.head)
     new_blocks = Counter(segment.data for segment in current if segment.kind != "envelope")
     new_blocks.subtract(segment.data for segment in islice(previous, previous.stable) if segment.kind != "envelope")
+    from lore.prefix.changes import PromptContext, explain_section  # noqa: PLC0415 - most prompts only grow
+
     context = PromptContext(+new_blocks, cleared, _find_relocated(previous, current), has_template)
     causes: list[Cause] = []
     tools, new_tools = previous.tools, current.tools
@@ -234,7 +235,7 @@ def _find_relocated(previous: Prompt, current: Prompt) -> frozenset[bytes]:
     ))  # fmt: skip
 
 
-_TOOL_REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
+_TOOL_REFERENCE = pattern(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 
 
 def _find_discovered(previous: Prompt, current: Prompt) -> frozenset[str]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED
 from lore.model.turn import Call, Exchange, Prompt, StreamedOutput
@@ -26,7 +27,7 @@ _SEGMENT_BYTES = 256  # that a segment costs in addition to its data
 _CHAIN_SEGMENTS = 12  # a chain costs as much as this many empty segments
 _SUMMARY_SEGMENTS = 4  # after the first difference in which a summary would be
 _FIRST_ERROR = 400  # HTTP status from which a request was not answered
-_AGENT_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_AGENT_NAME = pattern(r"[\w.-]{1,64}", re.ASCII)
 
 
 class ChainTurn(NamedTuple):

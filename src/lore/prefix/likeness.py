@@ -14,7 +14,6 @@ the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -24,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import decode, string_in, text_of
+from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
@@ -48,9 +48,9 @@ _COMPARED_WORDS = 512  # bytes of a block whose words are compared before its co
 _HEADER_START = 256  # bytes of a block in which the header begins, white space of a pretty-printed body included
 _HEADER_BYTES = 4096  # of a block in which a header ends
 _QUOTED_HEADER = b'"' + HEADER
-_WORD = re.compile(rb"[A-Za-z]{4,}")
-_SESSION = re.compile(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
-_PREVIOUS_REQUEST = re.compile(rb"cc_prev_req=([\w-]{1,128})")
+_WORD = pattern(rb"[A-Za-z]{4,}")
+_SESSION = pattern(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
+_PREVIOUS_REQUEST = pattern(rb"cc_prev_req=([\w-]{1,128})")
 
 
 # Who sends a request

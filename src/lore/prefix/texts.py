@@ -10,7 +10,6 @@ Cost: O(text).
 from __future__ import annotations
 
 import math
-import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
@@ -22,6 +21,7 @@ from msgspec import Struct
 from lore.model.canonical import canonical, decode, encode, letter_counts
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
+from lore.model.deferred import pattern
 from lore.model.differences import Respelled, Spelling, Varies
 from lore.model.limits import (
     DIFFERENCE_CHARACTERS,
@@ -39,8 +39,8 @@ _LINE_CHARACTERS = 400  # that are shown of a long piece, and kept around its di
 _LONG_PIECES = 4_000  # characters of two pieces whose equal ends are cut before they are searched
 _CONTEXT_CHARACTERS, _CONTEXT_PARTS = 4_000, 100  # before a difference, searched for its heading
 _STEP_COST = 64  # characters that one comparison costs in addition to its texts
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_PART_END = re.compile(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
+_LINE = pattern(r"[^\n]*\n|[^\n]+")
+_PART_END = pattern(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
 
 
 TOPICS: dict[str, tuple[Code, Varies]] = {
@@ -178,7 +178,7 @@ def _trim_lines(text: str) -> str:
 _FORMS: tuple[tuple[Spelling, Callable[[str], str]], ...] = (
     ("newlines", _use_lf), ("unicode", _compose), ("white-space", _trim_lines)
 )  # fmt: skip
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_ENTITY = pattern(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ENTITY_LENGTH = 10
 
 

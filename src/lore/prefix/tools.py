@@ -6,7 +6,6 @@ which it costs. Also here: how two prompts differ if the client recorded only th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from lore.model.canonical import printable, text_of
 from lore.model.cause import Cause
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.differences import EmptyMember, HashesMoved, ToolsChanged
 from lore.model.events import PromptHashes
 from lore.model.fact import Own
@@ -26,7 +26,7 @@ from lore.prefix.overlap import has_same_content
 from lore.prefix.texts import name_segment_spelling, name_value_spelling
 
 NAMED = 64  # tools of one change, or segments, that evidence names
-_MCP_SERVER = re.compile(r"mcp__(.+?)__.")
+_MCP_SERVER = pattern(r"mcp__(.+?)__.")
 
 
 class _ToolChange(Struct, frozen=True):

@@ -34,7 +34,7 @@ HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
 _STORAGE = frozenset(("session", "message", "part"))
 _OPENCODE = (b"session", b"message", b"part")  # tables of OpenCode's databases, which their first page names
-_SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
+_SELECTOR = pattern(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 _SCHEME = pattern(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import NamedTuple, TypeVar
 
 from lore.errors import LoreError
+from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.store.registry import open_existing, print_note_once, scheme_of
 from lore.store.reserved import drop_reserved
 
-_MAGIC = re.compile(r"[*?\[]")
+_MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them

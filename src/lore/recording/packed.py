@@ -15,7 +15,6 @@ members and their sum are bounded; what exceeds a bound, is encrypted or has an 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -45,6 +44,7 @@ from lore.formats.folders import (
 )
 from lore.formats.http import prompt_links, session_in
 from lore.model.canonical import printable
+from lore.model.deferred import pattern
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
 from lore.model.times import decode_time
@@ -63,12 +63,12 @@ _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, how
 _SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
-_SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
+_SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
 _DAMAGED = (zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
-_ROTATED = re.compile(r"context_(\d{1,9})\.jsonl")
-_EVENT = re.compile(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
-_MEMBER = re.compile(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one recording
-_CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
+_ROTATED = pattern(r"context_(\d{1,9})\.jsonl")
+_EVENT = pattern(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
+_MEMBER = pattern(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one recording
+_CACHE_CONTROL = pattern(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
 # folders
@@ -286,6 +286,8 @@ def _modified(path: str) -> float:
 def _request(folder: str, name: str, at: float) -> PairedRequest:
     body = _table(os.path.join(folder, name))
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
+    import hashlib  # noqa: PLC0415 - it loads OpenSSL: 2 ms
+
     first = hashlib.blake2b(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
     return PairedRequest(name, at, prompt_links(body).get("cc_prev_req", ""), (session_in(body), first), len(messages))
 

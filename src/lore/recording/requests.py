@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from lore.formats.outputs import output_items
 from lore.formats.registry import is_by_time, measures_cache
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
+from lore.model.deferred import pattern
 from lore.model.events import TurnCompleted, TurnFailed
 from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
@@ -219,7 +219,7 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
 
 
 OVERHEAD = 512  # bytes that a response costs, plus its new segments
-_ITEM = re.compile(r"input\[(\d+)\]")
+_ITEM = pattern(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
 
 

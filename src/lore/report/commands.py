@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import NamedTuple
 
+from lore.model.deferred import pattern
 from lore.report.plain import visible
 
-_ALTERED = re.compile(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes what it does not show
-_AGO = re.compile(r"(\d+)([smhdw])")
-_OVER_FILES = re.compile(r"\blore (check|simulate)\b")
-_COMMAND = re.compile(r"(?:.*: )?lore [a-z-]")
+_ALTERED = pattern(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes what it does not show
+_AGO = pattern(r"(\d+)([smhdw])")
+_OVER_FILES = pattern(r"\blore (check|simulate)\b")
+_COMMAND = pattern(r"(?:.*: )?lore [a-z-]")
 
 
 def in_shell(path: str, home: str = "") -> str:

@@ -11,21 +11,19 @@ rich is imported for Markdown, screens and progress bars only: importing its con
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, TextIO
 
-from rich.cells import cell_len, set_cell_size
-
+from lore.model.deferred import pattern
 from lore.report.plain import uncommanded, visible
 
 if TYPE_CHECKING:
     import rich.console
 
 WIDTH = 100  # columns where there is no terminal to ask: the same text on every machine
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = pattern(r"\s*\S+\s*")
 _DEEPER = 4  # columns, of what follows the first line
 _NARROW = 24  # columns that text keeps however deep it is indented
 _STYLES = {
@@ -93,7 +91,7 @@ class Console:
     def print(self, text: StyledLine | str = "") -> None:
         """Print a line; if it is too long for a terminal, wrap it, what follows indented by four more columns."""
         shown = text if isinstance(text, StyledLine) else line(text)
-        if self.wraps and cell_len(shown.plain) > self.width:
+        if self.wraps and width_of(shown.plain) > self.width:
             hang(self, shown, len(shown.plain) - len(shown.plain.lstrip()) + _DEEPER)
         else:
             whole(self, shown)
@@ -127,6 +125,15 @@ def _terminal_width() -> int:
     return WIDTH
 
 
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - slow to import, and most texts are plain
+
+    return cell_len(text)
+
+
 def line(*parts: str | tuple[str, str]) -> StyledLine:
     """Join text and (text, style) pairs into one line of safe text."""
     text = StyledLine()
@@ -157,10 +164,10 @@ def hang(out: Console, text: StyledLine, indent: int, *, width: int | None = Non
     """
     room = width if width is not None else columns_of(out)
     plain = text.plain
-    if room is None or cell_len(plain) <= room:
+    if room is None or width_of(plain) <= room:
         whole(out, text)
         return
-    taken = max(indent, cell_len(plain[:indent]))  # wide characters of the head take two columns
+    taken = max(indent, width_of(plain[:indent]))  # wide characters of the head take two columns
     cuts = [indent + cut for cut in _breaks(plain[indent:], max(room - taken, _NARROW))]
     for number, (start, end) in enumerate(pairwise([0, *cuts, len(plain)])):
         part = text.between(start, end)
@@ -171,10 +178,10 @@ def _breaks(text: str, columns: int) -> Iterator[int]:
     """Yield where words begin that the line of those before has no room for."""
     used = 0
     for word in _WORD.finditer(text):
-        if used and used + cell_len(word[0].rstrip()) > columns:
+        if used and used + width_of(word[0].rstrip()) > columns:
             yield word.start()
             used = 0
-        used += cell_len(word[0])
+        used += width_of(word[0])
 
 
 def columns_of(out: Console) -> int | None:
@@ -184,8 +191,10 @@ def columns_of(out: Console) -> int | None:
 
 def cut(text: str, columns: int) -> str:
     """Return the beginning of a text in so many columns, up to a whole word where one ends not too far before."""
-    if cell_len(text) <= columns:
+    if width_of(text) <= columns:
         return text
+    from rich.cells import set_cell_size  # noqa: PLC0415 - as above
+
     start = set_cell_size(text, max(columns - 1, 0))
     end = start.rfind(" ") if text[len(start) : len(start) + 1] != " " else len(start)
     return start[: len(start) if end <= len(start) // 2 else end].rstrip(" ,;:") + "…"

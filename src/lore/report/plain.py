@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import BinaryIO
 from unicodedata import normalize
 
+from lore.model.deferred import pattern
 from lore.model.mask import INVISIBLE, INVISIBLE_BEYOND, mask
 from lore.model.turn import Prompt
 
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 # Characters that count as printable and show nothing: fillers, and marks that only change others.
 _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
-_BLANK = re.compile(f"[{_BLANKS}]")
+_BLANK = pattern(f"[{_BLANKS}]")
 
-_UNSEEN = re.compile(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # what a terminal would obey or not show in JSON
+_UNSEEN = pattern(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # what a terminal would obey or not show in JSON
 _PARTING = frozenset('",')  # what names are quoted with, and parted by
 
 
 def visible(text: str) -> str:
     """Make invisible characters visible and mask credentials."""
     text = uncommanded(mask(text))
-    if text.isprintable() and _BLANK.search(text) is None:
+    if text.isprintable() and (text.isascii() or _BLANK.search(text) is None):
         return text
     return "".join(map(_shown, text))
 

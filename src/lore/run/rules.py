@@ -6,33 +6,31 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from functools import cache
-from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from lore.cache.breakpoint_rules import packaged_breakpoints
 from lore.cache.prices import recorded_output
-from lore.cache.rule_file import RuleTable, read_rules
-from lore.cache.rules import FOR_READING, DatedRule, DatedRules
+from lore.cache.rules import FOR_READING, DatedRule, DatedRules, RuleTable
 from lore.cache.served import normal_name
-from lore.config import Loaded
 from lore.errors import LoreError, Where
 from lore.files import WholeFile
+from lore.model.deferred import read_table
 from lore.model.limits import RULES_BYTES
 from lore.model.patterns import matches_shell
 from lore.model.results import copy_fields
-from lore.model.results.simulate import RuleResult, RulesResult
 from lore.recording.corpus import show
+
+if TYPE_CHECKING:
+    from lore.config import Loaded
+    from lore.model.results.simulate import RuleResult, RulesResult
 
 
 @cache
 def packaged() -> DatedRules:
     """Return lore's own tables, read once."""
-    folder = resources.files("lore.cache").joinpath("data")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    tables = [read_rules(folder.joinpath(name).read_text("utf-8"), name) for name in names]
-    return DatedRules(
-        [row for table in tables for row in table.rows], _newest(table.as_of for table in tables),
-        [row for table in tables for row in table.breakpoints],
-    )  # fmt: skip
+    table = read_table(RuleTable, "lore.cache", "rules.json")
+    return DatedRules(table.rows, table.as_of, packaged_breakpoints())
 
 
 def load(path: str | None = None) -> DatedRules:
@@ -54,6 +52,8 @@ def chosen(given: str | None, settings: Loaded) -> DatedRules:
 
 def listed(rules: DatedRules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
     """Return all rows, or those that apply to requests of a provider or model."""
+    from lore.model.results.simulate import RulesResult  # noqa: PLC0415 - only `lore simulate --rules` lists them
+
     name = None if model is None else normal_name(model)
     rows = [
         _result(row)
@@ -83,6 +83,8 @@ def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
 
 
 def _read(path: str) -> RuleTable:
+    from lore.cache.rule_file import read_rules  # noqa: PLC0415 - few runs read TOML
+
     shown = show(path)
     try:
         with WholeFile(path) as file:
@@ -107,6 +109,8 @@ def _newest(days: Iterable[date | None]) -> date | None:
 
 
 def _result(row: DatedRule) -> RuleResult:
+    from lore.model.results.simulate import RuleResult  # noqa: PLC0415 - as above
+
     value = row.value
     if isinstance(value, Decimal):
         value = int(value) if value == int(value) else float(value)

@@ -15,7 +15,7 @@ FLUE = Format(
 )  # fmt: skip
 KIMI_CLI = Format(
     f"{_HERE}.kimi_cli:KimiCli", "one file of such a session", "reconstructed", "yes", "some", "some", "no", "some",
-    signs=(b'"timestamp"', b'"role"', b'"protocol_version"'), before="qwen-code",
+    signs=(b'"protocol_version"', b'"payload"', b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'), before="qwen-code",
 )  # fmt: skip
 KIMI_CLI_SESSION = Format(
     f"{_HERE}.kimi_cli:KimiCliSession", "sessions of Kimi CLI, a folder each", "structural", "yes", "yes", "some", "no",
@@ -27,7 +27,7 @@ MINI_SWE_AGENT = Format(
 )  # fmt: skip
 OPENFANG = Format(
     f"{_HERE}.openfang:OpenFang", "openfang's sessions as message lines", "reconstructed", "yes", "no", "some", "no",
-    "no", signs=(b'"role"',), before="cline",
+    "no", members=frozenset(("role", "content")), before="cline",
 )  # fmt: skip
 OPENHANDS = Format(
     f"{_HERE}.openhands:OpenHands", "OpenHands' conversations (V1), a folder each", "structural", "yes", "yes", "yes",

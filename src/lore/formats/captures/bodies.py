@@ -7,7 +7,6 @@ body that is the whole record, or text, is `wire`; one in a record is `parsed`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import chain as chained
 from typing import ClassVar
@@ -26,6 +25,7 @@ from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, proble
 from lore.formats.lines import placed as at_line
 from lore.formats.plain_chat import signs
 from lore.model.codes import Code, Problem
+from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.jsonslice import Sliced, raw_members
 from lore.model.turn import Exchange
@@ -140,5 +140,5 @@ def _judged(data: bytes) -> list[Judged]:
 
 
 _SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
-_NAMED = re.compile(rb'"(?:messages|contents|input|request|request_body|payload|body)"|\\u')  # or a key that is escaped
+_NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`

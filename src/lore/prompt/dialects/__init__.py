@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from lore.model.deferred import Registry
 from lore.model.jsonslice import sliced_members
 from lore.prompt.base import Dialect
-from lore.prompt.dialects.anthropic import Anthropic
-from lore.prompt.dialects.bedrock import Bedrock
-from lore.prompt.dialects.chatml import ChatML
-from lore.prompt.dialects.gemini import Gemini
-from lore.prompt.dialects.openai import OpenAIChat, OpenAIResponses
+
+
+def _made(kind: Callable[[], Dialect]) -> Dialect:
+    return kind()
+
 
 # In the order in which they are asked: Bedrock's bodies have what Anthropic's have, and more.
-DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (Bedrock(), Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
-}
-
-
-TEXT: dict[str, Dialect] = {"template": ChatML()}  # written, never read
+DIALECTS = Registry[Dialect](
+    {
+        "bedrock": "lore.prompt.dialects.bedrock:Bedrock",
+        "anthropic": "lore.prompt.dialects.anthropic:Anthropic",
+        "openai-chat": "lore.prompt.dialects.openai:OpenAIChat",
+        "openai-responses": "lore.prompt.dialects.openai:OpenAIResponses",
+        "gemini": "lore.prompt.dialects.gemini:Gemini",
+    },
+    _made,
+)
+TEXT = Registry[Dialect]({"template": "lore.prompt.dialects.chatml:ChatML"}, _made)  # written, never read
 
 
 def dialect_named(name: str) -> Dialect | None:

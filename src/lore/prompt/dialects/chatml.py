@@ -8,7 +8,6 @@ Blocks without text are left out and named. Half a surrogate pair, which UTF-8 c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.model.canonical import encode, text_of
+from lore.model.deferred import pattern
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
@@ -23,7 +23,7 @@ from lore.model.vector import Vector
 from lore.prompt import base
 from lore.prompt.dialects.content import as_function, outcome_of, output_blocks, single_tools
 
-_HALF = re.compile("[\ud800-\udfff]")
+_HALF = pattern("[\ud800-\udfff]")
 _START, _END = "<|im_start|>", "<|im_end|>"
 _TOOLS = "# Tools\n\nThese functions can be called. Each line is the JSON schema of one:\n<tools>"
 _HOW = """

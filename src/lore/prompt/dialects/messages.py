@@ -6,7 +6,6 @@ content block. Breakpoints are cut out of the bytes and kept in the segment.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from itertools import chain as chained
 from itertools import groupby, takewhile
@@ -15,6 +14,7 @@ from typing import ClassVar, TypeAlias
 from msgspec import Raw
 
 from lore.model.canonical import encode, printable, text_of
+from lore.model.deferred import pattern
 from lore.model.jsonslice import array, element_ranges, member_ranges, object_of, raw_members, without_member
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
@@ -27,7 +27,7 @@ BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
 # The members of a message whose elements are segments, in the order in which they are written. The value is written for
 # a member without elements: these bytes, nothing (b""), or nothing because an empty one stays in the envelope (None).
 Lists: TypeAlias = Mapping[str, bytes | None]
-_EMPTY = re.compile(rb"null|\[[ \t\r\n]*+\]")
+_EMPTY = pattern(rb"null|\[[ \t\r\n]*+\]")
 
 
 class Body:

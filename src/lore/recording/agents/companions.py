@@ -24,16 +24,18 @@ from typing import TypeAlias, TypeVar
 
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
+from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed, zstd
 from lore.recording.agents.beside import text_at
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 SETTLED_SECONDS = 2.0  # a folder that changed later than that may change again within the same tick of its clock
-_PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # the name of a session's file of pi
-_BELOW_PI = re.compile(rf"(.+[/\\]{_PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
-_BELOW_CLAUDE = re.compile(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
-_CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
+_PI_NAME = r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}"  # the name of a session's file of pi
+_PI_STEM = pattern(_PI_NAME)
+_BELOW_PI = pattern(rf"(.+[/\\]{_PI_NAME})[/\\].+\.jsonl", re.DOTALL)
+_BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
+_CHAT = pattern(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
 _MOST_FOLDERS, _MOST_FILES = 4_096, 65_536  # remembered
 _EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
 

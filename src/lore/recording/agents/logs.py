@@ -11,7 +11,6 @@ Sources: the agents' own documents and code, and public readers of their files, 
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import ntpath
 import os
 import posixpath
@@ -26,6 +25,7 @@ from lore.files import cache_root
 from lore.formats.beginning import SPACE
 from lore.formats.lines import nonblank_lines
 from lore.formats.registry import READERS
+from lore.model.deferred import sha256
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus
 from lore.recording.agents import beside
@@ -50,7 +50,7 @@ def _pi_name(folder: str) -> str:
 
 def sha256_name(folder: str) -> str:
     """Return the name of Gemini CLI's folder for a project: the digest of its path."""
-    return hashlib.sha256(os.fsencode(folder)).hexdigest()
+    return sha256(os.fsencode(folder))
 
 
 class Logs(NamedTuple):

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from msgspec.structs import replace
-from rich.cells import cell_len
 
 from lore.judge.messages import message_of
 from lore.model.codes import UNEXPLAINED, Code
@@ -16,8 +15,7 @@ from lore.model.evidence import NothingRead
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.results.lint import LintResult, LintSummary
-from lore.report.commands import in_shell
-from lore.report.console import Console, columns_of, line, whole
+from lore.report.console import Console, columns_of, line, whole, width_of
 from lore.report.plain import counted, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
@@ -166,7 +164,7 @@ class Terminal:
         _top(top_shown(result.top, verbose=verbose), out)
         for command, why in _next(result):
             room, text = columns_of(out), line(f"next: {command} ({why})")
-            if room is None or cell_len(text.plain) <= room:
+            if room is None or width_of(text.plain) <= room:
                 out.print(text)
             else:  # a command is copied from one line
                 whole(out, line(f"next: {command}"))
@@ -185,6 +183,8 @@ def _next(result: CheckResult) -> Iterator[tuple[str, str]]:
     for finding in costly:
         tokens[finding.path] += finding.lost_tokens or 0
     costliest = max(tokens, key=lambda path: tokens[path])
+    from lore.report.commands import in_shell  # noqa: PLC0415 - only where something can be saved
+
     path = in_shell(costliest)
     if not path or costliest == "<stdin>":
         return

@@ -8,7 +8,6 @@ What lore does not know is content.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 
@@ -19,7 +18,7 @@ from lore.formats.unrecognised import FOREIGN_FILES
 from lore.judge.base import lasting_chain
 from lore.judge.messages import in_words
 from lore.model.codes import Code, Problem
-from lore.model.deferred import pattern
+from lore.model.deferred import pattern, sha256
 from lore.model.results import Finding
 
 # Members of request bodies in the known dialects. The members of a tool's schema are a writer's own: only these stay.
@@ -58,7 +57,7 @@ def digest(text: str) -> str:
     if not text:
         return ""
     size, spelled = len(text), text.encode("utf-8", "surrogatepass")
-    return f"[{size} character{'' if size == 1 else 's'}, sha256 {hashlib.sha256(spelled).hexdigest()[:8]}]"
+    return f"[{size} character{'' if size == 1 else 's'}, sha256 {sha256(spelled)[:8]}]"
 
 
 def redacted_path(path: str) -> str:
@@ -69,7 +68,7 @@ def redacted_path(path: str) -> str:
 
 def short_hash(text: str) -> str:
     """Return 8 digits of the SHA-256 of an id or a name."""
-    return "#" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return "#" + sha256(text.encode("utf-8", "surrogatepass"))[:8]
 
 
 def redacted_chain(chain: str | None) -> str | None:

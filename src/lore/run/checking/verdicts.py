@@ -6,13 +6,12 @@ Cost: O(bytes of the recording).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lore.cache.counts import self_contradiction
-from lore.cache.transcripts import Predicted
 from lore.errors import LoreError
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
@@ -29,6 +28,9 @@ from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
 from lore.run.checking.places import place_of
 from lore.run.dated import PACKAGED, Dated
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import Predicted
 
 
 class InterruptedRunError(Exception):
