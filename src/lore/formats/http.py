@@ -70,6 +70,7 @@ class Http(Struct, frozen=True):
     answered: float | None = None
     ended: float | None = None
     usage: Usage | None = None  # this, and all that follow, are recorded apart from request and response
+    usage_from: str = ""  # its name, if the usage in the response outweighs it
     session: str = ""
     agent: str = ""
     purpose: str = ""
@@ -103,19 +104,30 @@ def exchanges_of(http: Http) -> list[Judged]:
     found: list[Judged] = []
     answer = NOTHING
     try:
-        answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
+        answer = (
+            answer
+            if http.response is NO_CONTENT
+            else content_answer(http.response, http.response_headers.get("content-encoding", ""))
+        )
     except ContentError as error:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
-        reconcile(http.usage, answer.usage, "the record's usage", "its response"),
+        _usage(http, answer.usage),
         answer.verdict, began if http.at is None else http.answered, http.response_id or answer.response_id,
         answer.output, call, http.ended,
     )  # fmt: skip
     failed = failure_of(http, call.purpose)
     return [exchange, *found, failed] if failed else [exchange, *found]
+
+
+def _usage(http: Http, answered: Usage | None) -> Usage | None:
+    """Return the usage of a call, which says so if the response and the record around it disagree."""
+    if http.usage_from:
+        return reconcile(answered, http.usage, "the response", http.usage_from)
+    return reconcile(http.usage, answered, "the record's usage", "its response")
 
 
 def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:

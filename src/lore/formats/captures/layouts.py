@@ -15,7 +15,7 @@ generative AI, 1.37 and later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lore.formats.bills import billed_of
 from lore.formats.contents import NO_CONTENT, Content, RecordedBody, content_of
@@ -104,6 +104,7 @@ SPANS = Layout(
     status=("http.response.status_code", "http.status_code", "error.type"),
 )  # fmt: skip
 
+_TEXTS = ("url", "method", "session", "agent", "response_id", "deployment", "failure")
 _BEFORE_END = 0.05  # seconds
 _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
 _LONGEST = 86_400  # seconds of a call; more than that comes from a wrong clock
@@ -119,9 +120,12 @@ class Record:
 
     def at(self, path: str) -> bytes:
         """Return the JSON at a path; empty if there is none."""
+        found = self.members.get(path)
+        if found is not None:
+            return found
         whole, _, name = path.rpartition(".")
-        if not whole or path in self.members:
-            return self.members.get(path, b"")
+        if not whole:
+            return b""
         part = self._parts.get(whole)
         if part is None:
             part = self._parts[whole] = sliced_members(self.at(whole))
@@ -159,14 +163,16 @@ def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None =
     if "timings" in members and at is not None and (waited := _waited(members["timings"])) is not None:
         answered = at + waited
     lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
+    texts: dict[str, Any] = {name: record.text(paths) for name in _TEXTS if (paths := getattr(layout, name))}
+    if layout.origin:
+        texts["url"] = text_in(record.at(layout.origin)) + texts["url"]
     return Http(
-        url=text_in(record.at(layout.origin)) + record.text(layout.url),
-        method=record.text(layout.method),
-        headers=headers_of(record.first(layout.headers)),
+        **texts,
+        headers=headers_of(record.first(layout.headers)) if layout.headers else {},
         request=Content(sent.body, "json") if sent else record.content(layout.request),
         fidelity=sent and sent.fidelity,
         status=next((found for path in layout.status if (found := status_of(record.at(path))) is not None), None),
-        response_headers=headers_of(record.first(layout.response_headers)),
+        response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
         response=record.content(layout.response, listed=True),
         at=at,
         answered=answered,
@@ -174,11 +180,6 @@ def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None =
         served_by=text_in(members.get("served_by", b"")),
         purpose=text_in(members.get("purpose", b"")),
         usage=billed_of(record.first(layout.usage)) if layout.usage else None,
-        session=record.text(layout.session),
-        agent=record.text(layout.agent),
-        response_id=record.text(layout.response_id),
-        deployment=record.text(layout.deployment),
-        failure=record.text(layout.failure),
     )  # fmt: skip
 
 

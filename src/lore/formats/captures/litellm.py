@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.bills import billed_of, reconcile
+from lore.formats.bills import billed_of
 from lore.formats.captures.layouts import LITELLM, Record, call_in
 from lore.formats.contents import RecordedBody, body_of, object_of, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
@@ -79,7 +79,8 @@ def _judged(members: dict[str, bytes]) -> list[Judged]:
     sent = _sent(record)
     if sent is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
-    return exchanges_of(replace(call_in(record, LITELLM, sent), usage=_usage(record)))
+    call = replace(call_in(record, LITELLM, sent), usage=_usage(record), usage_from="LiteLLM's usage_object")
+    return exchanges_of(call)
 
 
 _SENT = tuple(
@@ -113,13 +114,12 @@ def _normalised(record: Record) -> RecordedBody | None:
 
 
 def _usage(record: Record) -> Usage | None:
-    """Return the response's usage, else LiteLLM's own, else the sums of the payload."""
+    """Return LiteLLM's own usage, else the sums of the payload if the response has no usage either."""
     tier = record.at("response.service_tier")
     paths = ("metadata.usage_object", "usage")
     own = next((found for path in paths if (found := billed_of(record.at(path), tier)) is not None), None)
-    stated = billed_of(record.at("response.usage"), tier)
-    if (found := reconcile(stated, own, "the response", "LiteLLM's usage_object")) is not None:
-        return found
+    if own is not None or record.at("response.usage")[:1] == b"{":
+        return own
     sums = {key: record.members[key] for key in _SUMS if key in record.members}
     return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else billed_of(object_of(sums))
 
