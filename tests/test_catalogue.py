@@ -93,9 +93,9 @@ def test_check_and_simulate_tell_it_of_the_same_turns(code, capsys):
 
 
 @pytest.mark.parametrize("code", OF_LINT)
-def test_check_compares_requests_and_tells_no_risks(code, capsys):
+def test_check_reports_advice_of_lint(code, capsys):
     main(["check", str(FIXTURES / code / "positive.jsonl"), "-v", "--json"])
-    assert json.loads(capsys.readouterr().out)["findings"] == []
+    assert code in {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}
 
 
 @each(ROWS)

@@ -74,7 +74,7 @@ def test_a_first_turn_that_misses_what_another_chain_sent():
 )
 def test_what_explains_a_read_is_no_finding(last):
     before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]
-    assert codes([*before, last]) == []
+    assert not {"LORE304", "LORE305"} & set(codes([*before, last]))
 
 
 def test_the_time_of_the_first_answer_is_needed_within_a_minute_only():

@@ -35,7 +35,6 @@ def test_without_a_bill_bytes_say_it_with_room():
 @pytest.mark.parametrize(
     "turns",
     [
-        talk(bill(0, 0, 900)),  # sent once
         talk(bill(0, 0, 900), bill(0, 5000)),  # it grew past the minimum
         talk(bill(0, 0, 900), bill(0, 0, 5000)),
         talk(bill(0, 0, 900), bill(0, 0, 950), head=None, breakpoint=None),  # no breakpoints
@@ -50,11 +49,10 @@ def test_what_is_long_enough_or_not_known_is_no_finding(turns):
     assert codes(turns) == []
 
 
-def test_one_request_a_conversation_counts_where_they_begin_alike():
+def test_single_requests_are_reported_once_a_recording():
     calls = [asked(60 * n, body(f"case {n}", **SHORT), bill(0, 0, 900), f"c-{n}") for n in range(4)]
     assert codes(calls) == ["LORE306"]
-    other = asked(60, body("case", system="Be kind.", model="claude-opus-4-6"), bill(0, 0, 900), "c-9")
-    assert codes([calls[0], other]) == []
+    assert codes(calls[:1]) == ["LORE306"]
 
 
 # A breakpoint behind the first words of a long prompt is LORE114 alone.

@@ -33,7 +33,7 @@ from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
-from lore.judge.laws import Laws, UnderMinimum
+from lore.judge.laws import Advice, Laws
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
@@ -81,7 +81,7 @@ class Judge:
         self._chains = ComparedChains()
         self._transcripts: Transcripts | None = None
         self._rules: dict[str, list[TurnRule]] = {}  # by chain
-        self._beside, self._heads = Beside(), dict[int, int]()  # what the rules of chains share
+        self._beside, self._advice = Beside(), Advice(rules, labels)  # what the rules of chains share
         self._siblings = Siblings(rules)
         self._paces: dict[str, _Pace] = {}  # by chain
         self.turns = 0
@@ -132,8 +132,8 @@ class Judge:
             if turn.basis is None:  # the prompt was sent like this, and not rebuilt from a log
                 self._siblings.add(turn)
                 self._rules[turn.chain] += [
-                    Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
-                    UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
+                    Laws(rules, self._labels, self._advice), ReadShort(rules, self._tolerance, beside), Unread(beside),
+                    *(make() for make in TURN_RULES.values()),
                 ]  # fmt: skip
         for rule in self._rules[turn.chain]:
             rule.turn(turn, pair)

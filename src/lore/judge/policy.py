@@ -111,8 +111,13 @@ class Policy(Struct, frozen=True, dict=True):  # `dict`: for cached properties
     exempt: tuple[Exempt, ...] = ()
     max_tail_tokens: int = MAX_TAIL_TOKENS
 
+    @property
+    def is_by_path(self) -> bool:
+        """Whether settings differ by path."""
+        return bool(self.per_path or self.exempt)
+
     def fault(self) -> str:
-        """Say what is wrong with these settings; empty where nothing is."""
+        """Return what is wrong with these settings; empty if nothing is."""
         if self.max_tail_tokens < 0:
             return "max_tail_tokens is negative"
         for number, entry in enumerate(self.per_path, 1):

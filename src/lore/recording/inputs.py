@@ -42,6 +42,7 @@ class Input(NamedTuple):
     written: float | None = None  # when it was written, in seconds; None: its own time says so
     tag: str = ""  # the ETag that a remote file had when it was listed
     number: int = 0  # its place among the files of a run
+    together: tuple[str, ...] = ()  # files with one request body each, read as one recording; `path` is empty then
 
 
 def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> list[Input]:

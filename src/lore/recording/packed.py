@@ -36,6 +36,7 @@ from lore.formats.folders import (
     EVENTS,
     KIMI_SESSION,
     OPENHANDS,
+    OPENING,
     STATE,
     TASK_FILES,
     UI,
@@ -220,6 +221,20 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
         if found.tell() > limit:
             return None
     return found.getvalue()
+
+
+BODIES_OPENING = OPENING + b'body-pairs"'
+
+
+def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
+    """Yield the pack of files with one request body each."""
+    for path in paths:
+        header = PackHeader("body-pairs", printable(os.fsencode(path).decode("utf-8", "replace")), place=True)
+        try:
+            with filesystem.opened(path) as file:
+                yield from _member(header, _read(file.read, RECORD_BYTES) or b"")
+        except OSError as error:
+            yield from _member(header, fault=reason_of(error))
 
 
 def ordered(folder: str, files: FolderFiles) -> list[PackHeader]:

@@ -1,15 +1,15 @@
-"""Look at request bodies one by one: what `lore lint` answers.
+"""Examine request bodies one by one: what `lore lint` answers.
 
-In: paths (files, folders, patterns, `-`, `PATH#N`). Out: the latest request of each conversation with its outlook, and
-what is wrong with any, each kind at a place once. Rules: every request of a capture is looked at; a session log holds
-none, which is an error where it was named and passed over in a folder; what cannot be read is a problem, as in `check`.
+The result has the latest request of each conversation with its outlook, and the findings about any request, each kind
+at a place once. If findings leave nothing of any request to be read from a cache, they are errors: exit code 1.
 Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -37,6 +37,7 @@ from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
 from lore.report.redacted.findings import redacted_error
+from lore.run.checking.bodies import join_bodies, open_input
 from lore.run.checking.places import place_of
 from lore.run.checking.verdicts import CheckContext
 
@@ -53,15 +54,12 @@ class LintOutcome(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A request, and the text of its body where it stands alone (nothing: it continues another one).
-
-    `codes` are what was found in it, `refused` that a finding says its provider refuses it.
-    """
+    """A request."""
 
     turn: Turn
-    body: bytes
-    codes: tuple[str, ...] = ()
-    refused: bool = False
+    body: bytes  # empty if it continues another request, so that paths do not count in it alone
+    stakes: Mapping[str, int | None] = MappingProxyType({})  # by the codes of its findings; None: a note, or unknown
+    refused: bool = False  # the provider refuses it
 
 
 class _LintFinding(NamedTuple):
@@ -88,6 +86,7 @@ class Lint:
         self._rows: list[LintRequest] = []
         self._found: dict[tuple[object, ...], _LintFinding] = {}
         self._problems: list[Problem] = []
+        self._preventing: list[set[str]] = []  # for each row: the codes of findings that leave nothing to be read
 
     def file(self, file: Input, name: corpus.Name | None = None) -> None:
         """Look at one file, or the request of it that `name` names; raises LoreError for one that was named."""
@@ -98,10 +97,10 @@ class Lint:
             self._unreadable(file.error.message, place, ruling)
             return
         try:
-            recording = self._options.open(file.path, problems)
+            recording = open_input(file, self._options, problems)
             if recording.events:
                 raise UnrecognisedError(f"{recording.shown} is a session log, and holds no requests", hint=_HINT)
-            self._recording(recording, place, ruling, name)
+            self._recording(recording, file, place, ruling, name)
             self._damage(problems, place, ruling)
         except LoreError as error:
             if file.named and not (isinstance(error, UnrecognisedError) and file.optional):
@@ -117,6 +116,10 @@ class Lint:
         """Return what was found so far, worded."""
         order = ("error", "warning", "note")
         redact = self._context.redact
+        preventing = set[str]().union(*self._preventing) if all(self._preventing) else set[str]()
+        for key, found in self._found.items():
+            if found.finding.severity == "warning" and found.finding.code in preventing:
+                self._found[key] = found._replace(finding=replace(found.finding, severity="error"))
         findings = [
             worded_lint(replace(found.finding, requests=found.requests), found.where, redact=redact)
             for found in sorted(self._found.values(), key=lambda found: order.index(found.finding.severity))
@@ -137,7 +140,9 @@ class Lint:
             rows, problems = list(map(redacted, rows)), list(map(redacted, problems))
         return LintResult(summary=sums, rules=as_of, requests=rows, findings=findings, problems=problems)
 
-    def _recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name | None) -> None:
+    def _recording(
+        self, recording: Recording, file: Input, place: Place, ruling: Ruling, name: corpus.Name | None
+    ) -> None:
         latest: OrderedDict[str, _Asked] = OrderedDict()
         rows: dict[str, LintRequest] = {}
         seen = 0
@@ -158,20 +163,20 @@ class Lint:
         if name is not None and name.turn is not None and not seen:
             raise LoreError(f"{name} is no request of this file", hint="leave the number out to look at all of them")
         self._rows += rows.values()
-        self.summary.files += 1
+        self.summary.files += max(1, len(file.together))
         self.summary.requests += seen
 
     def _defects(self, asked: _Asked, place: Place, ruling: Ruling) -> _Asked:
         """Take what is wrong with a request; returns it with the codes."""
-        codes: dict[str, None] = {}
+        stakes: dict[str, int | None] = {}
         refused = False
         for defect in self._linter.defects(asked.turn):
             made = self._finding(defect, asked, place)
             if made := self._ruled(made, ruling):
-                codes[made.code] = None
+                stakes[made.code] = None if made.severity == "note" else defect.stake.tokens or 0
                 refused = refused or is_refused(made)
                 self._keep(made, defect.detail, served_by(asked.turn))
-        return asked._replace(codes=tuple(codes), refused=refused)
+        return asked._replace(stakes=stakes, refused=refused)
 
     def _finding(self, defect: Defect, asked: _Asked, place: Place) -> Finding:
         broken, turn = defect.broken, asked.turn
@@ -210,6 +215,7 @@ class Lint:
     def _row(self, asked: _Asked, place: Place) -> LintRequest:
         turn, outlook = asked.turn, self._linter.outlook(asked.turn)
         where = outlook.where
+        self._preventing.append(_preventing(asked, outlook))
         return LintRequest(
             path=place.of(turn).path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
             model=turn.model, provider=where.provider or None, platform=where.platform or None,
@@ -218,7 +224,7 @@ class Lint:
             lifetime=outlook.lifetime, breakpoints=_breakpoints(outlook, asked),
             automatic=turn.prompt.auto_breakpoint, refused=asked.refused, confidence=outlook.confidence,
             first_dollars=outlook.first, second_dollars=outlook.second,
-            uncached_dollars=outlook.uncached, codes=list(asked.codes),
+            uncached_dollars=outlook.uncached, codes=list(asked.stakes),
         )  # fmt: skip
 
     # what cannot be read
@@ -254,6 +260,8 @@ def lint(
             for name, path in named
             for file in inputs([name.path if name.turn is not None else path])
         ]
+        if not context.policy.is_by_path and all(name.turn is None for _, name in files):
+            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
         total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
@@ -270,6 +278,21 @@ def lint(
     result = run.result()
     failed = any(found.severity == "error" for found in result.findings)
     return LintOutcome(result, failed, run.incomplete)
+
+
+def _preventing(asked: _Asked, outlook: Outlook) -> set[str]:
+    """Return the codes of the findings because of which nothing of a request can be read from a cache.
+
+    Nothing would be cached, or text that is new in each request comes before everything that would be.
+    """
+    if not outlook.cached:
+        codes = _UNCACHED if outlook.cached == 0 else ()
+        return {code for code in codes if asked.stakes.get(code) is not None}
+    return {code for code in _NEW_EACH_TIME if (asked.stakes.get(code) or 0) >= outlook.cached}
+
+
+_UNCACHED = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINT_NOT_TAKEN)
+_NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 
 
 def _requests(recording: Recording) -> Iterator[_Asked]:

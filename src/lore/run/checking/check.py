@@ -27,6 +27,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead, inputs
 from lore.recording.opening import Options, reader_named
+from lore.run.checking.bodies import join_bodies
 from lore.run.checking.exemptions import unused_exemptions
 from lore.run.checking.places import path_of, place_of
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file
@@ -75,6 +76,8 @@ def check(
         reader_named(options.format)
     context.dated.known()
     files = [file._replace(optional=pass_over) for file in inputs(paths, wanted)]
+    if not (context.tabled or context.path or context.policy.is_by_path):  # these are about single files
+        files = join_bodies(files, options.format)
     before = _baseline(context)
     known = None if before is None else KnownFindings(Baseline() if context.update else before)
     recorder = BaselineRecorder() if context.update else None

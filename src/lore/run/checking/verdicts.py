@@ -26,6 +26,7 @@ from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
+from lore.run.checking.bodies import open_input
 from lore.run.checking.places import place_of
 from lore.run.dated import PACKAGED, Dated
 
@@ -144,7 +145,7 @@ def _judge(
         from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
 
         made = LedgerMaker(file, context.options, context.dated.rules(), problems)
-    recording = context.options.open(file.path, problems) if made is None else made.recording
+    recording = open_input(file, context.options, problems) if made is None else made.recording
     stopped = False
     try:
         for step in judge_turns(recording, totals, context):
@@ -154,6 +155,7 @@ def _judge(
                 progress(step.verdict.turn.byte or 0)
     except InterruptedRunError:  # chains may continue, so there are no findings about whole ones
         stopped = True
+    totals.result.summary.files += max(0, len(file.together) - 1)
     totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
     totals.result.whole = totals.result.whole and not stopped
     if made is not None:
