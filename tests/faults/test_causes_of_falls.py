@@ -282,3 +282,30 @@ def test_request_after_the_last_answer_is_predicted_once_seen(tmp_path):
     assert breaks(session, tmp_path) == []
     turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
     assert abs(turns[2]["predicted"]["read_tokens"] - 31_600) <= 0.02 * 31_600
+
+
+@pytest.mark.parametrize(("earlier", "expected"), [(1, "LORE162"), (3, "LORE162"), (5, "LORE301")])
+def test_signal_that_cost_nothing_before_explains_no_fall(earlier, expected, tmp_path):
+    session = begun(version="2.1.217", model="claude-opus-4-8")
+    total = 30_000
+    for _ in range(earlier):
+        session.ask("<command-name>/cost</command-name>")
+        session.ask("Go on.")
+        session.answer(total, 300, 2)
+        total += 300
+    session.ask("<command-name>/cost</command-name>")
+    session.ask("Go on.")
+    session.answer(20_000, total + 300 - 20_000, 2)
+    assert breaks(session, tmp_path) == [(4 + earlier, expected, "unattributable")]
+
+
+@pytest.mark.parametrize(("total", "expected"), [
+    (20_000, ("LORE123", "waste")), (31_500, ("LORE123", "unattributable")),
+])  # fmt: skip
+def test_resumed_session_whose_prompt_shrank_was_rendered_again(total, expected, tmp_path):
+    session = begun()
+    session.wait(60)
+    session.attach("hook_success", hookName="SessionStart:resume", hookEvent="SessionStart")
+    session.ask("Go on.")
+    session.answer(16_000, total - 16_000, 10)
+    assert breaks(session, tmp_path) == [(4, *expected)]

@@ -100,6 +100,11 @@ def _process_ended(facts: PairFacts, _: Cause) -> bool:
     return restart is not None and any(name != PENDING for name in restart.names)
 
 
+def _prompt_shrank(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the billed prompt shrank although the history of the log continues."""
+    return any(find.find_removed(what)(facts) is not None for what in ("head", "messages", "results"))
+
+
 def _read_up_to_hook(facts: PairFacts, cause: Cause) -> bool:
     return isinstance(cause.evidence, e.HookText) and cause.evidence.exact
 
@@ -242,6 +247,12 @@ RULES: tuple[EvidenceRule, ...] = (
         ),
     ),
     EvidenceRule(
+        Code.RESUME_RERENDERED, find.find_resume,
+        "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
+        "prompt shrank, it was rendered again.",
+        "weak", confirmed_by=(_prompt_shrank,),
+    ),
+    EvidenceRule(
         Code.CLIENT_CAUSE_UNKNOWN, find.find_removed("head"),
         "78 of 78 prompts that shrank fell (facts/verdicts.md, 1); less was read than other messages leave.",
     ),
@@ -317,11 +328,6 @@ RULES: tuple[EvidenceRule, ...] = (
         "32 of 958 drops. 10 to 14 % fell after 5 to 30 minutes, 10 % below (facts/predictions.md).",
         "weak",
     ),
-    EvidenceRule(
-        Code.RESUME_RERENDERED, find.find_resume,
-        "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md).",
-        "weak",
-    ),
     EvidenceRule(Code.ERROR_BETWEEN, find.find_signal("api-error"), "9 of 18 fell.", "weak"),
     EvidenceRule(
         Code.SLASH_COMMAND, find.find_signal("slash-command"),
@@ -378,12 +384,25 @@ def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
     for rule in RULES:
         cause = rule.explain(facts)
         if cause is not None:
-            contradiction = rule.rule_out(facts, cause)
+            contradiction = rule.rule_out(facts, cause) or _rule_out_by_session(facts, cause)
             if contradiction is None:
                 possible.append(cause)
             else:
                 against.append(contradiction)
     return possible, against
+
+
+_OFTEN = 4  # times that a session shows a signal before its own reads count against it
+
+
+def _rule_out_by_session(facts: PairFacts, cause: Cause) -> RuledOut | None:
+    """Return that most reads of this session did not fall after the signal that weak evidence rests on."""
+    signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) and cause.strength == "weak" else ""
+    tally = facts.shown.get(signal)
+    if tally is None or tally.seen < _OFTEN or 2 * tally.fell >= tally.seen:
+        return None
+    name = CODES[cause.code].name
+    return RuledOut(f"{name}: reads fell after it before", out=True, count=tally.fell, limit=tally.seen)
 
 
 # the provider's verdict
