@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from judge.foretelling import HOUR, asked, bill, body, codes, told
+from lore.cache import predictor
 from lore.cache.base import Prediction
 from lore.cache.transcripts import Predicted
-from lore.judge import reads
 from lore.model.events import Usage
 from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
@@ -40,7 +40,7 @@ def foretold(monkeypatch):
             def predict(self, turn):
                 return Predicted("anthropic", Prediction(read, 0, 0, confidence))
 
-        monkeypatch.setattr(reads, "Predictor", Foretelling)
+        monkeypatch.setattr(predictor, "Predictor", Foretelling)
         return asked_about
 
     return set_to
