@@ -21,10 +21,10 @@ ROWS = range(1, 36)
 NO_PAIR = frozenset(
     f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 170, 172, 304, 305, 306, 307)
 )
-# What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), what an older version
-# said, and a line of 12 MiB (tests/hostile/test_size.py). And what logs of engines show, which `lore check` does
+# What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), and a line of 12 MiB
+# (tests/hostile/test_size.py). And what logs of engines show, which `lore check` does
 # not read (tests/formats/test_engine_logs.py).
-NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217", "LORE230"))
+NO_FIXTURE = frozenset(("LORE215", "LORE217", "LORE230"))
 OF_VERDICTS = [
     f"LORE{n}" for n in (*range(156, 167), 170, 171)
 ]  # what signs of a log, pauses, verdicts and replaced ends show

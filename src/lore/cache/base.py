@@ -26,10 +26,10 @@ CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")
 class Prediction(NamedTuple):
     """What a cache would do with one request, in tokens; None if nothing can be predicted."""
 
-    read: int | None
-    write: int | None
-    uncached: int | None
-    confidence: Confidence
+    read: int | None  # tokens; None: unknown
+    write: int | None  # tokens; None: unknown
+    uncached: int | None  # tokens; None: unknown
+    confidence: Confidence  # what the prediction rests on
     reason: str = ""  # what decided
     write_1h: int | None = None  # the part of `write` that lives for an hour
 
@@ -66,8 +66,8 @@ class Breakpoint(NamedTuple):
 class Piece(NamedTuple):
     """One piece of a request, in the provider's render order."""
 
-    data: bytes
-    section: Section
+    data: bytes  # its bytes, which decide whether two pieces are equal
+    section: Section  # the part of the prompt that it belongs to
     kind: str = ""  # "call", "result", "thinking", "image", "envelope" (a message without its content) or "" (text)
     tokens: int | None = None  # the exact count; None: it is estimated
     counted: int | None = None  # the count of another tokenizer; None: the estimate is made from bytes
@@ -76,12 +76,12 @@ class Piece(NamedTuple):
 class Request(NamedTuple):
     """One request as a cache sees it. Times are seconds since the epoch."""
 
-    chain: str
-    pieces: Sequence[Piece]
+    chain: str  # the conversation that it belongs to
+    pieces: Sequence[Piece]  # of the whole prompt
     same: int = 0  # leading pieces that are those of the chain's previous request
     breakpoints: tuple[Breakpoint, ...] = ()  # ascending
-    model: str | None = None
-    at: float | None = None
+    model: str | None = None  # None: unknown
+    at: float | None = None  # when it was sent
     answered: float | None = None  # when the response began
     space: bytes = b""  # separates requests that never share a cache (account, cache key, salt)
     salts: tuple[tuple[Section, bytes], ...] = ()  # parameters that enter the prefix where a section begins

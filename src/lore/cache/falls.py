@@ -16,8 +16,8 @@ Version: TypeAlias = tuple[int, ...]
 class Counts(Struct, frozen=True, forbid_unknown_fields=True):
     """How many reads fell, of those that were seen."""
 
-    fell: int
-    seen: int
+    fell: int  # reads that fell by over 1,000 tokens
+    seen: int  # reads after the signal
 
 
 class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):

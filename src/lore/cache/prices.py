@@ -34,12 +34,12 @@ _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given 
 class Price(NamedTuple):
     """Prices in US dollars per million tokens; None if there is no such price, or it is unknown."""
 
-    uncached: Decimal | None = None
-    read: Decimal | None = None
+    uncached: Decimal | None = None  # dollars per million tokens, as all that follow; None: unknown
+    read: Decimal | None = None  # from a cache
     write: Decimal | None = None  # without a lifetime
-    write_5m: Decimal | None = None
-    write_1h: Decimal | None = None
-    output: Decimal | None = None
+    write_5m: Decimal | None = None  # for five minutes
+    write_1h: Decimal | None = None  # for an hour
+    output: Decimal | None = None  # with thinking
     tools: tuple[tuple[str, Decimal], ...] = ()  # dollars per thousand requests, by tool
     passes: tuple[Price | None, ...] = ()  # the prices of the response's further passes, in their order
 

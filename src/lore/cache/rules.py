@@ -39,8 +39,8 @@ _MANY = 4096  # remembered answers: a recording can name any number of models
 class RuleKind(Struct, frozen=True):
     """What kind of value a rule has, and in which unit."""
 
-    kind: Literal["number", "whole", "flag", "text"]
-    unit: str
+    kind: Literal["number", "whole", "flag", "text"]  # what its values are
+    unit: str  # of its values
 
 
 _MULTIPLES = (
@@ -79,12 +79,12 @@ class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     value: Any  # a `Value`; None if it is known to be unpublished ("unknown" in the file)
     model: str = "*"  # a shell pattern over names as `normal_name` spells them
     platform: str = ""  # holds only on this cloud or gateway; empty: on all
-    valid_from: date = ALWAYS
+    valid_from: date = ALWAYS  # the first day
     above_tokens: Annotated[int, Meta(gt=0, le=MOST)] | None = None  # holds only for longer prompts
-    unit: str = ""
-    source: str = ""
-    evidence: Literal["P", "M", "S", "?"] = "?"
-    note: str = ""
+    unit: str = ""  # of the value: that of the rule's kind
+    source: str = ""  # link to the publication, or `measured`
+    evidence: Literal["P", "M", "S", "?"] = "?"  # the vendor's own page, measured, second-hand, inferred
+    note: str = ""  # what the page leaves open
     file: str = ""  # the file that holds the row
     own: bool = False  # the row is the user's
 
@@ -102,9 +102,9 @@ class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class RuleTable(Struct, frozen=True):
     """The content of one file."""
 
-    rows: tuple[DatedRule, ...]
+    rows: tuple[DatedRule, ...]  # in the order of the file
     as_of: date | None = None  # the day on which the table was checked
-    breakpoints: tuple[BreakpointRule, ...] = ()
+    breakpoints: tuple[BreakpointRule, ...] = ()  # where requests may carry breakpoints
 
 
 class DatedRules:

@@ -25,8 +25,8 @@ _CACHES = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek",
 class Served(NamedTuple):
     """The maker of a model, and the cloud or gateway that serves it; empty if unknown, or if it is the maker itself."""
 
-    provider: str
-    platform: str
+    provider: str  # the maker of the model
+    platform: str  # the cloud or gateway that serves it; empty: the maker itself
 
 
 @lru_cache(_MANY)

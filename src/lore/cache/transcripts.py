@@ -45,7 +45,7 @@ class ReadLevel(Struct, frozen=True):
 
     tokens: int | None  # None: unknown
     why: str  # what decides it, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
-    is_sure: bool = True
+    is_sure: bool = True  # the log itself decides it
 
 
 class Signal(Struct, frozen=True):
@@ -69,7 +69,7 @@ class TurnState(NamedTuple):
     pause: float | None  # seconds since the previous turn; None: the clock says nothing
     lifetime: float | None  # seconds that the entries of the previous turn live
     changes: tuple[Change, ...]  # events since the previous turn that may change the prompt
-    model: str | None
+    model: str | None  # that was asked
     model_changed: bool  # the previous turn asked another model
     head_changed: bool  # tools or system prompt differ, as far as the log shows
     new_positions: int  # between the last known position and the end
@@ -77,9 +77,9 @@ class TurnState(NamedTuple):
     hook_entries: int | None  # entries before text that a hook added since the last prompt; None: no such text
     without_hook: int | None  # tokens that are read if that text is removed
     hooks: tuple[str, ...]  # names of these hooks
-    signals: tuple[Signal, ...]
+    signals: tuple[Signal, ...]  # that predict a fall of the read
     output: int | None  # tokens of the previous answer
-    level: ReadLevel
+    level: ReadLevel  # what is expected to be read
     expected_tokens: int  # estimated length of the prompt
     shared_head: int | None = None  # read if the head changed; None: the first turn was not a new conversation
     min_read: int | None = None  # the least that is read if only the history changed
@@ -93,7 +93,7 @@ class Predicted(NamedTuple):
     """The prediction of a turn."""
 
     cache: str  # the model of the cache; empty: none
-    prediction: Prediction
+    prediction: Prediction  # made before the usage was read
     odd: str = ""  # why the turn's usage is not believed
     state: TurnState | None = None  # of a transcript's turn
 

@@ -40,12 +40,12 @@ _NOTHING_LOST = frozenset(("nothing-lost", "outside-the-prefix"))
 class RuledOut(Struct, frozen=True):
     """A possible reason that was examined."""
 
-    reason: Own
+    reason: Own  # the cause that was examined
     out: bool | None  # True: ruled out; False: not ruled out; None: the recording does not show it
-    seconds: float | None = None
-    count: int | None = None
+    seconds: float | None = None  # the pause that was compared
+    count: int | None = None  # the number that was compared
     limit: Number | None = None  # of the seconds or the count
-    detail: Content = ""
+    detail: Content = ""  # quoted from the recording
 
     def in_words(self) -> str:
         """Return the reason with its figures."""
@@ -64,14 +64,14 @@ class RuledOut(Struct, frozen=True):
 class Cause(Struct, frozen=True):
     """One reason why a prompt does not extend the previous one."""
 
-    code: Code
-    section: str | None
-    evidence: Evidence
+    code: Code  # what it is
+    section: str | None  # the part of the prompt that changed; None: none did, or it is unknown
+    evidence: Evidence  # what shows it
     position: int = 0  # the segment of the previous prompt at which it begins
     override: CauseKind | None = None  # the kind, if it is not the code's: providers charge differently
     path: str = ""  # the JSON path of the change, if it is not the segment at `position`
     more: int = 0  # further places with the same code
-    qualifiers: tuple[Qualifier, ...] = ()
+    qualifiers: tuple[Qualifier, ...] = ()  # what else is known about it
     strength: Strength = "certain"  # certain: bytes show it; else how well the evidence explains usage
     also: tuple[Cause, ...] = ()  # other causes of the same turn
     ruled_out: tuple[RuledOut, ...] = ()  # reasons that were examined

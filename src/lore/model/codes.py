@@ -30,11 +30,11 @@ class CodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     CODES["ACME1"] = CodeFacts("acme-header", "waste", "Send the Acme header first.")
     """
 
-    name: str
-    kind: CauseKind
+    name: str  # in words joined by hyphens
+    kind: CauseKind  # of its findings, unless the finding says otherwise
     fix: str  # one imperative sentence for the agent's author
     fix_user: str = ""  # the same for the agent's user; empty: `fix`
-    actor: Actor = "author"
+    actor: Actor = "author"  # who can prevent it
     section: CauseSection | None = None  # the section that the code implies; None: it depends on the finding
     user_reports: bool = False  # the user can only report it
     fix_done: str = ""  # the fix if the recording already does what `fix` recommends
@@ -138,7 +138,6 @@ class Code(StrEnum):
     TURN_OUT_OF_ORDER = "LORE213"
     UNREADABLE_DELTA = "LORE214"
     UNREADABLE_FILE = "LORE215"
-    NOT_ASSEMBLED = "LORE216"
     LINE_TOO_LONG = "LORE217"
     DUPLICATE_TOOL_NAMES = "LORE218"
     CONTEXT_LEFT_OUT = "LORE219"
@@ -213,8 +212,8 @@ def fix_of(code: str, reader: Reader, kind: CauseKind | None = None) -> str:
 class Problem(Struct, frozen=True):
     """Something in a recording that could not be read or did not fit."""
 
-    code: str
-    message: str
-    file: str | None = None
+    code: str  # a code of LORE2xx
+    message: str  # one sentence
+    file: str | None = None  # as the report names it
     line: int | None = None  # counted from 1
     byte: int | None = None  # counted from 0

@@ -27,7 +27,7 @@ class Envelope(
     id: int | str | None = None  # the record's number in a store
     at: str | None = None  # RFC 3339, UTC
     chain: str = MAIN  # the conversation that the record belongs to
-    agent_id: str | None = None
+    agent_id: str | None = None  # the agent that wrote the record
 
 
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
@@ -152,7 +152,7 @@ THOUGHTS = "thoughts"  # kind of a pass: output of the response that no later pr
 class RecordedCost(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """What a log itself says that requests cost. lore's own price is computed from token counts."""
 
-    dollars: float | None = None
+    dollars: float | None = None  # None: the log states another unit
     requests: int | None = None  # how many requests this is the sum of; None: the one that it is recorded with
     premium_requests: float | None = None  # GitHub Copilot's older unit, which no token count determines
 
@@ -164,17 +164,17 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     """
 
     uncached_tokens: int | None = None  # input that was neither read from a cache nor written to one
-    read_tokens: int | None = None
+    read_tokens: int | None = None  # input that was read from a cache
     write_tokens: int | None = None  # everything written, whatever its lifetime
-    output_tokens: int | None = None
+    output_tokens: int | None = None  # with thinking, if the provider counts it so
     write_5m_tokens: int | None = None  # the part of `write_tokens` that lives for five minutes
     write_1h_tokens: int | None = None  # the part of `write_tokens` that lives for an hour
     iterations: tuple[Usage, ...] = ()  # other passes of the response, which are billed as well
     kind: str = ""  # of an iteration: what the provider calls it, such as `compaction` or `advisor_message`
     model: str | None = None  # the model that answered, if it is another one than the request names
     speed: str = ""  # what the response says about how it was served; empty: nothing
-    service_tier: str = ""
-    inference_geo: str = ""
+    service_tier: str = ""  # as the response names it, such as `priority`
+    inference_geo: str = ""  # where it was served, as the response names it
     server_tools: tuple[tuple[str, int], ...] = ()  # how often the provider ran each of its own tools
     client: str = ""  # name and version of the program that noted the counts: some note fewer than were billed
     contradiction: str = ""  # why the provider's counts cannot be true; the wrong count becomes None
@@ -244,8 +244,8 @@ class Call(Struct, frozen=True, gc=False, omit_defaults=True):
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the provider itself says about a cache miss."""
 
-    reason: str
-    missed_tokens: int | None = None
+    reason: str  # in the provider's word
+    missed_tokens: int | None = None  # that could have been read
     source: str | None = None  # the field of the response that says it
 
 

@@ -20,7 +20,7 @@ class CostParts(Struct, frozen=True, array_like=True, gc=False):
 
     reading: float  # tokens read from a cache, and lost ones as if they had been read
     context: float  # new input, written to a cache or not
-    output: float
+    output: float  # what the model wrote
     tools: float  # tools that the provider ran
     again: float  # what re-billed tokens cost beyond the price of reading
 
@@ -33,8 +33,8 @@ class CostParts(Struct, frozen=True, array_like=True, gc=False):
 class Loss(Struct, frozen=True, array_like=True, gc=False):
     """A cache break: cached tokens that a request did not read, and the leading cause."""
 
-    code: str
-    kind: CauseKind
+    code: str  # of the cause
+    kind: CauseKind  # of the cause
     tokens: int  # 0 if no usage counts them
     names: tuple[str, ...] = ()  # at most three that the evidence names: hooks, servers, tools, models, a field
     lifetime: float | None = None  # seconds that the cache lives, if the pause was longer
@@ -43,22 +43,22 @@ class Loss(Struct, frozen=True, array_like=True, gc=False):
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     """One request."""
 
-    chain: str
-    number: int
+    chain: str  # the conversation that it belongs to
+    number: int  # in its chain, from 1
     line: int | None  # where the recording holds it
     at: float | None  # when it was sent
-    model: str | None
-    client: str
-    gateway: str
+    model: str | None  # that answered
+    client: str  # name and version; empty if unknown
+    gateway: str  # the host that was asked; empty if unknown
     response_id: str  # empty if unknown
-    prompt_tokens: int | None
-    uncached_tokens: int | None
-    read_tokens: int | None
-    write_tokens: int | None
-    output_tokens: int | None
+    prompt_tokens: int | None  # all input
+    uncached_tokens: int | None  # None: not recorded
+    read_tokens: int | None  # as above
+    write_tokens: int | None  # as above
+    output_tokens: int | None  # as above
     billed: bool  # whether any count of the prompt is known
     spent: CostParts | None  # by lore's prices
-    loss: Loss | None
+    loss: Loss | None  # what had to be paid for again; None: nothing
     appended: bool | None  # whether everything cached was read; None if more than the provider may have lost the prefix
     compacted: bool  # a compaction removed earlier messages
     answered: float | None = None  # when the response began
@@ -70,13 +70,13 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
 class Ledger(Struct, frozen=True):
     """The rows of one recording, in the order of its turns."""
 
-    path: str
-    format: str = ""
+    path: str  # of the recording
+    format: str = ""  # name of its reader
     session: str = ""  # its id
     project: str | None = None  # the folder that it is about
     written: float | None = None  # when it was last written
-    bytes: int = 0
-    rows: tuple[LedgerRow, ...] = ()
-    problems: int = 0
+    bytes: int = 0  # of the file when it was read
+    rows: tuple[LedgerRow, ...] = ()  # one for each request
+    problems: int = 0  # how many there were
     message: str | None = None  # the first problem that makes requests unreadable
-    unseen: UnrecordedParts | None = None
+    unseen: UnrecordedParts | None = None  # parts of prompts that the format does not record

@@ -55,7 +55,7 @@ SIGNS: dict[str, str] = {
 class Entry(Struct, frozen=True, gc=False):
     """An item of the timeline. Adjacent entries of one group are one message: text and parallel calls of a response."""
 
-    item: Item
+    item: Item  # a message, a call with its result, or a divider
     turn: int  # the turn during which the item came; 0 before the first
     group: int  # the response that the item belongs to
 
@@ -64,7 +64,7 @@ class Change(Struct, frozen=True, gc=False):
     """A recorded reason for the next prompt to differ."""
 
     cause: str  # a finding code
-    detail: str
+    detail: str  # what changed, such as the names of two models
 
 
 class Sign(Struct, frozen=True, gc=False):
@@ -86,14 +86,14 @@ def bounded(names: Iterable[str]) -> tuple[str, ...]:
 class OpenTurn(Struct, frozen=True, gc=False):
     """The latest request of a chain, as `events.TurnStarted` describes it."""
 
-    turn: int
-    at: str | None = None
-    context: Raw = NULL
+    turn: int  # its number in the chain
+    at: str | None = None  # when the request was sent, as recorded
+    context: Raw = NULL  # the volatile context of the request, as JSON
     since: tuple[Change, ...] = ()  # changes after the previous request
     signs: tuple[Sign, ...] = ()  # signs seen after the previous request
-    breakpoints: tuple[Mark, ...] | None = None
-    call: Call | None = None
-    given_up: str = ""
+    breakpoints: tuple[Mark, ...] | None = None  # that the log records for the request; None: none are recorded
+    call: Call | None = None  # facts about the request, if it was recorded
+    given_up: str = ""  # the chain from which this one restarted
 
     @property
     def is_inherited(self) -> bool:
@@ -104,39 +104,39 @@ class OpenTurn(Struct, frozen=True, gc=False):
 class ClosedTurn(Struct, frozen=True, gc=False):
     """The end of a request."""
 
-    turn: int
+    turn: int  # its number in the chain
     state: str  # `completed`, `failed` or `canceled`
     at: str | None = None  # when the response came
-    usage: Usage | None = None
-    verdict: Verdict | None = None
-    response_id: str | None = None
-    hashes: PromptHashes | None = None
+    usage: Usage | None = None  # None: not recorded
+    verdict: Verdict | None = None  # what the provider says about a cache miss
+    response_id: str | None = None  # the provider's name for the response
+    hashes: PromptHashes | None = None  # what the client recorded of the prompt by hash
 
 
 class Fact(Struct, frozen=True):
     """One entry of a session's knowledge."""
 
-    id: str
-    category: str = ""
-    title: str = ""
-    content: str = ""
+    id: str  # unique among the entries of a session
+    category: str = ""  # the heading that it is listed under
+    title: str = ""  # in one line
+    content: str = ""  # its text
 
 
 class Waiting(Struct, frozen=True, gc=False):
     """The context of a turn that has not been written into the history yet."""
 
-    turn: int
-    context: Raw
+    turn: int  # the turn whose context has not been delivered
+    context: Raw  # as JSON
 
 
 class Totals(Struct, frozen=True, gc=False):
     """Usage summed over turns; None for a count that no turn has."""
 
-    turns: int = 0
-    uncached_tokens: int | None = None
-    read_tokens: int | None = None
-    write_tokens: int | None = None
-    output_tokens: int | None = None
+    turns: int = 0  # requests
+    uncached_tokens: int | None = None  # input without cached tokens; None: no request says
+    read_tokens: int | None = None  # as above
+    write_tokens: int | None = None  # as above
+    output_tokens: int | None = None  # as above
     clients: tuple[str, ...] = ()  # the programs that noted the usage
 
 
@@ -230,14 +230,14 @@ class Chain(Struct):
     Never changed once a session holds it: the fold works on copies.
     """
 
-    id: str = MAIN
+    id: str = MAIN  # its name
     kind: str = "main"  # `main`, `subagent` or `utility`
-    model: str | None = None
-    system: Raw = NULL
-    tools: tuple[Raw, ...] | None = None
-    params: Raw = NULL
+    model: str | None = None  # that its requests name now; None: unknown
+    system: Raw = NULL  # of its requests now: a string or a list of strings, as JSON
+    tools: tuple[Raw, ...] | None = None  # of its requests now; None: not recorded
+    params: Raw = NULL  # the other fields of its requests, as JSON
     dialect: str | None = None  # if its requests have another dialect than the session's
-    entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])
+    entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])  # the timeline
     groups: int = 0  # number of the latest group of entries
     turns: int = 0  # requests so far
     turn: OpenTurn | None = None  # the latest request
@@ -258,11 +258,11 @@ class Chain(Struct):
     seqs: int = 0  # number of the next delta
     persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context of turns, in their order
     outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context that compactions asked for
-    waiting: Waiting | None = None
+    waiting: Waiting | None = None  # context that the next request has to deliver
     unsaved: tuple[Event, ...] = ()  # events that lore derived and the log does not hold yet
     stream: Stream | None = None  # text that is still arriving
     divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the kept items
-    index: Index | None = None
+    index: Index | None = None  # finds entries by the ids of their items; None: not made yet
 
 
 def settled(chain: Chain) -> Chain:
@@ -292,18 +292,18 @@ def _joined(text: Raw, deltas: list[Raw]) -> Raw:
 class FoldedSession(Struct, frozen=True):
     """The state of a whole session."""
 
-    id: str = ""
+    id: str = ""  # as its header names it
     at: str | None = None  # when the session began, as it was recorded
     format: str = "lore"  # the format that it was recorded in
     adopted: bool = False  # another tool recorded it, and it continues with events of lore's own
-    model: str | None = None
-    dialect: str | None = None
+    model: str | None = None  # as its header names it
+    dialect: str | None = None  # in which requests are written; None: by the model
     provider: str | None = None  # who serves it, as its client says
     title: str | None = None  # the name that its agent or its user gave it
-    system: Raw = NULL
-    tools: tuple[Raw, ...] | None = None
-    params: Raw = NULL
-    attachments: tuple[str, ...] = ()
+    system: Raw = NULL  # the persisted system prompt: a string or a list of strings, as JSON
+    tools: tuple[Raw, ...] | None = None  # definitions, in their order; None: not recorded
+    params: Raw = NULL  # the other fields of requests, as JSON
+    attachments: tuple[str, ...] = ()  # names of attached files
     started: bool = False  # a header has come
     start_layers: tuple[Layer, ...] = ()  # `once_at_start` layers before the first turn
     late_layers: tuple[Layer, ...] = ()  # and those after it

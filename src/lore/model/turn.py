@@ -35,10 +35,10 @@ class Segment(Struct, eq=False, gc=False):
     content.
     """
 
-    section: Section
+    section: Section  # the part of the prompt that it belongs to
     path: str  # such as `messages[3].content[0]`
     data: bytes  # exact bytes; of an envelope the members without braces
-    kind: Kind = "block"
+    kind: Kind = "block"  # a block of content, or the envelope of a message
     breakpoint: bytes | None = None  # the cache breakpoint on it, as JSON
     origin: str = ""  # what an assembled segment was made from
     is_marked_by_message: bool = False  # the breakpoint is a member of the message, not of this block
@@ -68,11 +68,11 @@ class Segment(Struct, eq=False, gc=False):
 class Prompt(Struct, frozen=True):
     """The content of one request."""
 
-    dialect: str
-    fidelity: Fidelity
-    model: str | None = None
+    dialect: str  # name of the request shape
+    fidelity: Fidelity  # how close the bytes are to the sent ones
+    model: str | None = None  # as the request names it; None: it names none
     head: tuple[Segment, ...] = ()  # tools, then system
-    messages: Vector[Segment] = Vector()
+    messages: Vector[Segment] = Vector()  # after the head, without `tail`
     tail: tuple[Segment, ...] = ()  # the volatile end that lore added
     breakpoints: tuple[int, ...] = ()  # positions, over head and messages, of segments with a breakpoint
     breakpoint_values: tuple[bytes, ...] = ()  # these breakpoints, as JSON
@@ -140,7 +140,7 @@ class StreamedOutput(Struct, frozen=True, gc=False):
     """A response that came in pieces, as the recording keeps it; `lore.formats.outputs` joins them."""
 
     raw: bytes  # JSON: a string if `form` is text or base64, else an array of events
-    form: ContentForm = "text"
+    form: ContentForm = "text"  # how `raw` spells the stream
     encoding: str = ""  # the content encoding in the response's headers
 
 
@@ -150,31 +150,31 @@ Output: TypeAlias = bytes | StreamedOutput
 class Exchange(Struct, frozen=True):
     """One recorded request and its response. Times are seconds since the epoch."""
 
-    body: bytes
-    fidelity: Fidelity
+    body: bytes  # the JSON of the request
+    fidelity: Fidelity  # how close `body` is to the sent bytes
     at: float | None = None  # when the request was sent
-    usage: Usage | None = None
-    verdict: Verdict | None = None
+    usage: Usage | None = None  # None: not recorded
+    verdict: Verdict | None = None  # what the provider says about a cache miss
     answered: float | None = None  # when the response began
-    response_id: str = ""
+    response_id: str = ""  # the provider's name for the response; empty: unknown
     output: Output = b""  # a JSON array of the dialect's items or messages, or a stream of them; empty: unknown
-    call: Call = Call()
+    call: Call = Call()  # facts about the request apart from its body
     ended: float | None = None  # when the response was complete
 
 
 class TurnPrompt(NamedTuple):
     """A prompt, and the blocks that its dialect cannot express."""
 
-    prompt: Prompt
-    omitted: Vector[str] = Vector()
+    prompt: Prompt  # what was sent, as far as it is known
+    omitted: Vector[str] = Vector()  # blocks that the dialect cannot express
 
 
 class PromptBasis(NamedTuple):
     """Everything that a prompt will be made from."""
 
     entries: Vector[Entry]  # the timeline
-    dialect: str
-    model: str | None = None
+    dialect: str  # in which the prompt is written
+    model: str | None = None  # that the request names
     head: tuple[object, object] = (None, None)  # system prompt and tools
     fidelity: Fidelity = "reconstructed"  # of the prompt; structural if the log lacks only the client's own tools
 
@@ -185,20 +185,20 @@ PromptSource: TypeAlias = Prompt | Callable[[], TurnPrompt]
 class Turn(Struct):
     """One model request. Its prompt may be made only when it is first used; `basis` then tells what from."""
 
-    chain: str
-    number: int
+    chain: str  # the conversation that it belongs to
+    number: int  # in its chain, from 1
     source: PromptSource  # the prompt, or a function that makes it
     changes: tuple[Change, ...] = ()  # events since the previous turn that entitle the prompt to differ
     sent: str | float | None = None  # as recorded
     answered: str | float | None = None  # when the response began, as recorded
-    usage: Usage | None = None
-    verdict: Verdict | None = None
+    usage: Usage | None = None  # None: not recorded
+    verdict: Verdict | None = None  # what the provider says about a cache miss
     line: int | None = None  # where the recording holds the turn
-    byte: int | None = None
+    byte: int | None = None  # where its line begins, from 0
     omitted: Vector[str] = Vector()  # blocks that the dialect cannot express; empty until the prompt is made
     response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
     unexpressed: Vector[str] = Vector()  # types of records in the timeline that no prompt can hold, if asked for
-    basis: PromptBasis | None = None
+    basis: PromptBasis | None = None  # what a transcript's prompt is made from; None: the request was recorded
     call: Call = Call()  # facts about a recorded request apart from its body
     file: str = ""  # the file that holds the turn, if the recording has several
     given_up: str = ""  # the chain from which this one restarted

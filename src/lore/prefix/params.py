@@ -86,9 +86,9 @@ _SHOWN_CHARACTERS = 60  # of a value
 class FieldChange(Struct, frozen=True):
     """A field whose value changed, as JSON."""
 
-    field: str
+    field: str  # its name in the request
     previous: bytes | None  # None: it was left out
-    current: bytes | None
+    current: bytes | None  # None: it is left out
 
 
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:

@@ -55,8 +55,8 @@ TOPICS: dict[str, tuple[Code, Varies]] = {
 class Gap(Struct, frozen=True):
     """Ranges of both sequences in which no member corresponds to one of the other."""
 
-    previous: range
-    current: range
+    previous: range  # places that differ in the previous sequence
+    current: range  # and those in the current one
     reaches_end: bool  # both ranges end with their sequences
 
 
@@ -112,8 +112,8 @@ def _find_anchors(previous: Sequence[Hashable], current: Sequence[Hashable]) -> 
 class SpellingChange(Struct, frozen=True):
     """How content that is equal after normalisation differs in bytes."""
 
-    code: Code
-    spelling: Spelling
+    code: Code  # of the cause
+    spelling: Spelling  # how the two spellings differ
     override: CauseKind | None = None  # the kind of the cause if it is not the code's own
 
     def cause(self, section: str, position: int, path: str) -> Cause:
@@ -245,7 +245,7 @@ class TextReason(Struct, frozen=True):
     code: Code | None  # None: no reason found
     what: Varies | SpellingChange = ""  # the kind of words that vary, or how the text is spelled
     previous: str = ""  # the piece that differs
-    current: str = ""
+    current: str = ""  # what it became
 
 
 class SearchBudget:

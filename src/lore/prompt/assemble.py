@@ -45,7 +45,7 @@ _AFTER_ALL = 2**62  # a place after every entry of a timeline
 class Assembled(NamedTuple):
     """An assembled prompt."""
 
-    prompt: Prompt
+    prompt: Prompt  # with its tail and breakpoints
     problems: tuple[Problem, ...]  # of the turn's context, the tools and the breakpoints
     omitted: Vector[str]  # names of what the dialect could not express
 

@@ -25,8 +25,8 @@ Role: TypeAlias = Literal["user", "assistant", "results", "system"]
 class Unit(Struct, frozen=True, gc=False):
     """A message of the user, the model (with the calls it makes), the system, or its tools (`results`)."""
 
-    role: Role
-    blocks: tuple[Block, ...] = ()
+    role: Role  # of the message
+    blocks: tuple[Block, ...] = ()  # its content without calls
     calls: tuple[ToolCall, ...] = ()  # the calls that the model makes, or those whose results these are
     joins: bool = False  # it extends the last message, unless that is the model's
     origin: str = ""  # its source, for `lore assemble --explain`
@@ -55,7 +55,7 @@ class Spot(Struct, frozen=True, gc=False):
 class Rendered(Struct, frozen=True, gc=False):
     """A rendered unit."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[Segment, ...]  # of the message or messages
     after: Spot  # the end of the messages with it
     omitted: tuple[str, ...] = ()  # names of what the dialect cannot express
 
@@ -63,8 +63,8 @@ class Rendered(Struct, frozen=True, gc=False):
 class Capability(NamedTuple):
     """Whether a dialect expresses a feature, and what lore does (or needs) in one sentence."""
 
-    expressed: bool
-    answer: str
+    expressed: bool  # whether the dialect has it
+    answer: str  # how it is expressed, or what is written instead
 
 
 def can(answer: str) -> Capability:

@@ -80,9 +80,9 @@ NO_SCHEMA = b'{"type":"object","properties":{}}'
 class FunctionTool(NamedTuple):
     """A tool that is a function, its parts as JSON."""
 
-    name: bytes
-    description: bytes | None
-    schema: bytes | None
+    name: bytes  # as JSON
+    description: bytes | None  # as JSON; None: it has none
+    schema: bytes | None  # of its arguments, as JSON; None: it has none
 
 
 def function_of(raw: bytes) -> FunctionTool | None:
@@ -141,7 +141,7 @@ class CallResult(Struct, frozen=True):
 
     call_id: str  # empty if the server gave none
     output: bytes  # a JSON string or an array of blocks
-    failed: bool = False
+    failed: bool = False  # the call ended with an error
 
 
 def result_of(own: dict[str, bytes]) -> CallResult | None:
