@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.counts import has_unseen, lifetime_of
-from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules, seconds
@@ -120,6 +119,8 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     if at is None and rules.as_of is not None:
         at = seconds(rules.as_of)
     blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=answered)
+    from lore.cache.predictor import Predictor  # noqa: PLC0415 - `check` asks for no outlook
+
     predictor = Predictor(rules, sized.cache, count=sized.counter)
     predictor.begin_recording()
     first = predictor.predict(blank).prediction

@@ -11,7 +11,6 @@ wins) and Copilot's `workspace.yaml`: public readers of them; all 2026.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from typing import NamedTuple
@@ -46,6 +45,8 @@ def of_gemini(path: str) -> KeptBeside:
 
 def md5_name(folder: str) -> str:
     """Return the name under which Kimi CLI keeps the sessions of a folder: the digest of its path."""
+    import hashlib  # noqa: PLC0415 - it loads OpenSSL: 2 ms
+
     return hashlib.md5(os.fsencode(folder), usedforsecurity=False).hexdigest()
 
 
