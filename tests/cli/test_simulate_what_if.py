@@ -133,13 +133,13 @@ def test_the_unexplained_is_no_fix_and_is_named():
     assert [one["unexplained_tokens"] for one in ran["turns"]] == [0, 0, 11_500, 0]
     assert (ran["totals"]["unexplained_tokens"], ran["totals"]["waste_tokens"]) == (11_500, 0)
     assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
-    assert any("which hold no breakpoints" in note for note in notes)
+    assert any("which record no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
     assert "unexplained: 11,500 tokens in 1 turn, $" in out
     assert "; ruled out: expiry" in out
     assert "would have saved most" not in out
     taken, notes = what_if(path, "cause=LORE301")
-    assert (taken["cause=LORE301"]["tokens"], "cannot be taken away" in "".join(notes)) == (0, True)
+    assert (taken["cause=LORE301"]["tokens"], "cannot be removed" in "".join(notes)) == (0, True)
 
 
 def test_a_weak_cause_is_no_fix_and_is_named():
@@ -188,7 +188,7 @@ def test_what_expired_is_played_without_the_pause():
     saved, notes = what_if(talk(hour=False, pause=30), "cause=LORE128")
     assert saved["cause=LORE128"]["tokens"] == 21_000
     assert saved["cause=LORE128"]["saved"] == pytest.approx(21_000 * (6.25 - 0.5) / 1e6)
-    assert any("the same prompts are played" in note for note in notes)
+    assert any("simulated with the same prompts" in note for note in notes)
 
 
 def test_standard_input_says_what_it_could_not_simulate():
@@ -243,7 +243,7 @@ def test_causes_of_one_turn_that_save_only_together_are_ranked_together(changes)
     assert (next(iter(saved)), one["turns"], one["tokens"]) == ("cause=LORE101,LORE103", 1, 5000)
     assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
     assert one["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
-    told = [note for note in notes if "are saved only where all of these are taken away" in note]
+    told = [note for note in notes if "are saved only if all of these are fixed" in note]
     assert changes or told[0].startswith("cause=LORE101,LORE103: 4,9")  # what stood, but the tools' own few
     assert "cause=LORE101,LORE103: 5,000 tokens in 1 turn, $" in lore("simulate", both()).out
 

@@ -15,7 +15,7 @@ from judge.captures import asks, call, judged, text, told, usage
 from lore.cache.counts import first_pass_read
 from lore.cache.prices import Price
 from lore.judge.base import paid_again
-from lore.judge.savings import reading
+from lore.judge.what_if import read_more
 from lore.model.events import Usage
 
 FALLBACK = "claude-sonnet-4-6"
@@ -79,7 +79,7 @@ def test_an_answer_of_the_model_that_was_asked_is_no_change_of_model(tmp_path):
 def test_what_is_read_again_in_a_play_is_read_by_the_first_pass():
     first = Usage(2, 0, 31_500, 50, 0, 31_500, kind="message")
     paid = Usage(2, 31_500, 1_000, 50, 0, 1_000, iterations=(first,))
-    other = reading(paid, 31_000)
+    other = read_more(paid, 31_000)
     assert (other.read_tokens, other.write_1h_tokens) == (31_500, 1_000)
     assert (other.first_pass.read_tokens, other.first_pass.write_1h_tokens) == (31_000, 500)
     price = Price(*map(Decimal, (5, "0.5", "6.25", "6.25", 10, 25)))

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from cli.running import lore, put, session
 from lore.config import Loaded, Settings
 from lore.judge.policy import Budgets
-from lore.judge.savings import TTL
+from lore.judge.what_if import TTL
 from lore.model.results import Interruption
 from lore.recording.opening import Options
 from lore.run.checking.check import check

@@ -1,9 +1,7 @@
-"""The baseline: findings that are known, so that only new ones fail.
+"""The baseline: known findings, so that only new ones fail.
 
-In: the bytes of a baseline, and findings. Out: which are known, which entries nothing matches any more, the
-bytes of a new one. Rules: an entry stands for as many findings as it counts, of one fingerprint; notes are in
-none, since they fail nothing, nor is what is said of a whole run; entries are sorted and say where and what in
-words that do not move, so that a difference between two baselines reads like a list of what changed. It
+An entry counts the findings of one fingerprint. Notes, which fail no run, and findings about a whole run have no entry.
+Entries are sorted and use lasting names, so that the difference between two baselines is a list of changes. A baseline
 holds no text of a prompt.
 """
 
@@ -28,7 +26,7 @@ from lore.model.results import Finding
 
 VERSION = 1
 OF_RUNS = (Code.BREAKS_ABOVE_BUDGET, Code.LOST_TOKENS_ABOVE_BUDGET, Code.EXEMPTION_UNUSED, Code.BASELINE_STALE)
-_HINT = "mend it, or delete it and write it anew with --update-baseline"
+_HINT = "repair it, or delete it and write a new one with --update-baseline"
 _OTHER = "name a file that `lore check --update-baseline` wrote"
 _MERGE = pattern(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
@@ -68,7 +66,7 @@ class BaselineRecorder:
         """Yield an entry for each fingerprint that was counted."""
         for fingerprint, count in self._counts.items():
             key, first = self._first[fingerprint]
-            # Where two share a fingerprint, what is written of them must not depend on which came first.
+            # An entry must not depend on which of two findings with one fingerprint came first.
             about = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
             chain, place = lasting_chain(first.chain), lasting_path(first.json_path)
             yield BaselineEntry(
@@ -78,12 +76,12 @@ class BaselineRecorder:
 
 
 def belongs(code: str, severity: str) -> bool:
-    """Tell whether a finding can be known: notes fail nothing, and sums speak of one run."""
+    """Return whether a finding can be in a baseline."""
     return severity != "note" and code not in OF_RUNS
 
 
 class KnownFindings:
-    """What a baseline knows, used up finding by finding."""
+    """The findings of a baseline, each used up once."""
 
     def __init__(self, baseline: Baseline) -> None:
         self._entries: dict[str, BaselineEntry] = {}
@@ -94,28 +92,28 @@ class KnownFindings:
         self._left = Counter({name: entry.count for name, entry in self._entries.items()})
 
     def take(self, fingerprint: str) -> bool:
-        """Tell whether a finding is known; each is told as often as it is counted."""
+        """Return whether a finding is known, and use it up."""
         if self._left[fingerprint] <= 0:
             return False
         self._left[fingerprint] -= 1
         return True
 
     def unused(self) -> Iterator[tuple[BaselineEntry, int]]:
-        """Yield the entries of which findings are left over, and how many are."""
+        """Yield the entries with findings that were not used up, and their number."""
         for name, entry in self._entries.items():
             if self._left[name] > 0:
                 yield entry, self._left[name]
 
 
 class Renewed(NamedTuple):
-    """The entries of a baseline that is written anew, and how many findings of them are from before and not seen."""
+    """The entries of a new baseline; `unseen` findings of them are from the old one."""
 
     entries: list[BaselineEntry]
     unseen: int
 
 
 def renewed(before: Baseline, entries: Iterable[BaselineEntry], about: Callable[[BaselineEntry], bool]) -> Renewed:
-    """Put entries in the place of those before; entries that this run is not `about` stay."""
+    """Return new entries, and old ones that this run is not `about`."""
     found = {entry.fingerprint: entry for entry in entries}
     unseen = 0
     for entry in before.findings:
@@ -127,7 +125,7 @@ def renewed(before: Baseline, entries: Iterable[BaselineEntry], about: Callable[
 
 
 def stale(known: KnownFindings, place: Place, about: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:
-    """Say which entries nothing matches any more; `about` tells whether this run could have matched one."""
+    """Find entries that nothing matches any more; `about` returns whether this run could have matched one."""
     for entry, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
         if about(entry):
             where = " ".join(filter(None, (entry.path, entry.json_path)))
@@ -156,7 +154,7 @@ def _order(entry: BaselineEntry) -> tuple[str, str, str, str, str]:
 
 
 def decode(data: bytes, shown: str) -> Baseline:
-    """Read a baseline; raises LoreError where it is damaged."""
+    """Parse a baseline; raises LoreError if it is damaged."""
     where = Where(shown)
     if not data.strip():
         raise LoreError(f"{shown} is empty", hint="write it with --update-baseline", where=where)
@@ -173,7 +171,7 @@ def decode(data: bytes, shown: str) -> Baseline:
     if not found.lore_baseline:
         raise LoreError(f"{shown} is no baseline: it states no version", hint=_OTHER, where=where)
     if found.lore_baseline != VERSION:
-        hint = "it was written by another lore: use that one, or delete it and write it anew with --update-baseline"
+        hint = "it was written by another lore: use that one, or delete it and write a new one with --update-baseline"
         raise LoreError(f"{shown} is a baseline of version {found.lore_baseline}", hint=hint, where=where)
     bad = next((entry for entry in found.findings if entry.count < 1 or not entry.fingerprint), None)
     if bad is not None:

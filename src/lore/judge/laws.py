@@ -58,7 +58,7 @@ class Advice:
         self._said: set[tuple[object, ...]] = set()
 
     def of(self, turn: Turn) -> list[Defect]:
-        """Return what is wrong with a request."""
+        """Return the rules that a request breaks."""
         self._linter = self._linter or Linter(self._rules(), self._labels)
         return self._linter.defects(turn)
 
@@ -72,7 +72,7 @@ class Advice:
 
 
 class _HeldLaw(NamedTuple):
-    """A broken rule: how and where it was first broken, and in how many turns of the chain."""
+    """A broken rule: its first place, and the number of turns that break it."""
 
     broken: Broken
     turn: Turn
@@ -80,7 +80,7 @@ class _HeldLaw(NamedTuple):
 
 
 class _RoleMessage(NamedTuple):
-    """Where a message begins, and its envelope."""
+    """The start of a message, and its envelope."""
 
     start: int
     envelope: bytes
@@ -104,7 +104,7 @@ class Laws:
         self._before: Prompt | None = None  # the last prompt
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Take the next turn; `pair` is its comparison with the previous one."""
+        """Examine the next turn; `pair` is its comparison with the previous one."""
         usage = turn.usage
         self._was_cached = self._was_cached or bool(usage and (usage.read_tokens or usage.write_tokens))
         self._turns += 1
@@ -131,7 +131,7 @@ class Laws:
         self._find_missing_breakpoints(turn, pair)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield what was found, each once."""
+        """Yield the findings, each once."""
         below = self._below
         if below is not None and not self._long and below.times > 1:
             evidence = replace(below.broken.evidence, turns=below.times)

@@ -1,11 +1,7 @@
-"""Judge one request alone: would it be cached at all, which part of it, for how long, at what saving; what is wrong.
+"""Rules about one request that need sizes, and the cost of each broken rule, for `lint` and `check`.
 
-In: a turn that was recorded as a request, the dated rules. Out: laws that it breaks, what is at stake of each, and an
-outlook: what the same cache model that predicts recordings says of this request sent twice. Rules: what `check` finds
-in chains is found by the same laws (`request_laws.py`); what only another request could show is said as what it is, a
-risk: text that often varies, tools in no order, images before text, no cache key. `check` compares requests and knows
-what really varied, so these are not among its rules. Sizes are estimated from bytes by the model's ruler. Cost: O(the
-request); what stands in the head is looked through once for all requests that have it.
+Some are risks that only another request could show: text that often varies, unsorted tools, images before text, no
+cache key. Sizes are estimated from bytes. Cost: O(request); a head is examined once for all requests that share it.
 """
 
 from __future__ import annotations
@@ -43,29 +39,26 @@ from lore.prefix.blocks import block_of
 from lore.prefix.tools import tool_name
 from lore.prefix.volatile import find_varying_text
 
-FEWEST_TEXT = 256  # tokens behind an image: for less nothing is gained
+FEWEST_TEXT = 256  # tokens after an image that are worth caching
 DOUBT = 2.0  # an estimate is off by less than this factor
 _HEADS = 64  # heads that are remembered
-_BY_SESSION = ("date", "directory")  # what is usually frozen for a session, and costs one write where it is
+_BY_SESSION = ("date", "directory")  # usually frozen for a session
 
 
 class Stake(NamedTuple):
-    """What a broken law costs in each request that it holds for: tokens, estimated, and US dollars; None: unknown."""
+    """The cost of a broken rule in each request: estimated tokens, and US dollars; None: unknown."""
 
     tokens: int | None = None
     dollars: float | None = None
 
 
 class Defect(NamedTuple):
-    """A broken law, what is at stake, and the text of the segment (for its place in the body).
-
-    `detail` is what its evidence names as the reason, by which fixes are told apart.
-    """
+    """A broken rule with its cost."""
 
     broken: laws.Broken
     stake: Stake
-    text: str = ""
-    detail: str = ""
+    text: str = ""  # of the segment, for its place in the body
+    detail: str = ""  # the reason in its evidence, which selects the fix
 
 
 _REFUSED = (
@@ -74,14 +67,14 @@ _REFUSED = (
 
 
 def is_refused(finding: Finding) -> bool:
-    """Tell whether a finding says that the provider refuses the request."""
+    """Return whether a finding means that the provider refuses the request."""
     return finding.kind == "waste" and finding.code in _REFUSED
 
 
 class Linter:
-    """Judge requests, one by one. `cache` overrides who serves them; `labels` are those of the settings.
+    """Examines requests, one by one. `cache` overrides who serves them; `labels` are those of the settings.
 
-    `count` counts tokens as OpenAI's models do: it is asked where an estimate is too near to their minimum to tell.
+    `count` counts tokens of OpenAI's models, if an estimate is too close to their minimum.
     """
 
     def __init__(
@@ -93,14 +86,14 @@ class Linter:
             cache_named(cache)  # an unknown one is said before anything is read
 
     def defects(self, turn: Turn) -> list[Defect]:
-        """Return what is wrong with a request by itself: what was billed for it is not looked at."""
+        """Return the rules that a request breaks; its usage is ignored."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*laws.request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
         return [_defect(turn, broken, _stake(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:
-        """Return what a request would come to if it were sent, and sent again."""
+        """Return what the cache would keep of a request that is sent twice, and the costs."""
         return outlook_of(self._sized(turn), self._rules)
 
     def _sized(self, turn: Turn) -> Sized:
@@ -110,7 +103,7 @@ class Linter:
             return sized_of(turn, self._cache, self._count)
         return sized
 
-    # what stands in the head, and where
+    # content of the head, and sizes
 
     def _of_head(self, turn: Turn) -> list[laws.Broken]:
         prompt, head = turn.prompt, turn.prompt.head
@@ -125,7 +118,7 @@ class Linter:
         return found
 
     def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
-        """Yield what is wrong with how much stands where."""
+        """Yield the rules about sizes that a request breaks."""
         turn, prompt = sized.turn, sized.prompt
         yield from _images(sized)
         if sized.where.provider == "openai" and prompt.params.get("prompt_cache_key", b"null") == b"null":
@@ -139,7 +132,7 @@ class Linter:
         yield from self._apart(sized) if few is None else (few,)
 
     def _short(self, sized: Sized) -> laws.Broken | None:
-        """Find that what stands up to the last breakpoint, or all of the prompt, is shorter than the model caches."""
+        """Find that the prefix up to the last breakpoint, or the whole prompt, is shorter than the model's minimum."""
         turn, least = sized.turn, minimum_tokens(self._rules, sized.turn)
         found = None if self._cache else laws.below_minimum(turn, lambda: self._rules)
         if sized.counter is not None and least is not None and not self._cache:
@@ -173,7 +166,7 @@ class Linter:
         return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, last), found, at=last)
 
     def _apart(self, sized: Sized) -> Iterator[laws.Broken]:
-        """Find that a look-up does not reach what the request before wrote."""
+        """Find that a look-up does not reach the entry of the previous request."""
         turn, prompt, where = sized.turn, sized.prompt, sized.where
         allowed = self._rules.number("lookback", where.provider, turn.model, where.platform, turn.at)
         if not sized.marked or not allowed or not len(prompt.messages):
@@ -202,11 +195,11 @@ class Linter:
             )
 
 
-# what stands where
+# places
 
 
 def _defect(turn: Turn, broken: laws.Broken, stake: Stake) -> Defect:
-    """Return a broken law with the text from where it is broken: how its place in the body is found."""
+    """Return a broken rule with the text from its place on, by which it is found in the body."""
     evidence, segment = broken.evidence, turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
     if isinstance(evidence, BelowMinimum):
         detail = "" if evidence.marked else "unmarked"
@@ -226,7 +219,7 @@ def _text_of(segment: Segment) -> str:
 
 
 def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[laws.Broken]:
-    """Find text in tools and system prompt that often varies, each kind once; not what is told as surely varying."""
+    """Find text in tools and system prompt that often varies, each kind once, without text that is certainly new."""
     seen: set[str] = set()
     for at, segment in enumerate(head):
         if segment.kind == "envelope":
@@ -249,7 +242,7 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
 
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
-    """Find the first tool that stands behind one of a later name."""
+    """Find the first tool that follows one with a later name."""
     tools = [(at, tool_name(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
     for (_, before), (at, name) in zip(tools, tools[1:], strict=False):
         if name.casefold() < before.casefold():
@@ -259,7 +252,7 @@ def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
 
 
 def _images(sized: Sized) -> Iterator[laws.Broken]:
-    """Find images in the first message of the user that stand before text worth reading again."""
+    """Find images in the first user message that come before enough text to be cached."""
     head, envelope, images, first, text = len(sized.prompt.head), b"", 0, -1, 0
     for number, segment in enumerate(sized.prompt.messages):
         if segment.kind == "envelope":
@@ -279,7 +272,7 @@ _ANSWERS = (b'"assistant"', b'"model"')
 
 
 def _latest_answer(prompt: Prompt) -> int:
-    """Return the place of the envelope of the model's last message, which the request before did not have; 0: none."""
+    """Return the place of the envelope of the model's last message, new since the previous request; 0: none."""
     for place in range(len(prompt.messages) - 1, -1, -1):
         segment = prompt.messages[place]
         if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in _ANSWERS:
@@ -304,7 +297,7 @@ def _positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
 
 
 def _stake(broken: laws.Broken, sized: Sized, price: Price | None) -> Stake:
-    """Return what is paid again in each request for which a law is broken."""
+    """Return the tokens and cost that are re-billed in each request that breaks a rule."""
     upto, last, at = sized.upto, sized.last, broken.at
     if not upto:
         return Stake()

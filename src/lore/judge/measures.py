@@ -51,7 +51,7 @@ RATIOS: tuple[Ratio, ...] = (
 
 
 def _count(spending: Spending, names: tuple[str, ...]) -> float | None:
-    """Add members; None where one of them is not known."""
+    """Return the sum of members; None if one of them is unknown."""
     total = 0.0
     for name in names:
         value: float | None = getattr(spending, name.lstrip("-"))
@@ -73,14 +73,14 @@ def measure(ratio: Ratio, left: Sequence[Spending], right: Sequence[Spending]) -
 
 
 def share_of(events: int, trials: int) -> MeasureSide:
-    """Return a share of requests with Wilson's interval; None where there are none."""
+    """Return a share of requests with Wilson's interval; None without requests."""
     if not trials:
         return MeasureSide(None, events, trials, 0, None)
     return MeasureSide(round(events / trials, _DIGITS), events, trials, 0, _wilson(events, trials))
 
 
 def compared_shares(left: MeasureSide, right: MeasureSide) -> Outcome:
-    """Say how two shares of requests differ."""
+    """Return how two shares of requests differ."""
     ratio = Ratio("", "share", (), (), share=True)
     return _outcome(ratio, left, right, _difference(left, right))
 
@@ -106,7 +106,7 @@ def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
 
 
 def _clustered(known: list[tuple[float, float]], value: float, bottoms: float, *, share: bool) -> Interval | None:
-    """Return the interval of a ratio over sessions; None where they do not differ at all, which says nothing."""
+    """Return the interval of a ratio over sessions; None if they do not differ at all."""
     count = len(known)
     squares = sum((top - value * bottom) ** 2 for top, bottom in known)
     if isclose(squares, 0.0, abs_tol=1e-18):

@@ -1,11 +1,11 @@
-"""The policy: which findings count, as what, and where not.
+"""The policy: which findings count, and with which kind. Settings and the path of a recording make a `Ruling`.
 
-In: settings and the path of a recording. Out: a ruling, which lets each finding pass, changes its kind or takes it out;
-what each finding of a pair then adds to the sums. Rules: a selector is a code, the beginning of one, or a name; of
-those that fit, the longest holds, and where two are as long, `ignore`; an entry of `per_path` adds to what it ignores
-and counts as waste, and its `select` and budgets hold instead of those above it, the last entry that fits first. A
-`select` speaks of recordings: what is said of budgets, exemptions and baselines (LORE4xx) is left out only where it is
-ignored. What is taken out counts nowhere but as taken out, and never against a budget.
+- A selector is a code, the beginning of a code, or a name. Of those that match, the longest applies; if `select`
+  and `ignore` match equally, the finding is ignored.
+- An entry of `per_path` adds to `ignore` and `count_as_waste`; its `select` and budgets replace those above it. The
+  last entry that matches applies.
+- `select` is about recordings: findings about budgets, exemptions and baselines (LORE4xx) are only removed by `ignore`.
+- A removed finding is counted as removed, and against no budget.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
 class PerPath(Struct, frozen=True, kw_only=True):
-    """What holds for the recordings that a pattern names."""
+    """Settings for the recordings that a pattern names."""
 
     path: str
     select: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class Policy(Struct, frozen=True, dict=True):  # `dict`: for cached properties
         return bool(self.per_path or self.exempt)
 
     def fault(self) -> str:
-        """Return what is wrong with these settings; empty if nothing is."""
+        """Return the error in these settings, or an empty text."""
         if self.max_tail_tokens < 0:
             return "max_tail_tokens is negative"
         for number, entry in enumerate(self.per_path, 1):
@@ -156,7 +156,7 @@ class Policy(Struct, frozen=True, dict=True):  # `dict`: for cached properties
         return PathIndex(entry.path for entry in self.per_path)
 
     def ruling(self, path: str, budgets: Budgets) -> Ruling:
-        """Return what holds for one recording; `path` is relative, its parts joined by `/`."""
+        """Return the ruling for one recording; `path` is relative, its parts joined by `/`."""
         entries = [(number, self.per_path[number]) for number in self._paths.numbers(path)]
         select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
         for _, entry in entries:
@@ -177,18 +177,18 @@ class Policy(Struct, frozen=True, dict=True):  # `dict`: for cached properties
 
 
 def _path_fault(path: str) -> str:
-    """Say why a pattern would match nothing on some machine, or on any; empty where it may match."""
+    """Return why a pattern would match nothing on some machine; empty if it may match."""
     if not path.strip():
         return "path is empty"
     if "\\" in path:
         return f"path {path!r} has a backslash: write / between its parts, on Windows too"
     if path.startswith(("/", "~")) or path[1:2] == ":":
-        return f"path {path!r} is absolute: write it as it stands from the folder of these settings"
+        return f"path {path!r} is absolute: write it relative to the folder of these settings"
     return ""
 
 
 def _leaves_folder(path: str) -> str:
-    """Say that a pattern names files outside the folder of the settings, which lore would look for; else empty."""
+    """Return that a pattern names files outside the folder of the settings; else empty."""
     return f"path {path!r} leaves the folder of these settings" if ".." in path.split("/") else ""
 
 
@@ -196,7 +196,7 @@ NO_POLICY = Policy()
 
 
 class Limited(NamedTuple):
-    """Against which entry of `per_path` a recording's sums count; -1: against the budget of the run."""
+    """The entries of `per_path` whose budgets a recording's sums count against; -1: the budget of the run."""
 
     max_breaks: int = -1
     max_lost_tokens: int = -1
@@ -211,7 +211,7 @@ class Decided(NamedTuple):
 
 
 class Ruling(Struct, frozen=True):
-    """What holds for one recording."""
+    """The policy for one recording."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ class Ruling(Struct, frozen=True):
         return Decided(finding)
 
     def wants(self, code: str, name: str) -> bool:
-        """Tell whether findings of a code are selected."""
+        """Return whether findings of a code are selected."""
         ignored = _longest(self.ignore, code, name)
         if not self.select or code.startswith(OF_RUNS):
             return not ignored
@@ -244,20 +244,20 @@ class Ruling(Struct, frozen=True):
 
 
 class NarrowedRun(Struct, frozen=True):
-    """What a run was asked to look for, besides what is set: it can speak of nothing else."""
+    """The findings that one run looks for, by `--select` and `--ignore`."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     def looks_for(self, selector: str) -> bool:
-        """Tell whether the run looked for all that a selector names."""
+        """Return whether the run looked for all findings that a selector names."""
         ruling = Ruling(self.select, self.ignore)
         named = [(code, row.name) for code, row in CODES.items() if _length(selector, code, row.name)]
         return all(ruling.wants(code, name) for code, name in named)
 
 
 def _length(selector: str, code: str, name: str) -> int:
-    """Say how much of a code a selector names; 0: it names another."""
+    """Return how much of a code a selector names; 0: it names another."""
     if selector.lower() == name:
         return len(code)
     return len(selector) if code.startswith(selector.upper()) else 0
@@ -291,7 +291,7 @@ class Budgets(Struct, frozen=True):
     max_lost_tokens: int | None = None
 
     def fault(self) -> str:
-        """Say what is wrong with these budgets; empty where nothing is."""
+        """Return the error in these budgets, or an empty text."""
         if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
             return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1"
         for name in ("max_breaks", "max_lost_tokens"):
@@ -317,7 +317,7 @@ def below_reuse(pair: Pair, limit: float | None, place: Place) -> Iterable[Findi
 
 
 def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
-    """Find sums that exceed the budget; `of` says what they are the sums of, where not of the whole run."""
+    """Find sums that exceed the budget; `of` is the path that they are limited to, if it is not the whole run."""
     breaks, lost = summary.breaks - summary.expected, summary.lost_tokens
     if budgets.max_breaks is not None and breaks > budgets.max_breaks:
         yield finding(Code.BREAKS_ABOVE_BUDGET, place, OverBudget("breaks", breaks, budgets.max_breaks, of))

@@ -1,8 +1,6 @@
-"""Laws that one request keeps or breaks, whatever came before it: what `check` finds in chains and `lint` in one body.
+"""Rules about one recorded request, for `lint` and `check`: its breakpoints, its system prompt and its fields.
 
-In: a turn that was recorded as a request, the dated rules. Out: what is broken, each at a place of the body. Rules:
-nothing here needs a bill or another request; who judges chains says each law once, who judges one request says all. A
-breakpoint is looked at where it stands, so that cost is O(breakpoints), but for the head, which is read once.
+They need no usage and no other request. Cost: O(breakpoints and new segments).
 
 Sources (read 2026-11-23): Anthropic's prompt caching guide and what its API answers to such requests (400:
 "cache_control cannot be set for empty text blocks", "thinking.cache_control: Extra inputs are not permitted", "a
@@ -47,24 +45,21 @@ from lore.prefix.volatile import find_volatile_in_system
 UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
 FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
-UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
+UNPUBLISHED = 4096  # tokens: used for a minimum that is not published: no model has a higher one
 LONGEST_KEY = 64  # characters of OpenAI's prompt_cache_key
 _DAY = 86_400
 
 
 class Broken(Struct, frozen=True):
-    """A law that a request breaks: the place of its body, and the segment there (-1: none).
-
-    `kind` is the code's own where it is None; `start` is where in the text it begins, in characters.
-    """
+    """A rule that a request breaks."""
 
     code: Code
     section: str
-    path: str
+    path: str  # of the place in the body
     evidence: Evidence
-    kind: CauseKind | None = None
-    at: int = -1
-    start: int = 0
+    kind: CauseKind | None = None  # None: the code's own
+    at: int = -1  # the segment there; -1: none
+    start: int = 0  # the character of its text
 
 
 def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) -> Iterator[Broken]:
@@ -87,7 +82,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
 
 
 def path_at(prompt: Prompt, at: int) -> str:
-    """Return the path of the segment at a position; empty where there is none."""
+    """Return the path of the segment at a position; empty without one."""
     segment = prompt.segment_at(at) if at >= 0 else None
     return "" if segment is None else segment.path
 
@@ -212,11 +207,11 @@ def _order(prompt: Prompt) -> Iterator[Broken]:
             return
 
 
-# text that is made anew
+# text that is new in each request
 
 
 def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Broken]:
-    """Find text in the system prompt that is surely made anew for each request, and breakpoints on it."""
+    """Find text in the system prompt that is certainly new in each request, and breakpoints on it."""
     places = frozenset(prompt.breakpoints)
     for at, segment in enumerate(prompt.head):
         if segment.section != "system" or segment.kind == "envelope":
@@ -233,11 +228,11 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
             yield Broken(Code.BREAKPOINT_ON_VOLATILE, "system", segment.path, on, at=at, start=start)
 
 
-# how much stands before breakpoints
+# how much comes before breakpoints
 
 
 def needs_breakpoints(turn: Turn) -> bool:
-    """Tell whether nothing is cached without a breakpoint."""
+    """Return whether the cache needs breakpoints."""
     prompt = turn.prompt
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):
@@ -250,9 +245,9 @@ def needs_breakpoints(turn: Turn) -> bool:
 
 
 def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> BreakpointsMissing | None:
-    """Return that a prompt of which `size` bytes will be sent again has no breakpoint behind enough; None: it has.
+    """Return that a prompt has no breakpoint after enough text, although it needs one; None if it is well marked.
 
-    Whether it is needed at all (nothing is cached without one, enough stands there) is asked first.
+    `size` bytes of the prompt will be sent again.
     """
     prompt = turn.prompt
     if not needs_breakpoints(turn) or size < FEWEST * BYTES_PER_TOKEN or prompt.auto_breakpoint:
@@ -266,13 +261,13 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
     cached = 0
     for segment in islice(prompt, prompt.breakpoints[-1] + 1):
         cached += len(segment.data)
-        if cached / BYTES_PER_TOKEN * UNDERRATED >= fewest:  # what else stands there is not added up for each turn
+        if cached / BYTES_PER_TOKEN * UNDERRATED >= fewest:  # enough: the rest is not added up for each turn
             return None
     return BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
 
 
 def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:
-    """Return how short the prefix up to the last breakpoint is; None where it is long enough, or that is not known."""
+    """Return how short the prefix up to the last breakpoint is; None if it is long enough, or its size is unknown."""
     billed = prompt_tokens(turn.usage)
     estimate = up_to_last(turn.prompt, billed)
     most = min(estimate * UNDERRATED, billed) if billed else estimate * UNDERRATED
@@ -349,7 +344,7 @@ _CALL, _REASONING = b'"function_call"', b'"reasoning"'
 
 
 def _drops_reasoning(prompt: Prompt) -> bool:
-    """Tell whether a request of a reasoning model answers calls, without what the model thought before them."""
+    """Return whether a request of a reasoning model answers calls without the reasoning that came before them."""
     if prompt.dialect != "openai-responses" or b"encrypted_content" in prompt.params.get("include", b""):
         return False
     if (raw_members(prompt.params.get("reasoning", b"")) or {}).get("effort", b"null") in (b"null", b'"none"'):

@@ -1,7 +1,7 @@
 """Sums over requests, for bare `lore`, `compare`, `watch` and pages: tokens, money, re-billed tokens and causes.
 
 A verdict becomes a row (`lore.model.ledger`), rows become sums. The parts of a cost add up to it: of re-billed tokens,
-the price of reading them is under `reading`, and what they cost beyond it is an amount of its own. A request without
+the price of reading them is under `reading`, and the rest of their cost is an amount of its own. A request without
 usage or price is counted, and is in no amount; if a count or a factor is unknown, the amount is a lower bound.
 
 Amounts are added with `math.fsum`, so that the order of files changes nothing.

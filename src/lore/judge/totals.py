@@ -163,7 +163,7 @@ class FileTotals:
         self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
         counts: Mapping[tuple[str, str | None], int],
     ) -> list[Decided]:  # fmt: skip
-        """Take what is known at the end of a file; `counts` are its problems by code and file, kept or not."""
+        """Count a file at its end; `counts` are its problems by code and file, kept or not."""
         result = self.result
         result.session = session
         result.boundaries = [boundary for boundary in boundaries if lasting_id(boundary[0])]
@@ -341,7 +341,7 @@ class RunTotals:
     def conclude(
         self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
     ) -> list[Finding]:
-        """Take the findings about the whole run; return those that count. `shown` redacts them."""
+        """Add the findings about the whole run; return those that count. `shown` redacts them."""
         decided = list(map(ruling.decide, findings))
         self.failed = settle(decided, self.summary, {}) or self.failed
         counted = [each.finding if shown is None else shown(each.finding) for each in decided if not each.out]
@@ -384,7 +384,7 @@ def _add(sums: Summary, more: Summary) -> None:
 
 
 def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
-    """Remove copied requests from a file's result, and chains of which nothing is left."""
+    """Remove copied requests from a file's result, and chains that only had copies."""
     sums, copied, left = result.summary, Counter[str](), list[Judged]()
     for turn in result.judged:
         if turn.response_id in compared:
@@ -405,15 +405,15 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
 
 
 def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> UnrecordedParts:
-    """Return what the logs of a format do not record: the lower median of what is known, the least and the most."""
+    """Return the unrecorded parts in logs of a format: the lower median of known sizes, the least and the most."""
     known = sorted(tokens for tokens in found if tokens is not None)
     if not known:
         return UnrecordedParts(format, what, len(found), None, sealed)
     return UnrecordedParts(format, what, len(found), known[(len(known) - 1) // 2], sealed, known[0], known[-1])
 
 
-# Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). What is
-# billed beyond the recorded text is then the same to the token for the same version, model and tools: 5,733 and 5,733
+# Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). Then the
+# tokens billed beyond the recorded text are equal for equal version, model and tools: 5,733 and 5,733
 # (0.140, gpt-5.5), 5,290 and 5,291 (0.141, 0.142, a smaller model).
 _BYTES_PER_TOKEN = 4.5
 

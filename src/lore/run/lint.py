@@ -113,7 +113,7 @@ class Lint:
                 self._unreadable(error.message, place, ruling)
 
     def result(self) -> LintResult:
-        """Return what was found so far, worded."""
+        """Return the findings so far, in words."""
         order = ("error", "warning", "note")
         redact = self._context.redact
         preventing = set[str]().union(*self._preventing) if all(self._preventing) else set[str]()
@@ -161,13 +161,15 @@ class Lint:
         for chain, old in latest.items():
             rows[chain] = self._row(old, place)
         if name is not None and name.turn is not None and not seen:
-            raise LoreError(f"{name} is no request of this file", hint="leave the number out to look at all of them")
+            raise LoreError(
+                f"{name}: this file has no such request", hint="leave the number out to look at all of them"
+            )
         self._rows += rows.values()
         self.summary.files += max(1, len(file.together))
         self.summary.requests += seen
 
     def _defects(self, asked: _Asked, place: Place, ruling: Ruling) -> _Asked:
-        """Take what is wrong with a request; returns it with the codes."""
+        """Keep the findings about a request; return it with their codes."""
         stakes: dict[str, int | None] = {}
         refused = False
         for defect in self._linter.defects(asked.turn):
@@ -249,7 +251,7 @@ def lint(
     paths: list[str], options: Options, context: CheckContext, *, cache: str | None = None, model: str | None = None,
     pass_over: bool = False, progress: Callable[[int, int], None] | None = None,
 ) -> LintOutcome:  # fmt: skip
-    """Look at every request under these paths; raises LoreError for one that was named and is none."""
+    """Look at every request under these paths; raises LoreError for a named file without requests."""
     load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
     run = Lint(options, context, cache=cache, model=model)
@@ -281,9 +283,9 @@ def lint(
 
 
 def _preventing(asked: _Asked, outlook: Outlook) -> set[str]:
-    """Return the codes of the findings because of which nothing of a request can be read from a cache.
+    """Return the codes of the findings that leave nothing of a request to be read from a cache.
 
-    Nothing would be cached, or text that is new in each request comes before everything that would be.
+    Nothing would be cached, or text that is new in each request comes before all that would be.
     """
     if not outlook.cached:
         codes = _UNCACHED if outlook.cached == 0 else ()
@@ -305,7 +307,7 @@ def _requests(recording: Recording) -> Iterator[_Asked]:
 
 
 def _stands_alone(exchange: Exchange, turn: Turn) -> bool:
-    """Tell whether paths count in this body alone: a request that continues another one has the other's items too."""
+    """Return whether paths are those of this body: a request that continues another one has the other's items, too."""
     return not exchange.call.previous and turn.prompt.params.keys().isdisjoint(("previous_response_id", "conversation"))
 
 

@@ -18,9 +18,9 @@ from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.registry import BROUGHT, CACHES, is_known
 from lore.cache.rules import DatedRules
 from lore.errors import LoreError, lacks_plug_in
-from lore.judge import savings
+from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums
-from lore.judge.savings import NotedSaving, Played, Run, turns_of
+from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, turns_of
 from lore.model.codes import Code, Problem, Reader
 from lore.model.results import Interruption
 from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
@@ -75,7 +75,7 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
     problems = Problems()
     measured = read_logs(request.measured, files, options, problems)
     caches = request.caches or (measured.cache,)
-    changes = [(text, savings.change_of(text, request.caches)) for text in request.changes if text != RANK]
+    changes = [(text, what_if.change_of(text, request.caches)) for text in request.changes if text != RANK]
     for cache in caches:
         simulator = _Simulator(request, options, rules, files, cache, measured, problems.kept)
         base = simulator.run()
@@ -103,13 +103,13 @@ class _Simulator(NamedTuple):
     measured: MeasuredRun
     problems: Sequence[Problem]  # of the logs of engines
 
-    def run(self, change: WhatIf = NO_CHANGE) -> Run:
+    def run(self, change: WhatIf = NO_CHANGE) -> SimulatedRun:
         """Simulate all files; raises InterruptedRunError if a change is not simulated to the end."""
         request, options = self.request, self.options
         count = None if options.counter is None else options.counter.count
         predictor = Predictor(self.rules, self.cache, change, count)
         simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
-        sums, turns, found, measuring = SimulatedSums(), list[Played](), list(self.problems), self.measured.play()
+        sums, turns, found, measuring = SimulatedSums(), list[PaidTurn](), list(self.problems), self.measured.play()
         size, begun, done, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
         for file in ahead(self.files):
             begun += 1
@@ -146,7 +146,7 @@ class _Simulator(NamedTuple):
         result = replace(result, measured=measuring.result())
         if stopped:
             result = replace(result, interrupted=Interruption(begun, len(self.files)))
-        return Run(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
+        return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
     def _turns(
         self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring
@@ -175,7 +175,7 @@ def _no_recordings(request: SimulateRequest) -> LoreError:
 
 
 def _with_savings(
-    base: Run, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, once: bool
+    base: SimulatedRun, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, once: bool
 ) -> SimulateResult:  # fmt: skip
     """Return the result with the savings of the changes that were asked for, else of the causes found."""
     asked, found = simulator.request.changes, [_saving_of(text, change, base, simulator) for text, change in changes]
@@ -186,31 +186,31 @@ def _with_savings(
         saved += ranked
         notes += remarks
     elif not asked:
-        fixes = [noted for noted in savings.of_causes(base) if noted.saving.saves]
-        saved = savings.in_order(noted.saving for noted in fixes)
+        fixes = [noted for noted in what_if.rank_causes(base) if noted.saving.saves]
+        saved = what_if.sort_savings(noted.saving for noted in fixes)
         notes += [note for noted in fixes for note in noted.notes]
     if once or not asked:
-        notes += savings.longer_life(base.result)
+        notes += what_if.suggest_longer_life(base.result)
     return replace(base.result, what_if=saved, notes=notes)
 
 
-def _saving_of(text: str, change: WhatIf | None, base: Run, simulator: _Simulator) -> NotedSaving:
+def _saving_of(text: str, change: WhatIf | None, base: SimulatedRun, simulator: _Simulator) -> NotedSaving:
     if change is None:  # a cause: the turns are simulated already
-        return savings.removed(base, text)
-    return savings.compared(text, base, simulator.run(change))
+        return what_if.without_causes(base, text)
+    return what_if.compare_runs(text, base, simulator.run(change))
 
 
-def _rank_fixes(base: Run, simulator: _Simulator, *, once: bool) -> tuple[list[Saving], list[str]]:
+def _rank_fixes(base: SimulatedRun, simulator: _Simulator, *, once: bool) -> tuple[list[Saving], list[str]]:
     """Return the savings of every fix that can be simulated, and notes on those that cannot."""
-    fixes = list(savings.of_causes(base))
-    notes = [note for noted in fixes for note in noted.notes] + list(savings.left_out(base))
-    for text, applies in ((savings.TTL, base.expired), (savings.AUTO, bool(base.bodies))):
+    fixes = list(what_if.rank_causes(base))
+    notes = [note for noted in fixes for note in noted.notes] + list(what_if.describe_left_out(base))
+    for text, applies in ((what_if.TTL, base.expired), (what_if.AUTO, bool(base.bodies))):
         if applies and once:
             notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
         elif applies:
-            fixes.append(_saving_of(text, savings.change_of(text, ()), base, simulator))
+            fixes.append(_saving_of(text, what_if.change_of(text, ()), base, simulator))
             notes += fixes[-1].notes
-    return savings.in_order(noted.saving for noted in fixes), notes
+    return what_if.sort_savings(noted.saving for noted in fixes), notes
 
 
 # notes

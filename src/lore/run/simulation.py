@@ -26,8 +26,8 @@ from lore.cache.transcripts import Predicted
 from lore.formats.registry import lacks_of
 from lore.judge.agreement import Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
-from lore.judge.savings import Played, played
 from lore.judge.sums import Reliability
+from lore.judge.what_if import PaidTurn, paid_turn
 from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import Usage
@@ -46,7 +46,7 @@ class PlayedTurn(NamedTuple):
     result: SimulatedTurn
     row: Transition | None  # the prediction and the usage; None if they cannot be compared
     parts: dict[str, Decimal]  # cost by kind of price
-    paid: Played  # the turn as a what-if plays it again
+    paid: PaidTurn  # the turn as a what-if replays it
     byte: int | None  # where the turn is in its file
     verdict: TurnVerdict
 
@@ -102,7 +102,7 @@ class Simulation:
                 self._formats.add(recording.state.format)
                 self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
             stood = cache.billed if predicted.state is None else predicted.state.cached
-            before, again = cache.position, played(verdict, predicted.prediction, cache.left)
+            before, again = cache.position, paid_turn(verdict, predicted.prediction, cache.left)
             usage = None if predicted.odd else turn.usage
             cache.position = None if usage is None else position(usage)
             cache.billed = cache.billed if cached(usage) is None else cached(usage)
@@ -112,7 +112,7 @@ class Simulation:
                 yield self._played(verdict, predicted, stood, again, place)
 
     def _played(
-        self, verdict: TurnVerdict, predicted: Predicted, stood: int | None, again: Played, place: Place
+        self, verdict: TurnVerdict, predicted: Predicted, stood: int | None, again: PaidTurn, place: Place
     ) -> PlayedTurn:  # fmt: skip
         """Return a turn that is not a copy, and count it."""
         turn, usage, predictor = verdict.turn, verdict.turn.usage, self._predictor

@@ -145,7 +145,7 @@ def _raise_if_nothing(paths: Sequence[str], looked: tuple[str, ...], *, chosen: 
 def _baseline(context: CheckContext) -> Baseline | None:
     """Read the baseline, if there is one; raises LoreError if it cannot be read or is damaged.
 
-    One that is written anew may be missing or empty, but not damaged: what it knows of files that this run does not
+    One that is to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
     judge would be lost.
     """
     path, shown = context.path, corpus.show(context.path)
@@ -200,7 +200,7 @@ class Cluster(Protocol):
 
 
 def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Cluster:
-    """Return the cluster at an address; raises LoreError if there is none, or no plug-in for one."""
+    """Return the cluster at an address; raises LoreError if it is missing, or its plug-in is."""
     for point in published("lore.clusters"):
         return point.load()(address, workers, warn)
     raise lacks_plug_in("scale", "--cluster", "dask")

@@ -1,10 +1,9 @@
-"""Work on files several at a time, in processes of their own; results come in the order of the files.
+"""Work on several files at a time, in other processes; results come in the order of the files.
 
-Rules: at most `AHEAD` files a process are handed out or wait for an earlier one's result, so memory is bounded by the
-sessions that are read at the same time, not by the folder; the largest files are begun first, so that none is worked on
-alone at the end; what can be read only once is read here. A process that dies takes others' work with it, so what was
-under way is done again, each file alone: the one whose process dies again is named in its result. Whatever ends this
-one (an interrupt, an error, a kill) ends the others.
+At most `AHEAD` files a process are handed out or wait for an earlier result, so memory is bounded by the sessions that
+are read at the same time, not by the folder. The largest files are started first. Streams, which can be read only once,
+are read in this process. If a process dies, the files that were handed out are repeated, each alone, and the one whose
+process dies again is named in its result. The other processes end with this one (an interrupt, an error, a kill).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from lore.recording.inputs import Input
 
 AHEAD = 16
 LARGE = 64 * 1024 * 1024  # bytes of a file that is begun before its turn
-POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
+POLL_SECONDS = 0.1  # between two reports of progress, and two checks of the processes, while a result is awaited
 _SAFE_PATH = "PYTHONSAFEPATH"
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
@@ -99,7 +98,7 @@ class ProcessPool(Generic[R]):
         return future.result()
 
     def _one_by_one(self, waiting: deque[tuple[Input, Future[R] | None]]) -> Iterator[R]:
-        """Finish what was handed out when a process died, each file in a process alone."""
+        """Finish the files that were handed out when a process died, each in a process alone."""
         self._end(kill=False)
         for file, future in waiting:
             self._done += file.size
@@ -125,13 +124,13 @@ class ProcessPool(Generic[R]):
             with starting_processes():  # the executor may start one with its queues, and one for each file
                 self._executor = self._executor or _executor(self._jobs)
                 return self._executor.submit(self._apart, file)
-        except BrokenProcessPool as error:  # one died while nobody waited for a result
+        except BrokenProcessPool as error:  # one died while no result was awaited
             broken: Future[R] = Future()
             broken.set_exception(error)
             return broken
 
     def _end_where_one_died(self) -> None:
-        """End all processes where one has died: it may have died while it sent a result, holding the others up."""
+        """End all processes if one has died: while it sends a result, it blocks the others."""
         sentinels = [process.sentinel for process in self._processes()]
         if sentinels and wait_for(sentinels, 0):
             self._kill()
@@ -162,7 +161,7 @@ def _executor(jobs: int) -> ProcessPoolExecutor:
 
 
 def _method() -> str:
-    """Choose how processes start: by fork where that is safe, which no other thread may be there for.
+    """Return how processes start: by fork if that is safe, that is, without other threads.
 
     Clients for remote files have some that Python does not know.
     """
@@ -171,7 +170,7 @@ def _method() -> str:
 
 
 def _begin() -> None:
-    """Leave interrupts to the parent, and end when it has ended."""
+    """Ignore interrupts, which the parent handles, and end when it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -1,4 +1,4 @@
-"""Judge recordings turn by turn: the loop behind every command about turns, and the check of one file.
+"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file.
 
 Cost: O(bytes of the recording).
 """
@@ -72,8 +72,8 @@ class CheckContext(Struct, frozen=True):
     policy: Policy = NO_POLICY
     settings: str = ""  # the file of the policy
     root: str = ""  # empty: the current folder
-    path: str = ""  # the baseline's file; empty: there is none
-    update: bool = False  # write the baseline anew
+    path: str = ""  # the baseline's file; empty: no baseline
+    update: bool = False  # write a new baseline
     redact: bool = False  # results hold no content
     narrowed: NarrowedRun = NarrowedRun()  # findings that this run alone looks for
     dated: Dated = PACKAGED

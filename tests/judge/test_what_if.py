@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.savings import Break, Played, otherwise, reading, remaining
+from lore.judge.what_if import Break, PaidTurn, read_more, remaining_loss, replay_without
 from lore.model.events import Usage
 
 CODES = ("LORE102", "LORE128", "LORE110", "LORE159", "LORE301")
@@ -26,8 +26,9 @@ def of(code):
 
 def play(*turns, without="LORE102"):
     """Each turn is a bill, what stood before it, and its causes; answers what was read more, by turn."""
-    found = otherwise([Played("main", paid, stood, tuple(breaks)) for paid, stood, *breaks in turns], of(without))
-    return {one.number: (one.paid.read_tokens, one.paid.write_tokens, one.paid.uncached_tokens) for one in found}
+    every = [PaidTurn("main", paid, stood, tuple(breaks)) for paid, stood, *breaks in turns]
+    found = replay_without(every, of(without))
+    return {number: (paid.read_tokens, paid.write_tokens, paid.uncached_tokens) for number, paid in found}
 
 
 def test_each_turn_of_a_list_that_flips_reads_what_the_one_before_left():
@@ -52,7 +53,7 @@ def test_a_weak_cause_beside_breaks_nothing():
 def test_the_provider_says_the_same_again_or_something_else(section, left):
     """Beside a change of tools `tools_changed` is its witness; `messages_changed` is another cause."""
     said = broken("LORE159", strength="strong", section=section, kind="unattributable", leads=False)
-    assert remaining((broken(), said), of("LORE102")) == left
+    assert remaining_loss((broken(), said), of("LORE102")) == left
 
 
 def test_what_nothing_explains_cannot_be_taken_away():
@@ -78,7 +79,7 @@ def test_what_was_not_written_again_is_read_by_the_turn_behind():
 
 def test_an_hour_is_given_back_before_five_minutes():
     paid = Usage(3, 0, 600, 10, 400, 200)
-    assert reading(paid, 300) == Usage(3, 300, 300, 10, 300, 0)
+    assert read_more(paid, 300) == Usage(3, 300, 300, 10, 300, 0)
 
 
 _counts = st.integers(0, 9000)
@@ -89,12 +90,12 @@ _turns = st.lists(st.tuples(st.builds(bill, _counts, _counts, _counts), st.none(
 
 @given(_turns, st.sampled_from(CODES))
 def test_law_a_prompt_keeps_its_size_and_reads_no_less(turns, code):
-    every = [Played("main", paid, stood, tuple(breaks)) for paid, stood, breaks in turns]
-    for one in otherwise(every, of(code)):
-        before = every[one.number].paid
+    every = [PaidTurn("main", paid, stood, tuple(breaks)) for paid, stood, breaks in turns]
+    for number, paid in replay_without(every, of(code)):
+        before = every[number].paid
         assert before is not None
         sizes = [(bill.uncached_tokens or 0) + (bill.read_tokens or 0) + (bill.write_tokens or 0)
-                 for bill in (before, one.paid)]  # fmt: skip
+                 for bill in (before, paid)]  # fmt: skip
         assert sizes[0] == sizes[1]
-        assert (one.paid.read_tokens or 0) > (before.read_tokens or 0)
-        assert min(one.paid.uncached_tokens or 0, one.paid.write_tokens or 0) >= 0
+        assert (paid.read_tokens or 0) > (before.read_tokens or 0)
+        assert min(paid.uncached_tokens or 0, paid.write_tokens or 0) >= 0
