@@ -53,7 +53,7 @@ def test_a_tool_without_a_price_is_named(tmp_path):
 def test_a_factor_that_nobody_knows_is_named_and_not_the_model(tmp_path):
     found, (note,) = costs(session(tmp_path, service_tier="priority"))
     assert found == [None]
-    assert note.startswith("no price is known at priority: what it multiplies prices by is unknown (multiple_priority)")
+    assert note.startswith("no price is known at priority: its price factor is unknown (multiple_priority)")
 
 
 def passes(*reads):

@@ -206,7 +206,7 @@ class Unpriced:
         """Yield notes on missing prices, and how to supply them."""
         found = (
             ("no price is known for {0}", "", self._models),
-            ("no price is known at {0}: what it multiplies prices by is unknown ({1})", "multiple_", self._factors),
+            ("no price is known at {0}: its price factor is unknown ({1})", "multiple_", self._factors),
             ("no price is known for the provider's tools {0} ({1})", "price_", self._tools),
         )
         for text, prefix, names in found:

@@ -255,7 +255,7 @@ class Laws:
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
-_ENDS = 512  # bytes at both ends of a long block, in one of which its type is written
+_ENDS = 512  # bytes at each end of a long block; one end has its type
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
 _MEMBERS = (

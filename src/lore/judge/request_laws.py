@@ -5,8 +5,8 @@ They need no usage and no other request. Cost: O(breakpoints and new segments).
 Sources (read 2026-11-23): Anthropic's prompt caching guide and what its API answers to such requests (400:
 "cache_control cannot be set for empty text blocks", "thinking.cache_control: Extra inputs are not permitted", "a
 ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"); OpenAI's prompt caching guide
-(explicit breakpoints stand on input parts; a key has at most 64 characters; `prompt_cache_retention`); Gemini's (400:
-what a cached content holds may not stand in the request beside it).
+(explicit breakpoints are on input parts; a key has at most 64 characters; `prompt_cache_retention`); Gemini's (400:
+a request with a cached content may not repeat its fields).
 """
 
 from __future__ import annotations

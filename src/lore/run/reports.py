@@ -1,4 +1,4 @@
-"""Reports of a result: which are asked for, and where they go.
+"""Reports of a result: their kinds and targets.
 
 A report in a file is written completely or not at all. Several reports share standard output only if each consists of
 lines; if none goes there, the report for a person does.
