@@ -131,8 +131,8 @@ def test_one_model_for_all_requests_has_one_cache():
 
 @pytest.mark.parametrize(
     ("model", "change", "said"),
-    [("gpt-5.4", "ttl=1h", "at Anthropic and Bedrock alone"),
-     ("gpt-5.6-sol", "ttl=5m", "at Anthropic and Bedrock alone"),
+    [("gpt-5.4", "ttl=1h", "only Anthropic and Bedrock let a client choose"),
+     ("gpt-5.6-sol", "ttl=5m", "only Anthropic and Bedrock let a client choose"),
      ("gpt-5.4", "breakpoints=auto", "caches with breakpoints"),
      ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
 )  # fmt: skip

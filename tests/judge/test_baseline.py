@@ -117,7 +117,7 @@ def test_what_is_damaged_is_said_with_what_to_do(data):
         (b'{"name":"package"}', "is no baseline", "name a file"),
         (b'{"lore_baseline":1,"findings":3}', "is no baseline", "delete it"),
         (b'{"lore_baseline":2,"findings":[]}', "version 2", "another lore"),
-        (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "mend it"),
+        (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "repair it"),
     ],
 )
 def test_what_a_file_is_instead_is_said(data, said, hint):
