@@ -20,15 +20,15 @@ def checked(capsys, path):
     return code, json.loads(out)
 
 
-def test_cassette_named_drops_prefix_has_waste(corpus, capsys):
+def test_cassette_named_drops_prefix_has_a_break(corpus, capsys):
     files = sorted(corpus.glob(DROPS))
     assert files
     for path in files:
         code, result = checked(capsys, path)
-        waste = [one for one in result["findings"] if one["kind"] == "waste" and one["code"].startswith("LORE1")]
-        assert waste, path.name
+        breaks = [one for one in result["findings"] if one["is_break"] and one["code"].startswith("LORE1")]
+        assert breaks, path.name
         short = all(
-            "under-minimum" in one["qualifiers"] for one in waste
+            "under-minimum" in one["qualifiers"] for one in breaks
         )  # a prompt that is too short to be cached loses nothing
         assert code == (0 if short else 1), path.name
 

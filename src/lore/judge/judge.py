@@ -42,7 +42,7 @@ from lore.judge.siblings import Siblings
 from lore.model.cause import Cause, Place, Qualifier
 from lore.model.codes import Code
 from lore.model.events import Usage
-from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
+from lore.model.evidence import ColdCompaction, NothingRead, ProviderSaid, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Turn
 
@@ -233,7 +233,7 @@ def excuse_small_loss(pair: Pair) -> Pair:
         return pair
     tokens, source = lost_tokens(pair, lead)
     limit = max(block_tokens(pair.left), SMALL * prompt_tokens(usage.first_pass))
-    if source != "recorded" or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead):
+    if source != "recorded" or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead | ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
     causes = [
