@@ -1,7 +1,7 @@
-"""Run lore: the tree of its commands, and the last `try`: every way to end, and its exit code.
+"""Run a command line of lore; turn every error into a message and an exit code.
 
 0 fine; 1 findings; 2 usage, configuration, unreadable input; 3 incomplete; 70 a bug in lore; 130 interrupt.
-A closed pipe is not an error. Nothing heavy is imported before it is needed: `lore --version`, `lore diff-prefix`
+A closed pipe is not an error. Modules are imported when they are needed: `lore --version`, `lore diff-prefix`
 of two files that cannot be recordings, and `lore statusline` are answered without the command framework.
 """
 
@@ -20,16 +20,16 @@ BUG, INTERRUPTED, USAGE = 70, 130, 2
 def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
-    own = args if args[:1] != ["record"] else []  # behind it stands another program's command line
+    own = args if args[:1] != ["record"] else []  # the rest is the command line of another program
     args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in own] or args
     if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
-        args = ["--help"]  # nothing is judged by surprise
+        args = ["--help"]  # recordings are judged only on request
     args = [_valued(args, place) for place in range(len(own))] or args
-    # What is imported stays: the collector need not go through it again and again, nor once more when Python ends
+    # Imported modules stay in memory, so the garbage collector need not search them, also not when Python ends
     # (50 of the 240 ms of processor time that `lore check` took for a small file, measured 2026-11-27).
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
-    _open_what_is_closed()
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # the same bytes under any locale
@@ -81,11 +81,10 @@ def names_command(args: list[str]) -> bool:
 
 
 def bytes_only(args: list[str]) -> str | None:
-    """Return what `lore diff-prefix A B` says of two files that cannot be recordings; None: the command has to say it.
+    """Return what `lore diff-prefix A B` prints for two files that cannot be recordings; None: run the command.
 
-    Importing the command framework and the rooms costs 300 ms, as long as comparing two files of 1 GB takes. Where
-    anything speaks for the command (options, a terminal, a file that might be a recording, a plug-in that reads other
-    formats), it is left to it.
+    Importing the command framework and the rooms takes 300 ms, as long as comparing two files of 1 GB. The command runs
+    if there are options, a terminal, a file that may be a recording, or a plug-in that reads other formats.
     """
     if len(args) != 3 or args[0] != "diff-prefix" or any(arg.startswith("-") for arg in args):
         return None
@@ -94,7 +93,7 @@ def bytes_only(args: list[str]) -> str | None:
     from lore.recording import corpus
 
     left, right = args[1:]
-    if not (_is_no_recording(left) and _is_no_recording(right)) or corpus.is_same(left, right):
+    if not (_cannot_be_recording(left) and _cannot_be_recording(right)) or corpus.is_same(left, right):
         return None
     from lore.plugins import published_by_others
 
@@ -109,7 +108,7 @@ def bytes_only(args: list[str]) -> str | None:
 
 
 def status_line(args: list[str]) -> str | None:
-    """Return what `lore statusline` prints; None: the command has to say it."""
+    """Return what `lore statusline` prints; None: run the command."""
     if args[:1] != ["statusline"]:
         return None
     from lore.run.live.statusline import quick
@@ -117,7 +116,7 @@ def status_line(args: list[str]) -> str | None:
     return quick(args[1:])
 
 
-def _is_no_recording(path: str) -> bool:
+def _cannot_be_recording(path: str) -> bool:
     from lore.formats.beginning import may_be_recording
 
     if not os.path.isfile(path):
@@ -130,28 +129,28 @@ def _is_no_recording(path: str) -> bool:
 
 
 def _valued(args: list[str], place: int) -> str:
-    """Give `--what-if` an empty value where it has none: the framework knows no option that may do without."""
-    behind = args[place + 1] if place + 1 < len(args) else ""
-    bare = behind.startswith("-") or "=" not in behind
+    """Return an argument; `--what-if` without a value gets an empty one, which the framework requires."""
+    following = args[place + 1] if place + 1 < len(args) else ""
+    bare = following.startswith("-") or "=" not in following
     return "--what-if=" if args[place] == "--what-if" and bare else args[place]
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Tell whether an interrupt is what failed: Python wraps one that comes while a class is made."""
+    """Return whether an interrupt caused an error: Python wraps one that comes while a class is created."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__
     return error is not None
 
 
-def _open_what_is_closed() -> None:
-    """A program may be started without standard output or error: then what it says goes nowhere."""
+def _open_closed_streams() -> None:
+    """Discard output if the program was started without standard output or error."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
 
 
 def _failed(error: Exception, *, quiet: bool) -> int:
-    """Say what failed; `quiet` where an error that nobody foresaw might quote a recording."""
+    """Print an error and return its exit code; `quiet`: without the text of an unexpected one."""
     from lore.errors import LoreError
 
     if isinstance(error, LoreError):

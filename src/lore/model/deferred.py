@@ -7,15 +7,11 @@ every recording needs, or a hot loop, is compiled by `re.compile`: each use of a
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from collections import UserDict
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from importlib import import_module
 from typing import Any, AnyStr, TypeVar, cast
-
-from msgspec.json import Decoder
 
 T = TypeVar("T")
 
@@ -60,10 +56,15 @@ class _Uncompiled:
 def read_table(kind: type[T], room: str, name: str) -> T:
     """Return a packaged table, `data/NAME` of a room; numbers with a point or an exponent are exact.
 
-    `data/*.toml` of a room is what people read and change; `make data` writes the same rows as JSON beside it, and a
-    test compares the two. Parsing the TOML took 25 of the 145 ms of processor time of `lore check` for a small file
+    People change the TOML files; `make data` writes the same rows as JSON into that folder, and a test compares
+    the two. Parsing the TOML took 25 of the 145 ms of processor time of `lore check` for a small file
     (measured 2026-11-28).
     """
+    import pkgutil  # noqa: PLC0415 - `lore statusline` reads no table
+    from decimal import Decimal  # noqa: PLC0415 - as above
+
+    from msgspec.json import Decoder  # noqa: PLC0415 - as above
+
     return Decoder(kind, float_hook=Decimal).decode(pkgutil.get_data(room, f"data/{name}") or b"")
 
 

@@ -62,7 +62,7 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     appended: bool | None  # whether everything cached was read; None if more than the provider may have lost the prefix
     compacted: bool  # a compaction removed earlier messages
     answered: float | None = None  # when the response began
-    is_inherited: bool = False  # another session sent it, of which this one is a fork
+    is_inherited: bool = False  # another session sent it, and this session is a fork of that one
     at_least: bool = False  # `spent` leaves out a count or price that is unknown
     recorded: RecordedCost | None = None  # the cost that the log states
 
