@@ -96,11 +96,11 @@ def test_versions_of_several_clients_are_said_to_be_mixed():
         (["agnt:pi", "agent:pi"], "did you mean 'agent'?"),
         (["agent:pj", "agent:pi"], "did you mean 'pi'?"),
         (["version:new", "agent:pi"], "version:>=2.1.215"),
-        (["1d..7d", "agent:pi"], "the older end stands first"),
+        (["1d..7d", "agent:pi"], "the older end comes first"),
         (["1d..soon", "agent:pi"], "give an age"),
         (["", "agent:pi"], "a side is a path"),
         (["agent:claude-code", "model:gpt"], "claude-opus-4-5"),
-        (["agent:pi", "agent:codex"], "lore sessions lists what is"),
+        (["agent:pi", "agent:codex"], "lore sessions lists the recordings"),
     ],
 )
 def test_a_side_that_is_none_is_refused(args, hint):

@@ -24,7 +24,7 @@ class Dated(NamedTuple):
     labels: tuple[str, ...] = ()
 
     def known(self) -> None:
-        """Raise LoreError for a user's file that cannot be read; where there is none, nothing is read."""
+        """Raise LoreError if the user's file of rules cannot be read."""
         if self.path:
             dated(self.path)
 
@@ -34,7 +34,7 @@ class Dated(NamedTuple):
 
     def judge(self, *, quick: bool = False) -> Judge:
         """Make a judge of one recording; rules are read when they are first asked for."""
-        from lore.judge.judge import Judge  # noqa: PLC0415 - where nothing is new, nothing is judged
+        from lore.judge.judge import Judge  # noqa: PLC0415 - not needed if all is known
 
         return Judge(self.rules, tolerance=self.tolerance, quick=quick, labels=self.labels)
 

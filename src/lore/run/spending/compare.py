@@ -38,7 +38,7 @@ Test = Callable[[LedgerRequest], bool]
 
 
 class SelectedSide(NamedTuple):
-    """One side: as it was written, the path that it names (empty: none), and what its requests have to be."""
+    """One side: its text, the path that it names (empty: none), and the tests of its requests."""
 
     name: str
     path: str = ""
@@ -47,7 +47,7 @@ class SelectedSide(NamedTuple):
 
 
 def side_of(text: str, now: float) -> SelectedSide:
-    """Read a side; raises LoreError for what is none."""
+    """Parse a side; raises LoreError if it is not one."""
     if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
         return SelectedSide(mask_url(text), text)
     tests, agent = list[Test](), None
@@ -77,7 +77,7 @@ def _span(term: str, now: float) -> Test:
     first = since(begin, now) if begin.strip() else float("-inf")
     last = since(end, now) if end.strip() else float("inf")
     if first >= last:
-        raise LoreError(f"{term!r} ends before it begins", hint="the older end stands first: 14d..7d")
+        raise LoreError(f"{term!r} ends before it begins", hint="the older end comes first: 14d..7d")
     return lambda request: request.at is not None and first <= request.at < last
 
 
@@ -98,7 +98,7 @@ def _version(value: str) -> Test:
 
 
 def _parts(version: str) -> list[tuple[bool, int, str]]:
-    """Return the parts of a version in their order; a pre-release stands before its release."""
+    """Return the parts of a version in their order; a pre-release precedes its release."""
     release, _, before = version.partition("-")
     numbers = [(True, int(part), "") if part.isdigit() else (False, 0, part) for part in release.split(".")]
     return [*numbers, (False, 0, before)] if before else numbers
@@ -125,7 +125,7 @@ class CompareRequest(NamedTuple):
 def compare(
     here: Surroundings, request: CompareRequest, ledgers: Ledgers, progress: Progress | None = None
 ) -> Comparison:  # fmt: skip
-    """Compare two sides. Raises LoreError where one of them holds no request."""
+    """Compare two sides. Raises LoreError if one of them has no request."""
     sides = (request.left, request.right)
     found = [gathered(here, (side.path,) if side.path else request.paths, None) for side in sides]
     logs = {log.file.path: log for side in found for log in side.logs}
@@ -152,16 +152,16 @@ def compare(
 
 
 def _there(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
-    """Name what there is instead of what was asked for."""
+    """Return which clients and models there are, for the error about a side without requests."""
     seen = next((total for total in sums if total.sums.requests), None)
     where = "there" if paths else "in the recordings of agents here"
     if seen is None:
-        return f"lore sessions lists what is {where}; --in PATH takes recordings from elsewhere"
+        return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
     return f"{where} are {', '.join([*seen.named('client'), *seen.named('model')])}"
 
 
 def _mixed(sums: Sequence[_SideSums]) -> list[str]:
-    """Say where versions of several clients stand on one side: they are counted on their own by each."""
+    """Return a note if one side has versions of several clients, which count them independently."""
     for total in sums:
         clients = sorted({name.partition(" ")[0] for name in total.seen["client"]})
         if "version:" in total.side.name and len(clients) > 1:

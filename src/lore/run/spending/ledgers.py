@@ -1,10 +1,9 @@
-"""Ledgers of recordings: read where they changed, else taken from what was kept of them.
+"""Ledgers of recordings, kept between runs: only recordings that changed are read again.
 
-In: inputs. Out: a ledger each, in their order. Rules: a ledger is kept in the user's cache folder, private, under the
-digest of its recording's path, with the sizes and times of all its files, digests of both ends, and a digest of
-this lore and its rules: where any differs it is made anew. It holds numbers and names alone (`lore.model.ledger`).
-Nothing depends on the folder: what cannot be read or written there is made anew and not kept. What nobody asked for in
-60 days is deleted. Cost: a look at each file; O(bytes) of those that changed.
+A ledger is a private file in the user's cache folder, named by the digest of its recording's path. It has a signature
+of the recording's files (sizes, times, digests of both ends) and of this lore with its rules; if either differs, the
+recording is read again. It holds only numbers and names (`lore.model.ledger`). Without a usable folder nothing is kept.
+Ledgers that no run used for 60 days are deleted. Cost: a look at each file; O(bytes) of those that changed.
 """
 
 from __future__ import annotations
@@ -56,13 +55,13 @@ class _KeptLedger(msgspec.Struct, frozen=True, array_like=True):
 
 
 def folder_of(here: Surroundings) -> str:
-    """Return where ledgers are kept; empty where nothing says where programs keep such things."""
+    """Return the folder for ledgers; empty if this system has no place for caches."""
     cache = here.roots()["{cache}"]
     return os.path.join(cache, "lore", "ledgers") if cache else ""
 
 
 class Ledgers:
-    """Read ledgers; `folder` is where they are kept (empty: nowhere), `now` the time in seconds since the epoch."""
+    """Reads ledgers; `folder` keeps them (empty: none is kept), `now` is the time in seconds since the epoch."""
 
     def __init__(self, options: Options, folder: str = "", *, dated: Dated = PACKAGED, now: float = 0.0) -> None:
         load_plugins()
@@ -111,11 +110,11 @@ class Ledgers:
         self._expire()
 
     def keeps(self, file: Input) -> bool:
-        """Tell whether a ledger is kept of a file as it is."""
+        """Return whether a ledger of the unchanged file is kept."""
         return self._kept(file) is not None
 
     def made(self, file: Input) -> Ledger | None:
-        """Read a ledger, and keep it; None where the file is no recording. A problem that ends it stands in it."""
+        """Read a ledger, and keep it; None if the file is not a recording. It has the problem that ended it."""
         shown = corpus.show(file.path)
         if file.error is not None:
             return Ledger(shown, message=file.error.message)
@@ -134,7 +133,7 @@ class Ledgers:
         return ledger
 
     def _kept(self, file: Input) -> Ledger | None:
-        """Return what was kept of a file, if it is as it was."""
+        """Return the kept ledger of a file, if the file is unchanged."""
         place, signature = self._place(file), "" if file.error is not None else self._signature(file)
         try:
             kept = msgspec.msgpack.decode(place.read_bytes(), type=_KeptLedger) if signature else None
@@ -153,7 +152,7 @@ class Ledgers:
         return Path(self._folder, hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest())
 
     def _read(self, file: Input) -> Ledger:
-        # where nothing is new, nothing is judged
+        # not needed if no recording is new
         from lore.run.checking.verdicts import reader_of, verdicts  # noqa: PLC0415
 
         made = LedgerMaker(file, self.options, self.rules, Problems())
@@ -192,7 +191,7 @@ class LedgerMaker:
         self._unseen: UnrecordedParts | None = None
 
     def add(self, verdict: TurnVerdict) -> None:
-        """Take the next verdict."""
+        """Add the next verdict."""
         self._rows.append(self._made.row(verdict))
         if self._unseen is None and verdict.turn.basis is not None:
             from lore.run.checking.verdicts import unseen_of  # noqa: PLC0415 - as above
@@ -200,7 +199,7 @@ class LedgerMaker:
             self._unseen = unseen_of(self.recording, verdict.turn)
 
     def ledger(self) -> Ledger:
-        """Return what all verdicts come to."""
+        """Return the ledger of all verdicts."""
         from lore.judge.totals import UNREAD  # noqa: PLC0415 - as above
 
         problems = self.recording.problems
@@ -275,7 +274,7 @@ def _signature(file: Input) -> str:
 
 
 def files_of_recording(path: str) -> list[str]:
-    """Return the files that a recording is read from, and those beside it that change how it is read."""
+    """Return the files that a recording is read from, and others in its folder that change how it is read."""
     if os.path.isdir(path):
         return sorted(entry.path for entry in os.scandir(path))
     if not os.path.lexists(path):
@@ -285,7 +284,7 @@ def files_of_recording(path: str) -> list[str]:
 
 
 def placed(ledger: Ledger, file: Input) -> Ledger:
-    """Return a ledger with the project that files beside its recording name: they may change while it does not."""
+    """Return a ledger with the project that other files in its folder name, which may change independently."""
     if ledger.project or filesystem.is_remote(file.path):
         return ledger
     return replace(ledger, project=project_beside(file.path))

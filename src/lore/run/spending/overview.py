@@ -1,9 +1,7 @@
-"""What was spent, over all agents of this machine: what bare `lore` answers.
+"""The spending of all agents of this machine: what bare `lore` answers.
 
-In: where lore runs, which time and which recordings are wanted. Out: an `Overview`. Rules: recordings are read once
-and their ledgers kept (`ledgers.py`); a request is of the time when it was sent, and where no time is recorded of the
-time when its file was written last; a subagent's requests belong to its session; a request that several files hold
-counts once, in the file that was written first.
+A request counts at the time when it was sent; if that is not recorded, when its file was last written. A subagent's
+requests belong to its session. A request that several files hold counts once, in the file that was written first.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> G
 
 
 class Summed(NamedTuple):
-    """An overview, with the sums of days and sessions behind it, and the files that were summed."""
+    """An overview, with its sums of days and sessions, and the files that were summed."""
 
     result: Overview
     period: Period
@@ -136,14 +134,14 @@ def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
 
 
 def agent_of(ledger: Ledger, log: AgentLog) -> str:
-    """Name the agent that wrote a recording: by where it lies, else by its format."""
+    """Return the agent that wrote a recording: by its folder, else by its format."""
     if log.agent is not None:
         return log.agent.title
     return next((agent.title for agent in AGENTS if ledger.format in agent.formats), ledger.format or "unknown")
 
 
 def is_of(project: str, wanted: str) -> bool:
-    """Tell whether a project's folder is the one that is wanted, by its path or the end of it."""
+    """Return whether a project's folder is the wanted one, by its path or the end of it."""
     parts = [part for part in project.replace("\\", "/").split("/") if part]
     asked = [part for part in wanted.replace("\\", "/").split("/") if part]
     return parts[-len(asked) :] == asked if asked else not parts
@@ -192,7 +190,7 @@ class Period:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
 
     def biggest(self) -> SpendingSession | None:
-        """Return the session that cost most; None where nothing has a price."""
+        """Return the session that cost most; None if no request has a price."""
         best = max(self._sessions, key=lambda name: (self._sessions[name].dollars or 0.0, name), default=None)
         if best is None:
             return None
@@ -205,7 +203,7 @@ class Period:
 
 
 def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> SpendingSession | None:
-    """Add what compacting a session earlier would have saved, where that is much; costs one reading."""
+    """Add the savings of earlier compactions, if a session is large; reads it once."""
     if biggest is None:
         return None
     found = None

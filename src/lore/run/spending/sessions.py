@@ -1,9 +1,8 @@
 """List the sessions that agents keep on this machine: what `lore sessions` answers.
 
-In: where lore runs, which sessions are wanted. Out: a row a session, the newest first. Rules: a subagent's file
-belongs to its session; what cannot be read is a row with its problem; what sessions hold is what their ledgers say.
-Cost: a look at every log's name and time, then reading those that are shown and of which no ledger is kept, as far as
-`most_bytes` goes: a session beyond it is listed and not counted.
+The newest comes first. A subagent's file belongs to its session; a session that cannot be read is a row with its
+problem. Cost: a look at every log's name and time, then reading the shown ones without a kept ledger, up to
+`most_bytes`: a session beyond that is listed and not counted.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ Progress = Callable[[int, int], None]
 
 
 class SessionsRequest(NamedTuple):
-    """Which sessions: of one agent (None: of all), written since then, at most so many (None: all).
+    """Which sessions: of one agent (None: of all), written since a time, at most `most` (None: all).
 
-    `most_bytes` are read to count what they hold (None: all), `jobs` recordings at a time.
+    At most `most_bytes` are read for their counts (None: all), `jobs` recordings at a time.
     """
 
     agent: Agent | None = None
@@ -88,7 +87,7 @@ def _size(path: str) -> int:
 
 
 def _row(logs: list[AgentLog], made: dict[str, Ledger], left_out: Collection[str]) -> FoundSession:
-    """Say what a session holds, its subagents' requests included; why, where it could not be read."""
+    """Return the row of a session with its subagents' requests, or with the reason why it was not read."""
     own = logs[0]
     at = None if own.written is None else datetime.fromtimestamp(own.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     agent = "" if own.agent is None else own.agent.name

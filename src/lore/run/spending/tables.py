@@ -1,4 +1,4 @@
-"""Tables of what recordings cost and of what was found in them, written while `lore check` judges.
+"""Tables of requests with their cost, and of findings, written while `lore check` judges.
 
 A plug-in writes them: it publishes a `TablesForm` under the entry-point group `lore.tables`, by the name of the form
 (`lore check --report parquet=FOLDER`).
@@ -55,11 +55,11 @@ class TablesWriter(Protocol):
         ...
 
     def finish(self, findings: Iterable[Finding]) -> str:
-        """Add all findings; return what was written, for the user."""
+        """Add all findings; return a line about the tables, for the user."""
         ...
 
 
-# Opens tables in a folder. They are complete when the context ends; if an error ends it, what was there before stays.
+# Opens tables in a folder. They are complete when the context ends; if an error ends it, the previous tables remain.
 # Raises LoreError, before anything is judged, if the folder cannot take them.
 TablesForm: TypeAlias = Callable[[str], AbstractContextManager[TablesWriter]]
 
@@ -73,7 +73,7 @@ def table_forms() -> dict[str, TablesForm | None]:
 def write_tables(
     form: str, folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], *, redact: bool
 ) -> tuple[CheckOutcome, str]:  # fmt: skip
-    """Write the tables of recordings while they are judged; return what was written, empty if the run is interrupted.
+    """Write the tables of recordings while they are judged; return a line about them, empty if interrupted.
 
     `judge` passes on each file, in order, with its ledger. Raises LoreError if tables cannot be written.
     """
@@ -96,7 +96,7 @@ def write_tables(
                 raise InterruptedRunError  # noqa: TRY301 - so that the tables of before stay
             return outcome, tables.finish(outcome.result.findings)
     except InterruptedRunError:
-        assert outcome is not None, "judging returns what it has when it is interrupted"
+        assert outcome is not None, "an interrupted run has a result"
         return outcome, ""
 
 

@@ -1,8 +1,7 @@
 """`lore report --format trace`: recordings to a trace of their requests.
 
-In: files, their ledgers. Out: a `Trace`, and what could not be read. Rules: a request that two recordings hold stands
-in the one that was written first; a subagent's lanes stand with its session. Nothing is judged here: rows come from
-ledgers. Cost: a ledger each.
+A request that two recordings hold is drawn in the one that was written first; a subagent's lanes are next to those of
+its session. Rows come from ledgers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lore.run.spending.overview import requests_of
 
 
 class Traced(NamedTuple):
-    """A trace; of what was read, `failed` says in a sentence each what could not be, `copied` counts requests."""
+    """A trace, with the number of its requests and of copies, and a sentence for each file that failed."""
 
     trace: Trace
     requests: int
@@ -36,9 +35,9 @@ def traced(
     files: list[Input], ledgers: Ledgers, *, looked: tuple[str, ...] = (), redact: bool = False,
     progress: Progress | None = None, jobs: int = 1,
 ) -> Traced:  # fmt: skip
-    """Make a trace of recordings; `looked`: where they were looked for.
+    """Make a trace of recordings; `looked` are the places that were searched.
 
-    Raises LoreError where there is no recording, and for a file that was named and cannot be read.
+    Raises LoreError without recordings, and for a named file that cannot be read.
     """
     copies, failed, recordings = Copies(), list[str](), 0
 
