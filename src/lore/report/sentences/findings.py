@@ -44,15 +44,14 @@ def format_usage(billed: results.UsageResult) -> str:
 
 
 def format_loss(cause: Finding | results.CauseResult) -> str:
-    """Return how many tokens were re-billed and what that cost beyond reading them from the cache.
+    """Return how many tokens a cache break re-billed, or another finding left unread, with their cost.
 
-    Says `about` and `estimated` unless the counts were recorded or counted.
+    The cost is the difference to reading them from the cache. Estimated tokens are marked as such.
     """
-    sure = cause.tokens != "estimated"
-    notes = [note for note in (format_extra_cost(cause), "" if sure else "estimated") if note]
-    return f"{'' if sure else 'about '}{cause.lost_tokens or 0:,} tokens re-billed" + (
-        f" ({', '.join(notes)})" if notes else ""
-    )
+    is_sure = cause.tokens != "estimated"
+    what = "re-billed" if cause.is_break else "could have been read from a cache"
+    notes = ", ".join(filter(None, (format_extra_cost(cause), "" if is_sure else "estimated")))
+    return f"{'' if is_sure else 'about '}{cause.lost_tokens or 0:,} tokens {what}" + (f" ({notes})" if notes else "")
 
 
 def format_extra_cost(cause: Finding | results.CauseResult | results.CostlyCause) -> str:
