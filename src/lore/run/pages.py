@@ -1,10 +1,8 @@
-"""Sessions as pages show them: a recording's verdicts, turn by turn, with what stood before and after each break.
+"""Sessions for pages: a recording's verdicts, turn by turn, with the text before and after each break.
 
-In: inputs, how they are read. Out: a `PageSession` each. Rules: a session is read once, with the files of its
-subagents; its turns are judged, predicted and priced as `lore simulate` does, its sums are those of a ledger; nothing
-is attributed here. Each session is predicted alone: what another one left in a cache is not known. Of a prompt's parts
-and of its bytes only what a page shows is looked at. Cost O(bytes of the recording), and O(segments of the prompt) for
-each of its first `LOOKED_INTO` breaks.
+A session is read once, with the files of its subagents. Its turns are judged, predicted and priced as in `lore
+simulate`, without the cache entries of other sessions; its sums are those of a ledger. Cost: O(bytes of the recording),
+and O(segments of the prompt) for each of its first `LOOKED_INTO` breaks.
 """
 
 from __future__ import annotations
@@ -52,16 +50,13 @@ BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
 
 
 class PageRequest(NamedTuple):
-    """How sessions are read: `cache` (None: whoever served a turn), `dated` the rules; with `redact` no content.
-
-    `reader` is whom fixes speak to (None: as the format says).
-    """
+    """How sessions are read."""
 
     options: Options
-    cache: str | None = None
+    cache: str | None = None  # None: the cache that served each turn
     dated: Dated = PACKAGED
-    redact: bool = False
-    reader: Reader | None = None
+    redact: bool = False  # pages hold no content
+    reader: Reader | None = None  # the person that fixes address; None: chosen by the format
 
 
 def sessions_of(files: Iterable[Input]) -> list[Input]:
@@ -81,7 +76,7 @@ def sessions_of(files: Iterable[Input]) -> list[Input]:
 
 
 def page_of(file: Input, request: PageRequest) -> PageSession | None:
-    """Return what a page shows of a session; None where the file is no recording."""
+    """Return the page of a session; None if the file is not a recording."""
     shown, made = corpus.show(file.path), None
     try:
         if file.error is not None:
@@ -104,7 +99,7 @@ def page_of(file: Input, request: PageRequest) -> PageSession | None:
 
 
 class _Page:
-    """What a page shows of one recording, as it is read."""
+    """The page of one recording, filled as it is read."""
 
     def __init__(self, shown: str, project: str | None, recording: Recording, request: PageRequest) -> None:
         self._shown, self._project, self._recording, self._request = shown, project, recording, request
@@ -154,7 +149,7 @@ class _Page:
         return self._with_break(made, played.verdict, pair)
 
     def _with_break(self, made: PageTurn, verdict: TurnVerdict, pair: Pair) -> PageTurn:
-        """Add what stood before and after, and what the prompt is made of."""
+        """Add the text before and after the change, and the parts of the prompt."""
         left, right, texts, path = pair.left, verdict.turn, ["", ""], ""
         where = None if pair.overlap.is_covered else locate_difference(left.prompt, right.prompt, pair.overlap.common)
         if where is not None:
@@ -171,7 +166,7 @@ class _Page:
         )  # fmt: skip
 
     def result(self, problems: Iterable[Problem]) -> PageSession:
-        """Return what was read so far."""
+        """Return the page of the turns that were read."""
         chains = [
             PageChain(name, self._is_subagent(name), turns)
             for name, turns in sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)
@@ -195,7 +190,7 @@ def _side(turn: Turn, text: str) -> PageSide:
 
 
 def _missing(turn: Turn) -> int:
-    """Estimate the tokens of a chain's first bill that its log does not hold: those beyond what it does; 0 unknown."""
+    """Estimate how many tokens of a chain's first usage its log does not record; 0 if unknown."""
     billed = None if turn.usage is None else total(turn.usage.first_pass)
     if not billed or not turn.is_rebuilt:
         return 0
@@ -203,10 +198,10 @@ def _missing(turn: Turn) -> int:
 
 
 def _parts(turn: Turn, pair: Pair | None, missing: int) -> tuple[PromptPart, ...]:
-    """Return what a prompt is made of, in tokens; where a bill says how large it is, the parts add up to that.
+    """Return the parts of a prompt in tokens; they add up to its usage, if there is one.
 
-    `missing` tokens are not in the log: they stand at the beginning, as system prompt and tools do. Bytes of images
-    say nothing of their tokens, so a part that holds one is estimated too large.
+    `missing` tokens are not in the log: they are at the beginning, like system prompt and tools. Bytes of images do not
+    show their tokens, so a part with an image is estimated too large.
     """
     prompt = turn.prompt
     common = len(prompt) if pair is None or pair.overlap.is_covered else pair.overlap.common

@@ -1,11 +1,9 @@
-"""Judge a session that runs: the log as it stands, whole, to what a status line and a screen show, at each change.
+"""Judge a running session, for `lore watch` and `lore statusline`: the whole log, each time that it changed.
 
-In: a path, a project's folder, or nothing (the newest session of this project, else of this machine); how recordings
-are read, the dated rules, the time. Out: a row a request and what they come to; what a status line shows
-(`statusline.py`); looks, of which one is None where nothing has changed. Rules: it is judged as any recording, with the
-same judge, so that what is shown is what judging it says, also after a rotation; a last line that is still being
-written is left; a log that takes long to judge is looked at more seldom; what goes wrong is said and looked at again.
-Cost: O(bytes of the log), 30 MB a second, where it has changed.
+The session is a path, the newest of a project's folder, or the newest of this machine. The log is judged like any other
+recording, so that these commands and `lore check` agree, also after a rotation. A last line that is still being written
+is left out. A log that takes long to judge is judged less often; an error is shown, and the log is tried again.
+Cost: O(bytes of the log) for each change, 30 MB a second.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from lore.run.live.statusline import UNUSED, KeptStatus, end_of, state_file, wri
 
 
 class RunningLog(NamedTuple):
-    """A log that was judged: what it came to, its rows, and what broke at which."""
+    """A log that was judged: its totals, its rows, and its cache breaks by row."""
 
     running: RunningTotals
     rows: tuple[LedgerRow, ...] = ()
@@ -45,9 +43,9 @@ class RunningLog(NamedTuple):
 
 
 def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
-    """Judge a log as it stands; raises LoreError where it cannot be read or is no recording.
+    """Judge the whole log; raises LoreError if it cannot be read or is not a recording.
 
-    One without a whole line yet has come to nothing.
+    A log without a complete line has empty totals.
     """
     load_plugins()
     with collected_seldom():
@@ -63,7 +61,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
 
 
 def _is_beginning(head: bytes) -> bool:
-    """Tell whether nothing came yet but a part of a first line."""
+    """Return whether a log holds only a part of its first line."""
     return not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head))
 
 
@@ -83,12 +81,12 @@ def _whole_lines(data: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:
-    """Return the newest session of the current project; with `machine` else that of all. None where there is none."""
+    """Return the newest session of the current project, else (`machine`) of all; None without sessions."""
     return newest_of_project(here) or (newest_of_agents(here) if machine else None)
 
 
 class NamedSession(NamedTuple):
-    """What Claude Code says of its session, and the log that is meant; None: there is none."""
+    """The facts that Claude Code gives about its session, and the log of it, if there is one."""
 
     client: ClientStatus
     path: str | None
@@ -147,7 +145,7 @@ _File: TypeAlias = tuple[str, int, int, int]
 
 
 class WatchLook(NamedTuple):
-    """A look at a session: its log (empty: none was found), what it came to, and what is wrong or new (`note`)."""
+    """A look at a session: the path of its log (empty: none was found), its totals, a note on errors and changes."""
 
     path: str
     log: RunningLog | None
@@ -161,10 +159,7 @@ class WatchLook(NamedTuple):
 
 
 class SessionWatch:
-    """Look at a session again and again; `clock` gives seconds, of which only differences count.
-
-    Not safe to share between threads: one looks.
-    """
+    """Looks at a session repeatedly; only differences of `clock` count. Not safe to share between threads."""
 
     def __init__(self, name: str | None, options: Options, dated: Dated, here: Surroundings, clock: Clock) -> None:
         self._options, self._dated, self._clock = options, dated, clock
@@ -179,7 +174,7 @@ class SessionWatch:
         self._last: WatchLook | None = None
 
     def look(self) -> WatchLook | None:
-        """Return what has changed since the last look; None where nothing has."""
+        """Return the session if it changed since the last look, else None."""
         note = self._search()
         files = _files(self._path) if self._path else ()
         if self._last is not None and not note and (files == self._files or self._clock() < self._rests_until):
@@ -190,7 +185,7 @@ class SessionWatch:
         return self._last
 
     def _search(self) -> str:
-        """Look for a newer session, once in a while; say so where one was found."""
+        """Search for a newer session from time to time; return a note if there is one."""
         now = self._clock()
         if self._fixed or (self._searched is not None and now < self._searched + LOOKED):
             return ""
@@ -222,7 +217,7 @@ class SessionWatch:
 
 
 def _files(path: str) -> tuple[_File, ...]:
-    """Return the files of a recording with their numbers, sizes and times; none where they are gone."""
+    """Return the files of a recording with their numbers, sizes and times; none if they are missing."""
     from lore.run.spending.ledgers import files_of_recording  # noqa: PLC0415 - a status line needs none of it
 
     try:
