@@ -209,7 +209,7 @@ def usage_with_cached_input(
 
 def usage_without_cached_input(
     uncached: int | None, read: int | None, write: int | None, output: int | None, *, client: str,
-    dialect: str | None, total: int | None = None, hour: int | None = None,
+    dialect: str | None, total: int | None = None, hour: int | None = None, recorded: RecordedCost | None = None,
 ) -> Usage:  # fmt: skip
     """Return the usage of counts whose input excludes cached tokens; a contradiction if `total` is less than the input.
 
@@ -219,8 +219,10 @@ def usage_without_cached_input(
     sent = (uncached or 0) + (read or 0) + (write or 0)
     if total and total < sent:
         odd = f"{sent} tokens of input are more than all {total} of the request"
-        return Usage(None, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd)
-    return Usage(uncached, read, write, output, write_1h_tokens=hour, client=client)
+        return Usage(
+            None, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd, recorded=recorded
+        )
+    return Usage(uncached, read, write, output, write_1h_tokens=hour, client=client, recorded=recorded)
 
 
 def recorded_dollars(stated: bytes) -> RecordedCost | None:

