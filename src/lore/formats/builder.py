@@ -6,7 +6,8 @@ remembers which items each message made (so that compactions and rewinds can nam
 
 How to write a reader: a subclass of `LogReader` (a record a line) or `DocumentReader` (the records are the elements
 of one array) with `handle(data)`, which decodes one record, sets `session.at` (and `chain`, `agent`), and calls the
-builder. A record that `handle` refuses with ValueError is kept as an opaque event with a problem.
+builder. A record that `handle` refuses with ValueError is kept as an opaque event with a problem. Without content
+(`read(data, content=False)`) the builder replaces the texts of items by white space (`sizes.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from lore.formats.beginning import BOM, SPACE, peek
 from lore.formats.bounds import FEW_BYTES, is_crowded, too_many, too_much
 from lore.formats.documents import ElementCutter
 from lore.formats.lines import Line, LineReader, fault, problem, read_records
+from lore.formats.sizes import sized_event, sized_item
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage
@@ -63,6 +65,7 @@ class SessionBuilder:
         self.chain = e.MAIN  # the chain that it belongs to
         self.agent: str | None = None  # the subagent that wrote it
         self.is_started = False
+        self.has_content = True  # False: items and results keep their size, not their text
         self._reads: list[Read] = []
         self._speakers: dict[str, str] = {}  # who speaks in the items of an id; empty: the id identifies nothing
         self._renamed = 0
@@ -99,7 +102,13 @@ class SessionBuilder:
         return reads
 
     def emit(self, event: e.Event) -> None:
+        event = event if self.has_content else sized_event(event)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))
+
+    def placed(self, event: e.Event) -> Read:
+        """Return an event with the place of the record; without its content if that is not wanted."""
+        event = event if self.has_content else sized_event(event)
+        return Read(event, self.line.number, self.line.byte, self.file)
 
     def problem(self, code: str, message: str) -> None:
         """Report a problem at the record."""
@@ -135,6 +144,7 @@ class SessionBuilder:
     def append(self, item: Item) -> None:
         """Emit an item of the timeline."""
         item = self._with_own_id(item)
+        item = item if self.has_content else sized_item(item)
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
@@ -243,7 +253,9 @@ class LogReader(LineReader):
         super().__init__()
         self.session = SessionBuilder()
 
-    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+    def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
+        """Yield what a file holds. Without `content` items and results keep their size, not their text."""
+        self.session.has_content = content
         start, data = peek(data)
         return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else self._read_lines(data)
 
@@ -301,9 +313,11 @@ class DocumentReader:
     def __init__(self) -> None:
         self.session = SessionBuilder()
         self.is_whole = False  # the end of the array was read
+        self._is_depth_refused = is_refused_by_msgspec()
 
-    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield what a document holds."""
+    def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
+        """Yield what a document holds. Without `content` items and results keep their size, not their text."""
+        self.session.has_content = content
         records = ElementCutter(data, self.paths, self.longest)
         if records.find_array():
             self._read_head(records.begin or b"")
@@ -332,7 +346,8 @@ class DocumentReader:
         reason = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
         if reason:
             return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", record)]
-        reads = None if is_deep(record.data) else self.session.read_record(record, self.handle)
+        is_refused = not self._is_depth_refused and is_deep(record.data)
+        reads = None if is_refused else self.session.read_record(record, self.handle)
         if reads is None:
             return [problem(Code.UNREADABLE_LINE, f"unreadable record: {fault(record.data)}", record)]
         return reads

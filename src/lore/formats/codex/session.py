@@ -50,7 +50,7 @@ class CodexSession(SessionBuilder):
         if response is None or response.turn:
             super().emit(event)
             return
-        response.held.append(Read(event, self.line.number, self.line.byte))
+        response.held.append(self.placed(event))
         response.size += len(self.line.data)
         if len(response.held) > UNBILLED_EVENTS or response.size > UNBILLED_BYTES:
             self.release(self.waiting[:-1])
