@@ -65,6 +65,7 @@ class Copilot(LogReader):
         self.effort: str | None = None
         self._lines: dict[str, int] = {}  # of the records of each id
         self._usage_bytes = 0  # of the line before the log that holds the database's usage
+        self.has_own_lines = True  # until the first line shows that there is no such line
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -84,6 +85,7 @@ class Copilot(LogReader):
             return self.session.take()
         if self._usage_bytes:  # lines and bytes are counted in the log itself
             line = Line(line.number - 1, line.byte - self._usage_bytes, line.data, line.is_torn)
+        self.has_own_lines = self._usage_bytes > 0
         return super().read_line(line)
 
     def handle(self, data: bytes) -> None:
