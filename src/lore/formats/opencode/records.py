@@ -296,8 +296,8 @@ def usage_of(tokens: OpenCodeTokens | None, cost: Raw, client: str = "", dialect
         return None
     if total and output is not None and reasoning and total == tokens.prompt + output + reasoning:
         output += reasoning
-    found = usage_without_cached_input(*counts, output, client=client, dialect=dialect, total=total)
-    return replace(found, recorded=recorded_dollars(bytes(cost)))
+    recorded = recorded_dollars(bytes(cost))
+    return usage_without_cached_input(*counts, output, client=client, dialect=dialect, total=total, recorded=recorded)
 
 
 def dialect_of(provider: str, model: str) -> str:
