@@ -29,6 +29,8 @@ def values(name, annotation):
         return 0, 3
     kind = text_kind(annotation)
     text = WORDS.get(name, "known") if kind == "own" else CANARY
+    if get_origin(annotation) is tuple and get_origin(get_args(annotation)[0]) is Literal:
+        return (), get_args(get_args(annotation)[0])
     if get_origin(annotation) is tuple:
         return (), (text,), (text,) * 9
     if type(None) in get_args(annotation):

@@ -196,7 +196,7 @@ def test_bodies_that_were_streamed_are_said_to_be_why_nothing_was_compared() -> 
 def test_what_was_recorded_can_be_saved_and_checked(tmp_path, capsys) -> None:
     with recording() as recorded, client() as one:
         one.get(URL)
-        one.post(URL, json={"model": "e", "input": "no prompt"})
+        one.post(URL.replace("messages", "embeddings"), json={"model": "e", "input": "no prompt"})
         for number, day in ((1, 20), (2, 20), (3, 21)):
             one.post(URL, content=sent(number, day=day), headers=KEY)
     recorded.save(tmp_path / "run.jsonl")
