@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from helpers.work import calls
-from lore.judge.tool_pairs import ToolPairs, ToolPart
+from lore.judge.laws import ToolPairs, ToolPart
 
 
 def orphan(parts: list[ToolPart], last: int) -> ToolPart | None:
