@@ -18,7 +18,7 @@ import hashlib
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -367,6 +367,17 @@ def _size_of(piece: Piece) -> float:
     if piece.counted is not None:
         return float(piece.counted)
     return 1.0 if piece.kind == "image" else float(len(piece.data))
+
+
+def estimated_positions(pieces: Iterable[Piece]) -> Iterator[int]:
+    """Yield the tokens up to and with each piece of a request whose usage is unknown."""
+    rates, sizes, counted = list(RATES.values()), [0.0] * len(RATES), 0
+    for piece in pieces:
+        if piece.tokens is None:
+            sizes[_class_of(piece)] += _size_of(piece)
+        else:
+            counted += piece.tokens
+        yield round(counted + sum(rate * size for rate, size in zip(rates, sizes, strict=True)))
 
 
 def _span(sums: Sequence[float], start: int, end: int) -> float:

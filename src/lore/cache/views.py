@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -110,6 +110,11 @@ class Views:
             priority=_whole(params.get("priority", b"")) or 0, slot=_whole(params.get("id_slot", b"")),
             output=self._output(turn) if view.generates else (), ended=turn.ended if view.generates else None,
         )  # fmt: skip
+
+    def iterate_pieces(self, prompt: Prompt) -> Iterator[Piece]:
+        """Yield the pieces of a prompt without keeping them."""
+        yield from self._head(prompt, None)[0]
+        yield from map(self._counted, self._of_messages(chain(prompt.messages.since(0), prompt.tail)))
 
     def _head(self, prompt: Prompt, seen: _ChainView | None) -> tuple[tuple[Piece, ...], list[int]]:
         """Return tools and system in render order, and the place of each segment of the head among them."""

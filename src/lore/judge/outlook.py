@@ -7,6 +7,7 @@ beginning is not recorded. Cost: O(segments).
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules, seconds
 from lore.cache.served import Served, cache_of, served_by
-from lore.cache.tree import PrefixTree, Ruler
+from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
 from lore.judge.base import price_of
 from lore.judge.request_laws import path_at
@@ -59,7 +60,7 @@ class Sized(NamedTuple):
     """A request and its size."""
 
     turn: Turn
-    upto: list[int]  # tokens up to and with each segment
+    upto: array[int]  # tokens up to and with each segment
     where: Served
     cache: str  # the model of the cache; empty: unknown
     marked: bool  # the cache keeps entries at breakpoints
@@ -99,10 +100,7 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     """
     where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
-    request = Views(_VIEW, count).of(turn)
-    ruler = Ruler()
-    ruler.measure(request.chain, PrefixTree().path(request), request.pieces, turn.model)
-    upto = [ruler.position(place) for place in range(len(request.pieces))]
+    upto = array("q", estimated_positions(Views(_VIEW, count).iterate_pieces(turn.prompt)))
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
         name = "qwen"
     return Sized(turn, upto, where, name, takes_breakpoints(name), count)
