@@ -26,7 +26,7 @@ NO_PAIR = frozenset(
 # not read (tests/formats/test_engine_logs.py).
 NO_FIXTURE = frozenset(("LORE215", "LORE217", "LORE230"))
 OF_VERDICTS = [
-    f"LORE{n}" for n in (*range(156, 167), 170, 171)
+    f"LORE{n}" for n in (*range(156, 160), *range(161, 167), 170, 171)
 ]  # what signs of a log, pauses, verdicts and replaced ends show
 OF_LINT = [f"LORE{n}" for n in range(182, 186)]  # risks of one request, of which a pair would show the truth
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")

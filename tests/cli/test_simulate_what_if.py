@@ -143,16 +143,18 @@ def test_the_unexplained_is_no_fix_and_is_named():
 
 
 def test_a_weak_cause_is_no_fix_and_is_named():
-    """A pause of half an hour within an hour's lifetime may have lost the prefix, or may not."""
-    path = talk(hour=True, pause=30)
+    """A slash command may have lost the prefix, or may not."""
+    path = talk(hour=True, pause=0)
+    command = b"<command-name>/review</command-name>"
+    Path(path).write_bytes(Path(path).read_bytes().replace(b"question 3", command))
     turns = lore("simulate", path, "--json").json["turns"]
-    assert [cause["code"] for one in turns for cause in one["causes"]] == ["LORE160"]
+    assert [cause["code"] for one in turns for cause in one["causes"]] == ["LORE162"]
     saved, notes = what_if(path)
-    assert "cause=LORE160" not in saved
-    assert "not simulated: LORE160, for which the evidence is weak" in notes
+    assert "cause=LORE162" not in saved
+    assert "not simulated: LORE162, for which the evidence is weak" in notes
     assert "would have saved most" not in lore("simulate", path).out
-    taken, notes = what_if(path, "cause=LORE160")
-    assert taken["cause=LORE160"]["tokens"] == 21_000
+    taken, notes = what_if(path, "cause=LORE162")
+    assert taken["cause=LORE162"]["tokens"] == 21_000
     assert any("the evidence for it is weak" in note for note in notes)
 
 

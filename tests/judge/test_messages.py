@@ -27,13 +27,13 @@ def test_reader_problem_is_quoted_without_lead():
 def test_provider_verdict_rules_out_contradicted_cause():
     also = (
         SecondaryCause("LORE302", "verdict-disagrees", None, "strong", e.ProviderSaid("tools_changed")),
-        SecondaryCause("LORE160", "idle-within-lifetime", "time", "weak", e.Paused(2520.0, 3600.0), contradicted=True),
+        SecondaryCause("LORE128", "cache-expired", "time", "strong", e.Paused(2520.0, 300.0), contradicted=True),
     )
     message = finding("LORE103", PLACE, e.ToolsAnnounced(("a",)), strength="strong", also=also).message
     assert message == (
         "the billed read fell, and the recording shows why: the client announced other tools during the session: added "
-        "a; also seen: the provider reports tools_changed; the provider's verdict rules out idle-within-lifetime (42 "
-        "min since the previous request; the cache lives 60 min and had not expired)"
+        "a; also seen: the provider reports tools_changed; the provider's verdict rules out cache-expired (42 min "
+        "since the previous request; the cache lives 5 min)"
     )
 
 

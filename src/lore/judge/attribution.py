@@ -323,11 +323,6 @@ RULES: tuple[EvidenceRule, ...] = (
         "411 of 958 drops; the usage does not show whether five minutes or an hour was asked for.",
         "weak", ruled_out_by=find.old_entry_was_read,
     ),
-    EvidenceRule(
-        Code.IDLE_WITHIN_LIFETIME, find.find_idle_time,
-        "32 of 958 drops. 10 to 14 % fell after 5 to 30 minutes, 10 % below (facts/predictions.md).",
-        "weak",
-    ),
     EvidenceRule(Code.ERROR_BETWEEN, find.find_signal("api-error"), "9 of 18 fell.", "weak"),
     EvidenceRule(
         Code.SLASH_COMMAND, find.find_signal("slash-command"),

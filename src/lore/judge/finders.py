@@ -81,16 +81,6 @@ def _has_unreported_writes(facts: PairFacts) -> bool:
     return state is not None and not state.implicit and usage is not None and usage.write_tokens is None
 
 
-def find_idle_time(facts: PairFacts) -> e.Paused | None:
-    """Return a pause of five minutes to an hour while one-hour entries lived; implicit caches have no such entries."""
-    state = facts.state
-    pause = counts.pause_between(facts.previous, facts.current)
-    if state is None or state.implicit or pause is None or state.lifetime != counts.ONE_HOUR:
-        return None
-    is_idle = counts.FIVE_MINUTES < pause <= counts.ONE_HOUR
-    return e.Paused(pause, state.lifetime) if is_idle else None
-
-
 def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
     """Return by how much the current request was sent before the entry that it would read was written."""
     if not facts.billed:

@@ -265,8 +265,7 @@ def sum_of(amounts: Iterable[float]) -> float:
 
 SHARE = 0.02  # of the cached prompt, by which a complete read may be smaller
 # Causes that are the provider's alone.
-_OWN = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.IDLE_WITHIN_LIFETIME,
-        Code.ERROR_BETWEEN}  # fmt: skip
+_OWN = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.ERROR_BETWEEN}
 
 
 class Reliability:
