@@ -27,7 +27,8 @@ from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasur
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
-from lore.model.state import Change
+from lore.model.items import ToolCall
+from lore.model.state import Change, Entry
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
 from lore.prefix.causes import recorded_causes
@@ -80,6 +81,8 @@ class ComparedChain:
         self._lifetime: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._remarks = Remarks()
+        self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
+        self._first_call: int | None = None  # its place in that history
         self._delayed: tuple[Change, ...] = ()  # compactions in the log that have not shortened a prompt yet
         self._measured: Turn | None = None  # the turn whose bytes are in `_sizes`
         self._sizes = ChainSums(byte_size)
@@ -186,6 +189,7 @@ class ComparedChain:
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
             positions=self._positions if last_use is None else (),
             state=state_of() if fell and not is_compacted else None, hash_causes=self._hash_causes(current),
+            has_tool_call=self._has_tool_call(current),
         )  # fmt: skip
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
@@ -227,6 +231,18 @@ class ComparedChain:
         short = counts.shortfall(own, current)
         beyond = counts.significant_fall(previous, counts.shortfall(previous, current))
         return own if short is not None and (counts.significant_fall(own, short) or not beyond) else None
+
+    def _has_tool_call(self, turn: Turn) -> bool:
+        """Return whether a log's history has a tool call; only entries since the last call are searched."""
+        if turn.basis is None:
+            return False
+        history = turn.basis.entries
+        same = self._history.common(history)
+        if self._first_call is None or self._first_call >= same:
+            new = enumerate(history.since(same), same)
+            self._first_call = next((place for place, entry in new if isinstance(entry.item, ToolCall)), None)
+        self._history = history
+        return self._first_call is not None
 
     def _hash_causes(self, current: Turn) -> tuple[Cause, ...]:
         """Return what differs by hash from the last request to the same model that has hashes."""

@@ -21,7 +21,6 @@ from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.deferred import pattern
-from lore.model.items import ToolCall
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
 from lore.model.turn import Segment, Turn
@@ -443,12 +442,11 @@ def find_removed(what: Literal["head", "messages", "results", "results-perhaps"]
         shrunk = _shrunk_total(facts) if _has_same_history(facts) else None
         if shrunk is None:
             return None
-        state, basis = facts.state, facts.current.basis
+        state = facts.state
         least = None if state is None else state.min_read
-        has_results = basis is not None and any(isinstance(entry.item, ToolCall) for entry in basis.entries)
         if least is not None and (facts.read or 0) < least:
             removed = "head"
-        elif not shrunk.boundary and not has_results:
+        elif not shrunk.boundary and not facts.has_tool_call:
             removed = "messages"
         elif not shrunk.boundary and state is not None and state.implicit:
             removed, shrunk = "results-perhaps", replace(shrunk, unsure=True)

@@ -77,6 +77,7 @@ class PairFacts(NamedTuple):
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
     shown: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
+    has_tool_call: bool = False  # in the current history of a log
 
     @property
     def read(self) -> int | None:

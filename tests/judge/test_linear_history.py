@@ -1,0 +1,33 @@
+"""The work of judging a log grows with its turns, not with their square (law 8)."""
+
+from __future__ import annotations
+
+from cache.talk import bill
+from judge.judged import Judged
+from lore.model.vector import Vector
+
+
+def entries_visited(turns: int, monkeypatch) -> int:
+    """Judge a log without tool calls whose total shrinks every third turn; count the entries that are iterated over."""
+    visited = 0
+    every, since = Vector.__iter__, Vector.since
+
+    def counted(items):
+        nonlocal visited
+        for item in items:
+            visited += 1
+            yield item
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Vector, "__iter__", lambda vector: counted(every(vector)))
+        patch.setattr(Vector, "since", lambda vector, start: counted(since(vector, start)))
+        talk, size = Judged(), 12_000
+        for number in range(turns):
+            talk.ask()
+            talk.turn(bill(size - 4_000, 100) if number % 3 == 2 else bill(size, 100))
+            size += 100
+    return visited
+
+
+def test_falling_totals_without_tool_calls_cost_linear_work(monkeypatch):
+    assert entries_visited(240, monkeypatch) < 3 * entries_visited(120, monkeypatch)
