@@ -196,7 +196,7 @@ class Laws:
             if segment.kind in ("envelope", "opaque"):
                 envelope, before, results = segment.data, results, False
                 self._messages.append(_RoleMessage(at, envelope))
-            made = _call_of(segment, envelope)
+            made = _call_of(segment)
             if made is not None:
                 results = results or made.answers
                 self._pairs.add(made._replace(position=at))
@@ -265,7 +265,7 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-def _call_of(segment: Segment, envelope: bytes) -> ToolPart | None:
+def _call_of(segment: Segment) -> ToolPart | None:
     """Return the tool call or result in a segment; None if it is neither."""
     data, path = segment.data, segment.path
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
