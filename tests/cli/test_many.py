@@ -44,7 +44,7 @@ def test_a_file_whose_process_dies_is_named_and_the_rest_is_judged():
     ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=True))
     assert (ran.code, ran.err) == (3, "")
     assert ran.json["summary"]["files"] == 3
-    assert [(one["code"], one["path"]) for one in ran.json["findings"]] == [("LORE215", "d/1.jsonl")]
+    assert _damage(ran.json) == [("LORE215", "d/1.jsonl")]
     assert "killed" in ran.json["problems"][0]["message"]
 
 
@@ -77,7 +77,7 @@ lore.run.checking.check.judge_file = dies
 """
     ran = pooled("check", "--json", "-j", "2", "d", patch=half)
     assert (ran.code, ran.err) == (3, "")
-    assert [(one["code"], one["path"]) for one in ran.json["findings"]] == [("LORE215", "d/1.jsonl")]
+    assert _damage(ran.json) == [("LORE215", "d/1.jsonl")]
 
 
 @posix
@@ -104,6 +104,11 @@ def test_processes_end_with_the_one_that_started_them():
         begun = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
         ran.kill()
     assert until(lambda: [1 for one in begun if not alive(int(one.removesuffix(".pid")))], 2)
+
+
+def _damage(result):
+    """Return code and path of the findings about recordings, not about their requests."""
+    return [(one["code"], one["path"]) for one in result["findings"] if one["code"].startswith("LORE2")]
 
 
 def until(found, number):
