@@ -84,20 +84,20 @@ SHOWN = {
          "LintBreakpoint.path", "PageTurn.path", "ToolCall.name"),
     ),
     "id": FieldTreatment(
-        "ids of sessions and responses; chains and agents with names of their own",
+        "ids of sessions and responses; chains and agents with given names",
         "8 digits of the SHA-256",
         ("chain", "PageChain.name", "session", "session_id", "id", "response_id", "pruned",
          "uuid", "call_id"),
     ),
     "model": FieldTreatment(
         "a model's name",
-        "as it is where all its words are those of public models (`us.anthropic.claude-opus-5-v1:0`); any other "
+        "unchanged if all its words are those of public models (`us.anthropic.claude-opus-5-v1:0`); any other "
         "(`ft:gpt-4o:acme:…`) as length and digits",
         ("model", "models", "model_before"),
     ),
     "own": FieldTreatment(
         "members of request shapes (`messages[3].content`), formats, dialects, codes, counts, times, tokens, prices",
-        "as they are",
+        "unchanged",
         ("code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
          "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
          "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger",
@@ -108,8 +108,8 @@ SHOWN = {
         kept=True,
     ),
     "file": FieldTreatment(
-        "the file or folder that you named, and line and byte in it",
-        "as they are: call it otherwise where its name says too much",
+        "the file or folder that you named, with line and byte",
+        "unchanged: rename it if its name is confidential",
         ("path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name",
          "ComparedSide.name", "MeasuredLog.name", "SpendingSession.path"),
         kept=True,
