@@ -35,7 +35,7 @@ REDACTED = (
     LintRequest, FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
 )  # fmt: skip
 # Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.
-EVIDENCE = ("lore.model.evidence", "lore.model.differences", "lore.model.cause", "lore.model.run_evidence")
+EVIDENCE = ("lore.model.evidence", "lore.model.differences", "lore.model.cause")
 PLAIN = {"code": "LORE101", "by": "project", "kind": "main", "Ledger.path": "r.jsonl"}
 
 

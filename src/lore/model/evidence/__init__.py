@@ -10,6 +10,27 @@ from typing import Literal, TypeAlias
 
 from lore.model.codes import CODES
 from lore.model.differences import Difference, RequestFact
+from lore.model.evidence.runs import (
+    OverBudget as OverBudget,
+)
+from lore.model.evidence.runs import (
+    PlateauReason as PlateauReason,
+)
+from lore.model.evidence.runs import (
+    ReadBelowForecast as ReadBelowForecast,
+)
+from lore.model.evidence.runs import (
+    ReadPlateau as ReadPlateau,
+)
+from lore.model.evidence.runs import (
+    SharedBlock as SharedBlock,
+)
+from lore.model.evidence.runs import (
+    Unneeded as Unneeded,
+)
+from lore.model.evidence.runs import (
+    WritesUnread as WritesUnread,
+)
 from lore.model.fact import (
     Content,
     EvidenceFact,
@@ -22,27 +43,6 @@ from lore.model.fact import (
     format_money,
     join_names,
     list_changes,
-)
-from lore.model.run_evidence import (
-    OverBudget as OverBudget,
-)
-from lore.model.run_evidence import (
-    PlateauReason as PlateauReason,
-)
-from lore.model.run_evidence import (
-    ReadBelowForecast as ReadBelowForecast,
-)
-from lore.model.run_evidence import (
-    ReadPlateau as ReadPlateau,
-)
-from lore.model.run_evidence import (
-    SharedBlock as SharedBlock,
-)
-from lore.model.run_evidence import (
-    Unneeded as Unneeded,
-)
-from lore.model.run_evidence import (
-    WritesUnread as WritesUnread,
 )
 from lore.model.state import SIGNS
 
