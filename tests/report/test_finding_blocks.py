@@ -1,0 +1,112 @@
+"""The terminal writes findings of one cause at one place as one block, and of a session the pairs that differ."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from msgspec.structs import replace
+
+from lore.judge.base import finding
+from lore.model.cause import Place
+from lore.model.differences import TextChanged
+from lore.model.results import DiffResult, DiffSide, PromptLengths, UsageResult
+from lore.report.console import console
+from lore.report.diff import DiffWriter
+from lore.report.forms.terminal import FindingsWriter, group_findings
+from lore.report.sentences.findings import cause_result, format_loss
+
+
+def moved(turn, lost=1_000, **fields):
+    change = TextChanged("system[1]", "date", f"it is 09:{turn:02}", f"it is 09:{turn + 1:02}")
+    return finding(
+        "LORE101", Place("a.jsonl"), change, turn=turn, line=turn, chain="main", json_path="system[1].text",
+        lost_tokens=lost, lost_dollars=lost / 1e5, tokens="recorded", is_break=True, **fields,
+    )  # fmt: skip
+
+
+def written(findings, *, verbose=False):
+    out = io.StringIO()
+    FindingsWriter(console(out, colour=False, terminal=False), verbose=verbose).write(findings)
+    return out.getvalue()
+
+
+def test_turns_with_one_cause_and_place_are_one_block():
+    lines = written([moved(2), moved(3, 4_000), moved(4)]).splitlines()
+    assert lines[0] == "✗ a.jsonl:2  turns 2, 3, 4  system[1].text  LORE101 date-in-prefix"
+    assert lines[2:4] == ["      - …it is 09:03…", "      + …it is 09:04…"], "the costliest turn is shown"
+    assert "    shown: turn 3; each turn: -v" in lines
+    assert "    6,000 tokens re-billed ($0.0600)" in lines
+    assert lines[-1].startswith("    fix (agent author): ")
+
+
+def test_verbose_report_has_a_block_for_each_turn():
+    text = written([moved(2), moved(3)], verbose=True)
+    assert [text.count(place) for place in ("turn 2  ", "turn 3  ", "turns")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"path": "b.jsonl"}, {"code": "LORE102"}, {"chain": "agent-1"}, {"json_path": "system[0].text"},
+     {"severity": "warning"}],
+)  # fmt: skip
+def test_another_file_cause_chain_or_place_is_another_block(other):
+    assert len(group_findings([moved(2), replace(moved(3), **other)])) == 2
+
+
+def test_turns_beyond_six_are_counted():
+    (heading, *_) = written([moved(turn) for turn in range(2, 12)]).splitlines()
+    assert "turns 2, 3, 4, 5, 6, 7 and 4 more  system[1].text" in heading
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "1,000 tokens re-billed ($0.0100)"),
+        ({"lost_dollars": None}, "1,000 tokens re-billed"),
+        ({"tokens": "estimated"}, "about 1,000 tokens re-billed ($0.0100, estimated)"),
+        ({"is_break": False}, "1,000 tokens could have been read from a cache ($0.0100)"),
+    ],
+)
+def test_loss_names_certainty_cost_and_whether_it_was_cached(fields, text):
+    assert format_loss(replace(moved(2), **fields)) == text
+
+
+LENGTHS = PromptLengths(1_000, 1_100, 1_000, 4, 0, 1_000)
+FULL_READ = UsageResult(uncached_tokens=2, read_tokens=500, write_tokens=10, output_tokens=5)
+
+
+def pair(turn, relation="extension", causes=(), fidelity="wire", lacks=""):
+    sides = [DiffSide(f"s.jsonl#main:{n}", "bodies", "anthropic", "m", fidelity, lacks=lacks) for n in (turn - 1, turn)]
+    return DiffResult(
+        left=sides[0], right=sides[1], file=None, prompt=LENGTHS, relation=relation, divergence=None, reuse_ratio=1.0,
+        causes=[cause_result(cause) for cause in causes], caches=[], billed=FULL_READ, verdict=None, problems=[],
+        chain="main", turn=turn,
+    )  # fmt: skip
+
+
+def compared(*pairs, every=False):
+    out = io.StringIO()
+    writer = DiffWriter(console(out, colour=False, terminal=False), every=every)
+    for diff in pairs:
+        writer.write(diff)
+    writer.finish()
+    return out.getvalue()
+
+
+def test_pairs_that_continue_are_counted_unless_all_are_asked_for():
+    pairs = [pair(2), pair(3, "diverged"), pair(4, causes=[moved(4)]), pair(5)]
+    text = compared(*pairs)
+    assert [f"turn {turn - 1} → turn {turn}" in text for turn in (2, 3, 4, 5)] == [False, True, True, False]
+    assert text.endswith("2 of 4 pairs only extend the previous prompt (--all shows them)\n")
+    every = compared(*pairs, every=True)
+    assert all(f"turn {turn - 1} → turn {turn}" in every for turn in (2, 3, 4, 5))
+    assert "--all" not in every
+
+
+@pytest.mark.parametrize("side", [{"fidelity": "reconstructed"}, {"lacks": "the system prompt"}])
+def test_rebuilt_prompt_whose_read_fell_is_not_called_reused(side):
+    text = compared(pair(2, causes=[moved(2)], **side))
+    assert "the log cannot show the change" in text
+    assert "100.0 %" not in text
+    assert "100.0 %" in compared(pair(2, causes=[moved(2)])), "bytes of the wire are known"
