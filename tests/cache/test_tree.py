@@ -13,7 +13,7 @@ from cache.asking import piece, pieces, request, rules
 from cache.sessions import sequences
 from lore.cache.base import Piece, Request
 from lore.cache.registry import make
-from lore.cache.tree import MOST, RATES, PrefixTree, Ruler, common_nodes, key_of
+from lore.cache.tree import MOST, RATES, PrefixTree, Ruler, common_nodes, estimated_positions, key_of
 from lore.cache.views import VIEWS, Views
 from model.making import body, parsed, turn
 
@@ -244,3 +244,14 @@ def test_openai_5_6_counts_its_latest_three_explicit_breakpoints():
     assert marked == ["1", "2", "3", "6"]
     request = Views(VIEWS["openai-breakpoint"]).of(turn(of_openai({0})))
     assert [texts(request.pieces[at.place].data) for at in request.breakpoints] == ["0", "6"]
+
+
+def test_estimated_positions_are_those_of_a_new_ruler():
+    parts = [
+        Piece(b"x" * 900, "tools"), Piece(b"y" * 401, "system"), Piece(b"z" * 77, "messages", "call"),
+        Piece(b"i" * 5_000, "messages", "image"), Piece(b"c" * 30, "messages", counted=11),
+        Piece(b"t" * 30, "messages", tokens=12), Piece(b"w" * 333, "messages", "result"),
+    ]  # fmt: skip
+    ruler, asked = Ruler(), request(parts)
+    ruler.measure(asked.chain, PrefixTree().path(asked), asked.pieces, None)
+    assert list(estimated_positions(parts)) == [ruler.position(place) for place in range(len(parts))]

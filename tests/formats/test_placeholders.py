@@ -55,6 +55,18 @@ def test_placeholder_keeps_messages_results_and_turns_apart(name, placeholder):
     assert after.state.main().turn.turn == before.state.main().turn.turn
 
 
+def test_message_ids_shared_by_user_and_model_become_unique():
+    log = opencode.plain().user("two").answer("b", bill=(30, 120, 5)).data()
+    messages = json.loads(log)
+    for message in messages["messages"]:
+        message["info"]["id"] = "msg"
+        for part in message["parts"]:
+            part.pop("id", None)
+            part.pop("messageID", None)
+    before, after = folded(opencode.OpenCode, log), folded(opencode.OpenCode, json.dumps(messages).encode())
+    assert shown(after) == shown(before)
+
+
 def shown(fold: Any) -> list[Any]:
     """Return each item without its id: its type, and what a call returned."""
     return [(type(entry.item), bytes(getattr(entry.item, "output", b""))) for entry in fold.state.main().entries]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cache.talk import bill
 from judge.judged import Judged
+from lore.judge.chains import ComparedChain
 from lore.model.vector import Vector
 
 
@@ -27,6 +30,20 @@ def entries_visited(turns: int, monkeypatch) -> int:
             talk.turn(bill(size - 4_000, 100) if number % 3 == 2 else bill(size, 100))
             size += 100
     return visited
+
+
+def test_removed_tool_call_is_not_found_again():
+    talk = Judged()
+    talk.ask()
+    talk.turn(bill(0, 12_000))
+    talk.use()
+    talk.turn(bill(12_000, 300))
+    chain = ComparedChain()
+    found = []
+    for kept in (len(talk.entries), 1):  # all of the history, then only the user's first message
+        last = replace(talk.last, basis=talk.last.basis._replace(entries=Vector(list(talk.entries)[:kept])))
+        found.append(chain._has_tool_call(last))
+    assert found == [True, False]
 
 
 def test_falling_totals_without_tool_calls_cost_linear_work(monkeypatch):

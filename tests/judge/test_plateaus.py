@@ -55,6 +55,17 @@ def test_plateau_counts_the_tokens_that_each_request_repeats():
     assert "no reason is recorded" in found.message
 
 
+def test_longest_of_two_plateaus_is_reported():
+    reads = (0, 3_328, 3_328, 3_328, 3_328, 3_328, 6_144, 6_144, 6_144, 6_144)
+    assert plateau(talk(*reads)).evidence.read_tokens == 3_328
+
+
+@pytest.mark.parametrize(("grown", "is_found"), [(120, False), (200, True)])
+def test_plateau_needs_growth_of_two_blocks(grown, is_found):
+    """A block of OpenAI's cache has 128 tokens; the third read repeats two steps more than the first."""
+    assert ("LORE307" in codes(talk(0, 3_328, 3_328, 3_328, grown=grown))) == is_found
+
+
 @pytest.mark.parametrize("turns", [
     talk(0, 3_968, 4_352, 4_736, 5_120),  # reads grow with the prompt
     talk(0, 3_328, 3_328),  # two reads are no plateau

@@ -43,6 +43,18 @@ def test_document_without_its_own_breakpoint_is_named():
     assert (found.kind, found.tokens) == ("unattributable", "estimated")
 
 
+def test_part_before_an_earlier_breakpoint_is_not_counted():
+    """Both requests mark the first document; only the second one is written again."""
+    bodies = [question(number) for number in range(2)]
+    for one in bodies:
+        first = {"type": "text", "text": f"First. {DOCUMENT}", "cache_control": CACHE_CONTROL}
+        one["messages"][0]["content"].insert(0, first)
+    (found,) = shared(ask(*bodies, usages=[bill(0, 18_080), bill(9_040, 9_040)]))
+    assert 8_900 < found.evidence.tokens < 9_100
+    (unread,) = shared(ask(*bodies, usages=[bill(0, 18_080)] * 2))  # the usage alone does not limit the loss
+    assert 8_900 < unread.evidence.tokens < 9_100
+
+
 def test_requests_without_any_breakpoint_are_compared():
     bodies = [question(number, marked=False) for number in range(3)]
     assert len(shared(ask(*bodies, usages=[bill(0, 0, 9_040)] * 3))) == 1

@@ -26,7 +26,7 @@ from lore.formats.lines import Line, LineReader, fault, problem, read_records
 from lore.formats.sizes import sized_event, sized_item
 from lore.model import events as e
 from lore.model.codes import Code, Problem
-from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage
+from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_deep, is_json, is_refused_by_msgspec
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
@@ -48,9 +48,6 @@ class TurnCounter(Struct):
     asked_at: str | None = None  # when the next request was asked for; None: when its first record was written
 
 
-_SPEAKERS: dict[type, str] = {UserMessage: "user", AssistantMessage: "model", ToolCall: "model"}
-
-
 class SessionBuilder:
     """Emits the events of one session in the order of its records."""
 
@@ -60,6 +57,7 @@ class SessionBuilder:
         self.settings: dict[str, str] = {}  # by name: the latest value
         self.version = ""  # of the agent, for signals
         self.line = Line(0, 0, b"")  # the record that is read
+        self._first_on_line = self.line  # the first record of its line that needed an id
         self.file = ""  # its file, if a folder is read as one recording
         self.at: str | None = None  # when the record was written
         self.chain = e.MAIN  # the chain that it belongs to
@@ -67,8 +65,6 @@ class SessionBuilder:
         self.is_started = False
         self.has_content = True  # False: items and results keep their size, not their text
         self._reads: list[Read] = []
-        self._speakers: dict[str, str] = {}  # who speaks in the items of an id; empty: the id identifies nothing
-        self._renamed = 0
 
     # records
 
@@ -130,8 +126,12 @@ class SessionBuilder:
 
     @property
     def line_id(self) -> str:
-        """An item id for a record that has none of its own."""
-        return f"line-{self.line.number}"
+        """An id for a record that has none of its own, or whose id identifies nothing."""
+        line = self.line
+        if self._first_on_line.number != line.number:
+            self._first_on_line = line
+        same = self._first_on_line.byte == line.byte
+        return f"line-{line.number}" if same else f"line-{line.number}.{line.byte}"
 
     def start_session(self, session_id: str = "", **header: Any) -> None:
         """Emit the session's header, once; `header` are fields of `SessionStarted`."""
@@ -143,19 +143,9 @@ class SessionBuilder:
 
     def append(self, item: Item) -> None:
         """Emit an item of the timeline."""
-        item = self._with_own_id(item)
         item = item if self.has_content else sized_item(item)
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
-
-    def _with_own_id(self, item: Item) -> Item:
-        """Return the item, under another id if the user and the model share its id: a redactor's placeholder."""
-        speaker = _SPEAKERS.get(type(item))
-        if speaker is None or self._speakers.setdefault(item.uuid, speaker) == speaker:
-            return item
-        self._speakers[item.uuid] = ""
-        self._renamed += 1
-        return msgspec.structs.replace(item, uuid=f"{self.line_id}:{self._renamed}")
 
     def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
         """Append a message; its items may also come later, with `add_item`."""
@@ -166,7 +156,6 @@ class SessionBuilder:
         return message
 
     def add_item(self, message: Message, item: Item) -> None:
-        item = self._with_own_id(item)
         message.items.append(item.uuid)
         self.append(item)
 

@@ -45,7 +45,7 @@ UNREAD = (
     *UNJUDGED, Code.UNREADABLE_LINE, Code.MALFORMED_RECORD, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE,
     Code.CASSETTE_REFUSED, Code.ARCHIVE_REFUSED,
 )  # fmt: skip
-_STAND_IN = pattern(r"line-\d+$")  # the name of a record without one; other files have it, too
+_STAND_IN = pattern(r"line-\d+(?:\.\d+)?$")  # the name of a record without one; other files have it, too
 
 
 def is_unjudged(problem: Problem) -> bool:

@@ -77,6 +77,7 @@ class OpenCode(DocumentReader):
         self.prompt_size: int | None = None  # of the latest request, in tokens
         self.summaries = 0
         self.asked = Asked()
+        self.message_ids: set[str] = set()  # of the messages read so far
         self.marker: Marker | None = None
         self.items: list[tuple[str, str]] = []  # since the last compaction: their messages and uuids
         self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
@@ -100,7 +101,7 @@ class OpenCode(DocumentReader):
     def handle(self, data: bytes) -> None:
         if not self.session.is_started:
             self._start_session(records.OpenCodeSession())
-        record = records.with_own_ids(records.decode_record(data), self.session.line_id)
+        record = records.with_own_ids(records.decode_record(data), self.session.line_id, self.message_ids)
         info = record.info
         if self.reverted is None and self.reverted_from and info.id == self.reverted_from:
             self.reverted = []

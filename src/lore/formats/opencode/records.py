@@ -184,14 +184,17 @@ _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "ge
 _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
 
 
-def with_own_ids(record: OpenCodeRecord, line_id: str) -> OpenCodeRecord:
-    """Return a message without ids that identify nothing: placeholders of a redactor, and ids that its parts share.
+def with_own_ids(record: OpenCodeRecord, line_id: str, seen: set[str]) -> OpenCodeRecord:
+    """Return a message without ids that identify nothing: a redactor's placeholders, and ids that records share.
 
-    Those of calls become unique, the others empty.
+    Those of calls become unique, the others empty. `seen` has the ids of earlier messages; this one's is added.
     """
     ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
     ids = list(filter(None, ids))
     shared = {name for name in ids if ids.count(name) > 1} if len({*ids}) < len(ids) else set[str]()
+    if record.info.id:
+        shared |= {record.info.id} & seen
+        seen.add(record.info.id)
     if not shared and all(_OWN_ID.match(name) or visible_value(name) for name in ids):
         return record
 
