@@ -58,12 +58,12 @@ def test_a_terminal_is_not_filled_with_it(desk):
     assert valid_trace(lore(*TRACE, "logs", "-o", "-").json)
 
 
-def test_what_two_files_hold_stands_in_the_trace_once(desk):
+def test_request_in_two_files_is_in_trace_once(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     Path("logs/b.jsonl").write_bytes(Path("logs/a.jsonl").read_bytes())
     ran = lore(*TRACE, "logs")
     assert len(valid_trace(ran.json)) == 4
-    assert ran.err == "note: 4 requests that other files hold as well stand in the trace once\n"
+    assert ran.err == "note: 4 requests in several files are in the trace once\n"
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_there(desk):

@@ -46,7 +46,7 @@ def run(
         int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
+        str | None, typer.Option("--baseline", help="Findings listed in this file do not fail; only new ones do.")
     ] = None,
     update_baseline: Annotated[
         bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
@@ -172,7 +172,7 @@ def run(
 
 
 def may_stream(reports: list[Target]) -> bool:
-    """Tell whether findings are to be written as files are judged: as text, and where no bar says how far it is."""
+    """Return whether findings are written as files are judged: in a text report without a progress bar."""
     texts = [target for target in reports if target.kind == "terminal"]
     beside = [target for target in reports if not target.path]
     return texts == beside and len(texts) == 1 and not sys.stderr.isatty()
@@ -182,7 +182,7 @@ def _answer(
     outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
     verbose: bool, streamed: FindingsWriter | None,
 ) -> int:  # fmt: skip
-    """Say what a new baseline knows, write the reports, and return the exit code."""
+    """Report the size of a new baseline, write the reports, and return the exit code."""
     from lore.report.forms.terminal import Terminal
     from lore.report.plain import counted
     from lore.report.sentences.findings import describe_interruption
@@ -213,7 +213,7 @@ def _answer(
 def follow_one(
     paths: list[str], context: CheckContext, *, as_json: bool, color: bool | None, verbose: bool
 ) -> int:  # fmt: skip
-    """Write findings as soon as their turn is whole, and the sums when interrupted."""
+    """Write findings when their turn is complete, and the sums when interrupted."""
     from lore.errors import LoreError
     from lore.model.results import CheckResult
     from lore.recording.tailing import every
@@ -244,7 +244,7 @@ def context_of(
     loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
     redact: bool, reader: Reader | None,
 ) -> CheckContext:  # fmt: skip
-    """Put settings and options together: `--select` replaces what is set, `--ignore` adds to it.
+    """Return settings combined with options: `--select` replaces the settings' codes, `--ignore` adds to them.
 
     Paths in settings are relative to the file that was found, or to the working directory if it was named.
     """

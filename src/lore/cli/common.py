@@ -54,7 +54,7 @@ def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
 
 @contextmanager
 def unquoted(*, redact: bool) -> Generator[None]:
-    """With `redact`, leave out of an error what it may quote of a recording."""
+    """With `redact`, omit text of a recording from errors."""
     from lore.errors import LoreError
 
     try:
@@ -110,7 +110,7 @@ def refuse(*cases: tuple[bool, str, str]) -> None:
 
 @contextmanager
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
-    """Give what bytes are written to: standard output, or a file that is written whole or not at all.
+    """Open standard output, or a file that is written completely or not at all.
 
     A file and a pipe get the bytes as they are, a terminal what is invisible in them as escapes.
     """
@@ -149,7 +149,7 @@ def _current_folder() -> Path | None:
 
 
 def found_settings(explicit: str | None) -> Loaded:
-    """Return the settings in force here, and where they stand."""
+    """Return the settings that apply in this folder, with their file."""
     from lore.config import find
 
     return find(explicit, _current_folder())
@@ -188,7 +188,7 @@ def refuse_unapproved(loaded: Loaded, compaction: Compaction | None, *, sources:
 
 
 def dated_rules(loaded: Loaded) -> Dated:
-    """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
+    """Return the cache and price rules; a path in the settings is relative to the settings file."""
     from lore.run.dated import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
@@ -198,7 +198,7 @@ def dated_rules(loaded: Loaded) -> Dated:
 
 
 def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
-    """Return what reads ledgers by these settings, and keeps them in the user's cache folder unless told not to."""
+    """Return a reader of ledgers with these settings; it keeps them in the user's cache folder unless that is off."""
     from lore.recording.opening import Options
     from lore.run.spending.ledgers import Ledgers, folder_of
 
@@ -235,7 +235,7 @@ def with_breakpoints(rules: Rules, given: str | None) -> Rules:
 
 
 def template(path: str | None, dialect: str | None) -> Template | None:
-    """Return the chat template that --template names, read; None where it is not given."""
+    """Return the text of the chat template that --template names; None without the option."""
     if path is None:
         return None
     from lore.errors import LoreError, Where
@@ -283,7 +283,7 @@ def log(verbose: bool) -> Callable[[str], None]:
 
 
 def tell(text: str) -> None:
-    """Say one line on standard error."""
+    """Write one line to standard error."""
     from lore.report.plain import visible
 
     text = visible(text)
@@ -291,7 +291,7 @@ def tell(text: str) -> None:
 
 
 def can_ask() -> bool:
-    """Tell whether there is a terminal to ask a person on; either stream may be closed."""
+    """Return whether a person can be asked on a terminal; either stream may be closed."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
@@ -304,7 +304,7 @@ def confirmed(question: str) -> bool:
 
 
 def reader_named(name: str | None) -> Reader | None:
-    """Return whom fixes speak to; raises LoreError for another word."""
+    """Return the audience for fixes, author or user; raises LoreError for another word."""
     from lore.errors import LoreError
 
     if name not in (None, "author", "user"):
@@ -329,7 +329,7 @@ def surroundings() -> Surroundings:
 
 
 def closed_pipe() -> int:
-    """Go quietly: what is still written goes nowhere."""
+    """Discard all further output, so that the process ends without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -339,7 +339,7 @@ INTERRUPTED = 130  # exit code
 
 @contextmanager
 def interruptible(*, wanted: bool = True) -> Generator[Callable[[], bool]]:
-    """Note an interrupt instead of stopping wherever it comes, so that what is done can be said; the second stops.
+    """Record the first interrupt instead of stopping, so that finished work can be reported; the second one stops.
 
     Yields what tells whether there was one. An interrupt that somebody else handles, or ignores, is left to them.
     What waits for its input (not `wanted`) stops at once.
@@ -362,7 +362,7 @@ def interruptible(*, wanted: bool = True) -> Generator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, before)
 
 
-LEAST = 16 * 1024 * 1024  # bytes: what is done in less than half a second needs no bar
+LEAST = 16 * 1024 * 1024  # bytes: smaller inputs take less than half a second and need no bar
 REDRAW_SECONDS = 0.1
 
 Progress = Callable[[int, int], None]
@@ -370,7 +370,7 @@ Progress = Callable[[int, int], None]
 
 @contextmanager
 def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
-    """Give what is told about progress (bytes done, bytes in all); None where nothing is to be shown.
+    """Return a callback for progress (bytes done, bytes in all); None if no bar is shown.
 
     `what` is being done stands before the bar.
     """

@@ -33,7 +33,9 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.
 Colour: TypeAlias = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colour; default: NO_COLOR, FORCE_COLOR, a terminal.")
 ]
-Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was read and decided.")]
+Verbose: TypeAlias = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Report files read, files skipped, and decisions.")
+]
 Config: TypeAlias = Annotated[
     str | None, typer.Option("--config", help="Settings: a lore.toml, or a pyproject.toml with [tool.lore].")
 ]
@@ -42,7 +44,7 @@ Redact: TypeAlias = Annotated[
 ]
 For: TypeAlias = Annotated[
     str | None,
-    typer.Option("--for", help="Whom fixes speak to: author (writes the agent) or user (runs it); default: by format."),
+    typer.Option("--for", help="Audience for fixes: author (writes the agent) or user (runs it); default: by format."),
 ]
 Select: TypeAlias = Annotated[
     list[str] | None, typer.Option("--select", help="Report only these codes, prefixes of codes (LORE1) or names.")
@@ -76,9 +78,7 @@ Last: TypeAlias = Annotated[
 Since: TypeAlias = Annotated[
     str | None, typer.Option("--since", help="Take files written since then: 30m, 2h, 1d, 1w, or a date.")
 ]
-NoCache: TypeAlias = Annotated[
-    bool, typer.Option("--no-cache", help="Read every recording anew, and keep nothing of it.")
-]
+NoCache: TypeAlias = Annotated[bool, typer.Option("--no-cache", help="Read every recording again, and keep nothing.")]
 System: TypeAlias = Annotated[
     str | None,
     typer.Option("--system", help="The system prompt of a session that records none: text, or JSON."),

@@ -40,7 +40,7 @@ def run(
     color: flags.Colour = None,
     verbose: flags.Verbose = False,
 ) -> int:
-    """Say whether a request would be cached, which part of it, for how long, at what saving; and what is wrong.
+    """Predict if a request is cached, which part, for how long, with what saving; and report its faults.
 
     One request is enough: nothing is compared, and no bill is needed. `lore check` compares requests and says what
     really changed. Exit code 1 where a provider refuses the request or a breakpoint counts for nothing, 2 where a name

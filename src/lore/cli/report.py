@@ -1,4 +1,4 @@
-"""`lore report`: what recordings hold, in a form that another program shows.
+"""`lore report`: write recordings in a form that another program shows.
 
 A form is a row of `FORMS`: a name, and the function that makes it of what was chosen.
 """
@@ -57,7 +57,7 @@ def _trace(chosen: Material) -> WrittenReport:
     if not found.requests:
         common.tell("note: no recording holds a request: the trace is empty")
     if found.copied:
-        common.tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
+        common.tell(f"note: {found.copied:,} requests in several files are in the trace once")
     if "note" in found.trace.otherData:
         common.tell(f"note: {found.trace.otherData['note']}")
     data = render(found.trace).encode() + b"\n"
@@ -65,7 +65,7 @@ def _trace(chosen: Material) -> WrittenReport:
 
 
 def _spent(chosen: Material) -> Summed:
-    """Sum what the recordings cost, as bare `lore` does for those of agents; raises LoreError where there are none."""
+    """Return the cost of the recordings, as bare `lore` does for sessions; raises LoreError if there are none."""
     from lore.recording import corpus
     from lore.report.redacted.results import redacted
     from lore.run.recent import nothing
@@ -73,7 +73,7 @@ def _spent(chosen: Material) -> Summed:
 
     for file in chosen.files:
         if file.named and not file.stream:
-            corpus.open_head(file.path)  # what was named has to be there; of other files it is said below
+            corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
     request = OverviewRequest(
         since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=common.cores()
     )
@@ -91,7 +91,7 @@ def _json(chosen: Material) -> WrittenReport:
 
     result = _spent(chosen).result
     data = render(result).encode() + b"\n"
-    return WrittenReport(data, "lore schema overview says what it holds", 3 if result.failed else 0)
+    return WrittenReport(data, "for its fields: lore schema overview", 3 if result.failed else 0)
 
 
 FORMS = {"trace": _trace, "json": _json}
@@ -159,12 +159,12 @@ def run(
     if page is not None and spent is not None:
         write_spending(page, spent, ledgers, redact=redact, verbose=verbose, colour=color)
         return 3 if spent.result.failed else 0
-    assert made is not None, "what is no page was made"
+    assert made is not None, "every other form is data"
     return _write(made, output, files, force=force)
 
 
 def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
-    """Say where pages go; raises LoreError, before anything is read, where that cannot be."""
+    """Return where pages are written; raises LoreError, before anything is read, if that is impossible."""
     from lore.errors import LoreError
 
     if output is None and not opens and sys.stdout.isatty():

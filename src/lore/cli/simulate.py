@@ -1,4 +1,4 @@
-"""`lore simulate`: what a prompt cache would read and write, beside what was billed."""
+"""`lore simulate`: predict reads and writes of a prompt cache, next to the billed ones."""
 
 from __future__ import annotations
 
@@ -46,17 +46,15 @@ def run(
     markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums, and what lost most.")] = False,
     by: Annotated[
         str | None,
-        typer.Option(
-            "--by", help="reliability: how often all was read that stood in the cache, by model, hour, gateway."
-        ),
+        typer.Option("--by", help="reliability: how often everything cached was read, by model, hour, gateway."),
     ] = None,
     measured: Annotated[
         list[str] | None,
         typer.Option(
             "--measured",
             metavar="LOG",
-            help="The log of the engine that served these (vLLM, SGLang, llama-server), or scrapes of its /metrics: "
-            "what it measured beside what is predicted; repeatable.",
+            help="Log of the engine that served the requests (vLLM, SGLang, llama-server), or scrapes of its /metrics: "
+            "print measured reads next to predicted ones; repeatable.",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
