@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.each import each
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.model.codes import CODES
 
 ROOT = Path(__file__).parent.parent

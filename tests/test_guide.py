@@ -16,7 +16,7 @@ import yaml
 
 from cli.running import Ran, lore
 from golden.cases import missing_plugin
-from lore.cli.commands import ABOUT, BUILD, EXAMPLES, JUDGE, KEEP, LOOK, commands, subcommands
+from lore.commands.table import ABOUT, BUILD, EXAMPLES, JUDGE, KEEP, LOOK, commands, subcommands
 from lore.plugins import published
 from lore.report.guide import topics
 from pictures.home import make

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lore.cli.commands import BROUGHT, commands
-from lore.cli.main import main
+from lore.commands.main import main
+from lore.commands.table import BROUGHT, commands
 from lore.plugins import EntryPoint, published
 
 LIST = "[console_scripts]\ntheirs = theirs:main\n\n[lore.reports]\nbrief = theirs:Brief\n"
@@ -97,7 +97,7 @@ def test_own_plugin_is_not_published_without_its_package(tmp_path):
 def test_command_of_a_plugin_is_listed_and_runs(tmp_path, monkeypatch, capsys):
     package(tmp_path, "[lore.commands]\ntarot = tarot_plugin:ROW\n")
     (tmp_path / "tarot_plugin.py").write_text(
-        "from lore.cli import LOOK, CommandRow\n"
+        "from lore.commands import LOOK, CommandRow\n"
         "ROW = CommandRow(LOOK, 'start', (('tarot', 'draw a card'),), 'about:guide')\n"
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

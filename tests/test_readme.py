@@ -18,7 +18,7 @@ from msgspec.structs import fields
 import lore
 from helpers.sdk_fakes import TOOLS, Client, blocks_of
 from lore import Session
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.compaction.settings import Compaction
 from lore.config import policy
 

@@ -1,5 +1,5 @@
 """`python -m lore`."""
 
-from lore.cli.main import main
+from lore.commands.main import main
 
 raise SystemExit(main())

@@ -10,7 +10,7 @@ from cli.running import Ran
 _SCRIPT = """
 import sys
 import lore.run.checking.check, lore.run.checking.pool
-from lore.cli.main import main
+from lore.commands.main import main
 lore.run.checking.check.SMALL = 0
 {patch}
 sys.exit(main(sys.argv[1:]))

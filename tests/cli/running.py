@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple, TextIO
 
-from lore.cli.main import main
+from lore.commands.main import main
 from model.making import dumps, header, log, record, said, user
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import compacted, lore, put
-from lore.cli import assemble as command
+from lore.commands import assemble as command
 from lore.prompt.dialects import dialect_names
 from model.making import header, log, record, user
 

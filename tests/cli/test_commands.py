@@ -11,7 +11,7 @@ import pytest
 from cli.running import compacted, lore, put, session
 from helpers.each import each
 from helpers.schemas import valid
-from lore.cli.about import schemas
+from lore.commands.about import schemas
 from lore.model.codes import CODES
 from model.making import assistant, body, header, log, record, user
 

@@ -9,7 +9,7 @@ import pytest
 
 from cli.running import lore
 from cli.test_help import Terminal
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.report.guide import page, topics
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import lore.cli
+import lore.commands
 from cli.running import lore as run
-from lore.cli.commands import COMMANDS as CORE
-from lore.cli.commands import EXAMPLES, commands, subcommands
-from lore.cli.main import command, main
-from lore.cli.spending import overview
-from lore.cli.tree import tree
+from lore.commands.main import command, main
+from lore.commands.spending import overview
+from lore.commands.table import COMMANDS as CORE
+from lore.commands.table import EXAMPLES, commands, subcommands
+from lore.commands.tree import tree
 
 COMMANDS, SUBCOMMANDS = commands(), subcommands()
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -52,10 +52,12 @@ def parsed(line):
 
 def test_every_module_of_a_command_has_its_row():
     """A command is an `app`, or a function that keeps closed pipes quiet."""
-    names = {module.name.removeprefix("lore.cli.") for module in pkgutil.walk_packages(lore.cli.__path__, "lore.cli.")}
+    package = lore.commands
+    walked = pkgutil.walk_packages(package.__path__, "lore.commands.")
+    names = {module.name.removeprefix("lore.commands.") for module in walked}
     found: set[str] = set()
     for name in names:
-        module = import_module(f"lore.cli.{name}")
+        module = import_module(f"lore.commands.{name}")
         if hasattr(module, "app"):
             found.add(name)
         else:
@@ -161,12 +163,12 @@ def test_a_command_of_commands_alone_shows_its_help(name):
 
 def test_a_module_is_imported_when_its_command_runs():
     script = (
-        "import sys; from lore.cli.main import main; main(['explain', 'LORE101']); "
-        "print([name for name in sys.modules if name.startswith('lore.cli.') or name in ('rich', 'jinja2')])"
+        "import sys; from lore.commands.main import main; main(['explain', 'LORE101']); "
+        "print([name for name in sys.modules if name.startswith('lore.commands.') or name in ('rich', 'jinja2')])"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
     loaded = set(eval(shown.splitlines()[-1]))
-    expected = {f"lore.cli.{name}" for name in ("main", "tree", "commands", "common", "flags", "about", "removed")}
+    expected = {f"lore.commands.{name}" for name in ("main", "tree", "table", "common", "flags", "about", "removed")}
     assert loaded == expected
 
 

@@ -181,7 +181,7 @@ def test_a_mistake_is_an_error_that_writes_nothing(words, said):
 
 
 def test_content_beyond_all_measure_is_refused(monkeypatch):
-    monkeypatch.setattr("lore.cli.stored.knowledge.LONGEST", 10)
+    monkeypatch.setattr("lore.commands.stored.knowledge.LONGEST", 10)
     put("words.txt", b"x" * 11)
     assert knowledge("add", "s.jsonl", "abc", "--content-file", "words.txt").code == 2
 

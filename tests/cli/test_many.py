@@ -15,7 +15,7 @@ from cli.pooled import DIES, pooled, script
 from cli.running import lore, put, session
 from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, line, text
-from lore.cli import common as bars
+from lore.commands import common as bars
 
 posix = pytest.mark.skipif(sys.platform != "linux", reason="processes start and end another way there")
 

@@ -14,7 +14,7 @@ from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from helpers.schemas import valid
-from lore.cli import main as module
+from lore.commands import main as module
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import lore
-from lore.cli.main import bytes_only
+from lore.commands.main import bytes_only
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lore.cli import removed
-from lore.cli.main import main
+from lore.commands import removed
+from lore.commands.main import main
 
 
 def test_removed_command_names_its_replacement(monkeypatch, capsys):
@@ -19,7 +19,7 @@ def test_removed_option_names_its_replacement(monkeypatch, capsys, desk):
 
 
 def test_every_removed_name_is_gone():
-    from lore.cli.commands import COMMANDS
+    from lore.commands.table import COMMANDS
 
     assert not COMMANDS.keys() & removed.COMMANDS.keys()
     assert all(sentence.endswith(".") for sentence in (*removed.COMMANDS.values(), *removed.OPTIONS.values()))

@@ -11,7 +11,7 @@ import pytest
 
 SMALL = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
 LOOK = (
-    "import sys; from lore.cli.main import main; code = main(sys.argv[1:]); "
+    "import sys; from lore.commands.main import main; code = main(sys.argv[1:]); "
     "print(code, *sorted(sys.modules), file=sys.stderr)"
 )
 # Slow to import, and of no use to a command that reads one file.

@@ -171,7 +171,7 @@ def test_a_line_imports_nothing_heavy_and_starts_the_judge_apart():
     while (list(root.rglob("*.lock")) or not list(root.rglob("lore/status/*"))) and time.monotonic() < until:
         time.sleep(0.05)
     code = (
-        f"import sys; from lore.cli.main import main; main(['statusline', {LOG!r}])\n"
+        f"import sys; from lore.commands.main import main; main(['statusline', {LOG!r}])\n"
         f"print(sorted(set(sys.modules) & {HEAVY!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from cli.running import lore
-from lore.cli import live as command
-from lore.cli.watch_screen import WatchScreen
+from lore.commands import live as command
+from lore.commands.watch_screen import WatchScreen
 from run.test_watch import BILLS, Clock, judged, lines, watching
 
 NOW = 1_767_225_780.0  # when the last of four answers began

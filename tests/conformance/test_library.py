@@ -15,7 +15,7 @@ import pytest
 
 import lore
 from helpers.sdk_fakes import MODELS, TOOLS, Client, blocks_of
-from lore.cli.main import main
+from lore.commands.main import main
 
 SYSTEM = "You read files. " * 300
 dialects = pytest.mark.parametrize("dialect", list(MODELS))

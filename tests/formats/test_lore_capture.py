@@ -13,7 +13,7 @@ import zstandard
 from formats.captures import codes, exchanges
 from formats.test_captures import fixtures
 from helpers.fed import fed
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.formats.captures import lore_capture, recorders
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.formats.registry import recognise

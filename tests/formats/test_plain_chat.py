@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.fold.step import Folding
 from lore.formats.agents.cline import Cline
 from lore.formats.captures.bodies import Bodies

@@ -52,7 +52,7 @@ OF_PLUGINS = {"--report parquet": "scale", "flue": "formats", "openfang": "forma
 
 def missing_plugin(text: str) -> str:
     """Return the plug-in that a command or recording needs, if it is not installed; else nothing."""
-    from lore.cli.commands import BROUGHT
+    from lore.commands.table import BROUGHT
 
     needed = [plugin for part, plugin in OF_PLUGINS.items() if part in text]
     needed += BROUGHT.values() if text == "schema" else [BROUGHT.get(text.partition(" ")[0], "")]

@@ -21,7 +21,7 @@ TIMEOUT = 120  # seconds: a generous end for what should take a few
 # imported what the commands need (it ran them once) and forks for each run: no start of Python, no imports.
 _FORKS = """
 import json, os, sys, traceback
-from lore.cli.main import main
+from lore.commands.main import main
 answers, sys.stdout = sys.stdout, open(os.devnull, "w")
 for words in (["check", "--json"], ["fold", "--json"], ["assemble"], ["diff-prefix", "--json", "--no-tokens"]):
     assert main([*words, sys.argv[1]]) == 0

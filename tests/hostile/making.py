@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.cli.main import main
+from lore.commands.main import main
 
 HEADER = b'{"kind":"session_started","session_id":"s","model":"claude-x"}\n'
 USER = b'{"kind":"append","item":{"type":"user_message","uuid":"u%d","text":"hi"}}\n'

@@ -15,7 +15,7 @@ from formats.opencode import plain
 _CHECK = """
 import sys
 import lore.run.checking.check, lore.run.checking.pool
-from lore.cli.main import main
+from lore.commands.main import main
 if __name__ == "__main__":
     lore.run.checking.check.SMALL = 0
     lore.run.checking.pool._method = lambda: {method!r}
@@ -23,7 +23,7 @@ if __name__ == "__main__":
 """
 _CLUSTER = """
 import sys
-from lore.cli.main import main
+from lore.commands.main import main
 if __name__ == "__main__":
     sys.exit(main(["check", "--json", "--cluster", "local", "-j", "1", "logs"]))
 """

@@ -112,7 +112,7 @@ def test_an_input_that_says_nothing_is_waited_for_until_it_is_interrupted(desk, 
 
 _READY = """
 import os, sys
-from lore.cli.main import main
+from lore.commands.main import main
 read = os.read
 def told(descriptor, size):
     if descriptor == 0:

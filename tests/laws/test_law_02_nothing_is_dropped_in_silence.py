@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from helpers.strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.claude.records import METADATA

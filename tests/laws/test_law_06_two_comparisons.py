@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from helpers.strategies import NUMBERS, PLAIN, Style, bodies, styles, values, write
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.model.canonical import canonical
 from lore.model.turn import Memo
 from lore.prefix.causes import find_causes

@@ -19,7 +19,7 @@ from helpers.strategies import (
     with_breakpoints,
     write,
 )
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.turn import Exchange, Memo

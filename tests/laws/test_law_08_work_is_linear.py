@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 
 from helpers.strategies import write
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.formats import lore_log
 from lore.formats.captures import bodies
 from lore.formats.claude import reader as claude_code

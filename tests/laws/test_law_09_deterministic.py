@@ -36,7 +36,7 @@ COMMANDS = (
 )
 SCRIPT = """
 import ast, os, sys
-from lore.cli.main import main
+from lore.commands.main import main
 for command in ast.literal_eval(os.environb[b"COMMANDS"].decode("utf-8")):
     code = main([os.fsdecode(word.encode("utf-8")) for word in command])
     sys.stdout.flush()
@@ -135,7 +135,7 @@ class TestWorlds:
 
 
 def test_recording_is_judged_equally_twice(recording, capsys):
-    from lore.cli.main import main  # noqa: PLC0415
+    from lore.commands.main import main  # noqa: PLC0415
 
     answers = []
     for _ in range(2):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from helpers.strategies import any_events, write
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.fold.step import step
 from lore.formats.bills import billed_of
 from lore.model import events as e

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 
 DROPS = "vcr/*drops_prefix*"
 STABLE = ("vcr/*cache_prefix_stable*", "vcr/*wire_stable*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lore.cli.main import main
+from lore.commands.main import main
 
 RECORDINGS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "recordings"
 

@@ -27,7 +27,7 @@ from rich.console import Console  # noqa: E402
 from rich.terminal_theme import TerminalTheme  # noqa: E402
 from rich.text import Text  # noqa: E402
 
-from lore.cli.main import main  # noqa: E402
+from lore.commands.main import main  # noqa: E402
 from pictures.home import make  # noqa: E402
 
 FOLDER = ROOT / ".github" / "pictures"

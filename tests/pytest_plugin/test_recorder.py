@@ -9,7 +9,7 @@ import pytest
 import requests
 from requests.adapters import BaseAdapter
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.pytest_plugin import assert_prefix_stable, recording
 from lore.pytest_plugin.seams import SEAMS
 from pytest_plugin.asking import body, sent

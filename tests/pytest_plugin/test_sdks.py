@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.pytest_plugin import assert_prefix_stable, recording
 from pytest_plugin import agents

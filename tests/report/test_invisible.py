@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cli.common import destination
+from lore.commands.common import destination
 from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem

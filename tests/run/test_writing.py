@@ -160,7 +160,8 @@ def test_a_limit_on_the_size_of_files_leaves_the_log_as_it_was(log):
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(session()) + 10}, {len(session()) + 10}));"
-        "from lore.cli.main import main; sys.exit(main(['knowledge', 'add', 's.jsonl', 'abcdef', '--content', 'x']))"
+        "from lore.commands.main import main; sys.exit("
+        "main(['knowledge', 'add', 's.jsonl', 'abcdef', '--content', 'x']))"
     )
     # without -B the limit cuts the byte code that a first import caches, and the checkout is broken from then on
     done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, check=False, timeout=60)

@@ -5,7 +5,7 @@ For an agent: `memory_of_session` returns the memory of a session; pass it to `l
 
 from typing import TYPE_CHECKING
 
-from lore.cli import KEEP, CommandRow
+from lore.commands import KEEP, CommandRow
 from lore.exports import public_names
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli import (
+from lore.commands import (
     AsJson,
     Colour,
     Config,

@@ -1,6 +1,6 @@
 """The recording proxy: `lore record` writes the requests of a program's clients to models into a capture."""
 
-from lore.cli import LOOK, CommandRow
+from lore.commands import LOOK, CommandRow
 
 COMMAND = CommandRow(
     LOOK, "record", (

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lore.cli import AsJson, Config, Verbose, dated_rules, found_settings, quiet_pipe, tell, writing
+from lore.commands import AsJson, Config, Verbose, dated_rules, found_settings, quiet_pipe, tell, writing
 from lore.errors import LoreError
 
 

@@ -1,6 +1,6 @@
 """Replay: `lore replay` sends a recording to a server and compares its reads with the prediction."""
 
-from lore.cli import LOOK, CommandRow
+from lore.commands import LOOK, CommandRow
 
 COMMAND = CommandRow(
     LOOK, "replay", (

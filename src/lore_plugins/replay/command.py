@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import (
+from lore.commands import (
     INTERRUPTED,
     AsJson,
     Colour,

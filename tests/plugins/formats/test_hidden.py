@@ -34,7 +34,7 @@ def names():
 
 
 def test_file_of_a_missing_plugin_is_named(names):
-    code = "import sys; from lore.cli.main import main; [main(['fold', name]) for name in sys.argv[1:]]"
+    code = "import sys; from lore.commands.main import main; [main(['fold', name]) for name in sys.argv[1:]]"
     done = subprocess.run(
         [sys.executable, "-c", code, *names],
         env={**os.environ, "PYTHONPATH": CORE_ONLY},

@@ -16,7 +16,7 @@ import pytest
 from cli.compacting import POLICY, at, compact, talk
 from cli.running import lore, put
 from cli.storing import URLS
-from lore.cli.main import main
+from lore.commands.main import main
 from model.making import log, record, user
 from test_readme import MANUAL, ROOT
 

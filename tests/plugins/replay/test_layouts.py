@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore_plugins.replay.plan import Moved, VaryingSystem
 from lore_plugins.replay.replaying import compare_layouts
 from lore_plugins.replay.results import ReplayedLayout

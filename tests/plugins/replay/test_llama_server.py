@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore
-from lore.cli.main import main
+from lore.commands.main import main
 from plugins.record.standin import StandIn, served
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.errors import LoreError
 from lore_plugins.replay.replaying import parse_pace
 from plugins.replay.engines import VLLM, serving

@@ -8,7 +8,7 @@ from typing import get_type_hints
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.report.redacted.results import OF_FIELDS, SHOWN
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from plugins.replay.engines import VLLM, Engine, serving, status

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from plugins.replay.engines import VLLM, Anthropic, Engine, Everything, LlamaCpp, reset, serving, status
 
 pytest.importorskip("httpx")

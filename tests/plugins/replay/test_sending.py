@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.errors import LoreError
 from lore_plugins.replay.sending import Sending, sent_body
 

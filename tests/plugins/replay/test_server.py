@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.cli.main import main
+from lore.commands.main import main
 from lore.endpoints import Deadline, is_near
 from lore_plugins.replay.server import Probed
 from plugins.replay.engines import VLLM, serving, status

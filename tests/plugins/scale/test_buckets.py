@@ -311,7 +311,7 @@ def test_findings_of_a_bucket_are_redacted(both):
 def test_local_paths_import_no_client():
     put("s.jsonl", session())
     code = (
-        "import sys; from lore.cli.main import main; main(['check', 's.jsonl']); "
+        "import sys; from lore.commands.main import main; main(['check', 's.jsonl']); "
         "print([name for name in ('fsspec', 's3fs', 'aiohttp', 'lore_plugins.scale') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

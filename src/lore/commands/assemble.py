@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
 import typer
 
-from lore.cli import common, flags
+from lore.commands import common, flags
 
 if TYPE_CHECKING:
     from lore.model.events import Event

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.check import context_of, needed
-from lore.cli.common import found_settings, log, out, progress, quiet_pipe, reader_named, writing
-from lore.cli.pages import page_among, write_pages
+from lore.commands import flags
+from lore.commands.check import context_of, needed
+from lore.commands.common import found_settings, log, out, progress, quiet_pipe, reader_named, writing
+from lore.commands.pages import page_among, write_pages
 
 
 @quiet_pipe

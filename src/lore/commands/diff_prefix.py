@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lore.cli import common, flags
+from lore.commands import common, flags
 
 
 @common.quiet_pipe

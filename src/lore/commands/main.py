@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        from lore.cli.common import closed_pipe
+        from lore.commands.common import closed_pipe
 
         return closed_pipe()
     except KeyboardInterrupt:
@@ -64,18 +64,18 @@ def command(*, named: bool = False) -> Callable[..., object]:
 
     `named`: without bare `lore` and its options, which take 5 ms and which no call of a named command needs.
     """
-    from lore.cli.tree import tree
+    from lore.commands.tree import tree
 
     if named:
         return tree(None)
-    from lore.cli.spending import overview
+    from lore.commands.spending import overview
 
     return tree(overview)
 
 
 def names_command(args: list[str]) -> bool:
     """Return whether a command line begins with the name of a command; completion of words begins like bare `lore`."""
-    from lore.cli.commands import COMMANDS
+    from lore.commands.table import COMMANDS
 
     return args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
 
@@ -190,7 +190,7 @@ def _failed(error: Exception, *, quiet: bool) -> int:
 
 
 def _removed_option(command_path: str, option: str) -> str | None:
-    from lore.cli.removed import replacement
+    from lore.commands.removed import replacement
 
     return replacement(command_path.partition(" ")[2], option) if option else None
 

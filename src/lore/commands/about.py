@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import answer, out, quiet_pipe
+from lore.commands import flags
+from lore.commands.common import answer, out, quiet_pipe
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -98,7 +98,7 @@ def _page_for(reader: str, page: str) -> str:
 
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed, those of plug-ins included."""
-    from lore.cli.commands import commands
+    from lore.commands.table import commands
     from lore.model import results
     from lore.model.results import assemble, compact, found, lint, live, overview, simulate, store, trust
     from lore.report import trace
@@ -193,7 +193,7 @@ def guide(
     On a terminal a page is laid out for its width, and shown in your pager where it is longer than the terminal (not
     with --no-pager, nor where PAGER is empty or `cat`); in a pipe it is Markdown.
     """
-    from lore.cli.commands import commands
+    from lore.commands.table import commands
     from lore.report.guide import lay_out_page, page
 
     row = commands().get(topic or "")
@@ -221,7 +221,7 @@ def _paged(text: str) -> None:
 
 
 def _commands(beginning: str) -> list[str]:
-    from lore.cli.commands import commands
+    from lore.commands.table import commands
 
     return [name for name in commands() if name.startswith(beginning)]
 
@@ -235,7 +235,7 @@ def help_of(
     ] = None,
 ) -> int:
     """Show the help of a command, as its --help does; without one, of lore."""
-    from lore.cli.tree import Branch, unknown
+    from lore.commands.tree import Branch, unknown
 
     found: Any = context.find_root()
     for word in words or ():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import answer, found_settings, quiet_pipe, refuse
+from lore.commands import flags
+from lore.commands.common import answer, found_settings, quiet_pipe, refuse
 
 if TYPE_CHECKING:
     from lore.config import Loaded

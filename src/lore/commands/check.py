@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import common, flags
-from lore.cli.pages import page_among, read_twice, write_pages
-from lore.cli.tables import judge_into, tables_among
+from lore.commands import common, flags
+from lore.commands.pages import page_among, read_twice, write_pages
+from lore.commands.tables import judge_into, tables_among
 
 if TYPE_CHECKING:
     from lore.config import Loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lore.cli import common
+from lore.commands import common
 
 if TYPE_CHECKING:
     from collections.abc import Callable

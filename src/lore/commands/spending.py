@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli import common, flags
-from lore.cli.pages import page_target, write_pages, write_spending
+from lore.commands import common, flags
+from lore.commands.pages import page_target, write_pages, write_spending
 
 GROUPS = ("day", "session", "model", "project", "agent")
 

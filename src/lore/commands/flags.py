@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import typer
 
-from lore.cli.common import surroundings, tell
+from lore.commands.common import surroundings, tell
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input

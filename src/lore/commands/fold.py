@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import log, out, quiet_pipe, refuse, settings, tell, unquoted, write_json
+from lore.commands import flags
+from lore.commands.common import log, out, quiet_pipe, refuse, settings, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
+from lore.commands import flags
+from lore.commands.common import (
     answer,
     dated_rules,
     log,
@@ -21,7 +21,7 @@ from lore.cli.common import (
     tell,
     unquoted,
 )
-from lore.cli.pages import page_target, read_twice, write_pages
+from lore.commands.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRules

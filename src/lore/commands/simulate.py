@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from lore.cli import common, flags
-from lore.cli.pages import page_target, read_twice, write_pages
+from lore.commands import common, flags
+from lore.commands.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

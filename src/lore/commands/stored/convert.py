@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import completion, destination, log, quiet_pipe, refuse, say_problems, tell
+from lore.commands import flags
+from lore.commands.common import completion, destination, log, quiet_pipe, refuse, say_problems, tell
 
 FORMATS = ("lore", "bodies")
 

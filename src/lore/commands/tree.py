@@ -20,8 +20,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from lore.cli.commands import COMMANDS, EXAMPLES, CommandRow, Example, commands, missing_command, subcommands
-from lore.cli.removed import replacement
+from lore.commands.removed import replacement
+from lore.commands.table import COMMANDS, EXAMPLES, CommandRow, Example, commands, missing_command, subcommands
 from lore.errors import LoreError
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -142,7 +142,7 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def _built(name: str, row: CommandRow) -> Any:
     module, _, function = (row.place or name).partition(":")
-    found = import_module(module if module.startswith("lore_plugins.") else f"lore.cli.{module}")
+    found = import_module(module if module.startswith("lore_plugins.") else f"lore.commands.{module}")
     app = getattr(found, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)

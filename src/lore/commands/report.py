@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from lore.cli import common, flags
-from lore.cli.pages import HTML, PageTarget, page_target, read_twice, write_spending
+from lore.commands import common, flags
+from lore.commands.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import answer, branch, log, quiet_pipe, say_problems, tell, write_json
+from lore.commands import flags
+from lore.commands.common import answer, branch, log, quiet_pipe, say_problems, tell, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, write_json
+from lore.commands import flags
+from lore.commands.common import dated_rules, found_settings, quiet_pipe, surroundings, write_json
 
 if TYPE_CHECKING:
     from lore.run.live.running import SessionWatch
@@ -56,7 +56,7 @@ def watch(
         raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
     from rich.console import Console
 
-    from lore.cli.watch_screen import WatchScreen
+    from lore.commands.watch_screen import WatchScreen
 
     WatchScreen(watch, time.time, Console(highlight=False, emoji=False), redact=redact).run()
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli import common, flags
+from lore.commands import common, flags
 
 if TYPE_CHECKING:
     from lore.store.base import Store

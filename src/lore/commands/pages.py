@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lore.cli.common import cores, progress, surroundings, tell
+from lore.commands.common import cores, progress, surroundings, tell
 
 if TYPE_CHECKING:
     from lore.model.results.overview import Spending

@@ -1,0 +1,56 @@
+"""The command line: words in, exit code out."""
+
+from typing import TYPE_CHECKING
+
+from lore.exports import public_names
+
+if TYPE_CHECKING:
+    # isort: off
+    from lore.commands.table import (
+        ABOUT as ABOUT,
+        BUILD as BUILD,
+        CommandRow as CommandRow,
+        JUDGE as JUDGE,
+        KEEP as KEEP,
+    )
+    from lore.commands.table import LOOK as LOOK
+    from lore.commands.common import INTERRUPTED as INTERRUPTED, answer as answer, branch as branch, can_ask as can_ask
+    from lore.commands.common import confirmed as confirmed, dated_rules as dated_rules, destination as destination
+    from lore.commands.common import found_settings as found_settings, log as log, quiet_pipe as quiet_pipe
+    from lore.commands.common import (
+        refuse_unapproved as refuse_unapproved,
+        settings_to_run as settings_to_run,
+        tell as tell,
+    )
+    from lore.commands.common import unquoted as unquoted, writing as writing
+    from lore.commands.flags import (
+        AsJson as AsJson,
+        Colour as Colour,
+        Config as Config,
+        Force as Force,
+        Format as Format,
+    )
+    from lore.commands.flags import (
+        Open as Open,
+        Output as Output,
+        Page as Page,
+        Redact as Redact,
+        SessionId as SessionId,
+    )
+    from lore.commands.flags import Url as Url, Verbose as Verbose
+    from lore.commands.pages import PageTarget as PageTarget, page_target as page_target, write_pages as write_pages
+    from lore.commands.stored.store import opened as opened
+
+__getattr__ = public_names(
+    __name__,
+    {
+        "table": "ABOUT BUILD CommandRow JUDGE KEEP LOOK",
+        "common": (
+            "INTERRUPTED answer branch can_ask confirmed dated_rules destination found_settings log quiet_pipe "
+            "refuse_unapproved settings_to_run tell unquoted writing"
+        ),
+        "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose",
+        "pages": "PageTarget page_target write_pages",
+        "stored.store": "opened",
+    },
+)
