@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lore.judge.sums import named_by
+from lore.judge.sums import Copies, named_by
 from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
+from lore.model.ledger import LedgerRow
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED
@@ -86,3 +87,14 @@ def test_a_file_that_is_no_recording_has_no_ledger(tmp_path):
     named = Ledgers(Options()).made(inputs([str(tmp_path / "words.txt")])[0])
     assert named is not None
     assert named.message
+
+
+@pytest.mark.parametrize(("response_id", "count"), [("msg_1", 1), ("line-3", 0), ("line-3.120", 0), ("", 0)])
+def test_only_lasting_ids_make_copies(response_id, count):
+    row = LedgerRow(
+        "main", 1, 3, None, None, "", "", response_id, 9, 9, 0, 0, 1, billed=True, spent=None, loss=None,
+        appended=None, compacted=False,
+    )  # fmt: skip
+    copies = Copies()
+    assert [copies.has(row, name) for name in ("a.jsonl", "a.jsonl", "b.jsonl")] == [False, False, bool(count)]
+    assert copies.count == count

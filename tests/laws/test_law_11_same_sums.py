@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import CORPUS, recordings
+from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
 from lore.judge.policy import Budgets
 from lore.recording.agents.logs import Surroundings
@@ -70,6 +71,17 @@ def assert_same_sums(path: str, home: Path) -> None:
         if row.read_tokens is not None:  # else no usage is recorded
             assert (row.paid_again_tokens, row.unexplained_tokens) == (counted.waste_tokens, counted.unexplained_tokens)
         assert_same_money(row.paid_again_dollars, counted.waste_dollars)
+
+
+def test_plateau_tokens_are_never_rebilled(tmp_path):
+    whole = [5_900 + 1_800 * number for number in range(6)]
+    bills = [(whole[0], 0), *((tokens - 4_867, 4_867) for tokens in whole[1:])]
+    path = session(tmp_path / "plateau.jsonl", *bills)
+    (found,) = check([path], Budgets(), Options()).result.findings
+    assert (found.code, found.is_break, bool(found.lost_tokens)) == ("LORE307", False, True)
+    assert_same_sums(path, tmp_path)
+    total = summed(here(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
+    assert (total.paid_again_tokens, total.unexplained_tokens, total.expected_tokens) == (0, 0, 0)
 
 
 RECORDED = [path for path in OWN if Path(path).is_file() and reader_of(path) not in (None, "measured")]

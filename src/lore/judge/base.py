@@ -101,6 +101,7 @@ class TurnVerdict(NamedTuple):
 # Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
 _NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
 _MESSAGE = pattern(r"^(messages|input|contents)\[\d+\]")
+_STAND_IN = pattern(r"line-\d+(?:\.\d+)?$")  # the name of a record without one; other files have it, too
 
 
 def lasting_chain(chain: str | None) -> str | None:
@@ -111,6 +112,11 @@ def lasting_chain(chain: str | None) -> str | None:
 def lasting_path(json_path: str | None) -> str | None:
     """Return a path without the number of its message."""
     return None if json_path is None else _MESSAGE.sub(r"\1[]", json_path)
+
+
+def lasting_id(name: str | None) -> str:
+    """Return the id of a response or compaction by which copies are found; empty if only its own file has it."""
+    return "" if not name or _STAND_IN.match(name) else name
 
 
 def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) -> str:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lore.cache.counts import DROP, block_tokens, first_pass_read, position, self_contradiction, total
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
-from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
+from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
 from lore.judge.pair import Tally, is_remark
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
@@ -141,9 +141,9 @@ class Copies:
 
         A response that one recording holds twice is not a copy.
         """
-        copied = row.is_inherited
-        if row.response_id and not copied:
-            copied = self._first.setdefault(row.response_id, recording) != recording
+        copied, response_id = row.is_inherited, lasting_id(row.response_id)
+        if response_id and not copied:
+            copied = self._first.setdefault(response_id, recording) != recording
         self.count += copied
         return copied
 

@@ -23,13 +23,12 @@ from msgspec.structs import replace
 
 from lore.cache.counts import total
 from lore.errors import LoreError, Where
-from lore.judge.base import RULES, WORSE, TurnVerdict, damage, summed
+from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, summed
 from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
 from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_pair, over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
-from lore.model.deferred import pattern
 from lore.model.items import TextBlock, UserMessage, is_absent
 from lore.model.ledger import Ledger
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
@@ -45,17 +44,11 @@ UNREAD = (
     *UNJUDGED, Code.UNREADABLE_LINE, Code.MALFORMED_RECORD, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE,
     Code.CASSETTE_REFUSED, Code.ARCHIVE_REFUSED,
 )  # fmt: skip
-_STAND_IN = pattern(r"line-\d+(?:\.\d+)?$")  # the name of a record without one; other files have it, too
 
 
 def is_unjudged(problem: Problem) -> bool:
     """Return whether requests, or a whole file, could not be judged: exit code 3."""
     return problem.code in UNJUDGED or (problem.code == Code.UNREADABLE_FILE and problem.line is None)
-
-
-def lasting_id(name: str | None) -> str:
-    """Return the id of a response or compaction by which copies are found; empty if only its own file has it."""
-    return "" if not name or _STAND_IN.match(name) else name
 
 
 class Judged(NamedTuple):

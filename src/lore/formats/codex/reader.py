@@ -283,7 +283,7 @@ class Codex(LogReader):
         self._session.problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
 
     def _read_usage_record(self, record: items.CodexUsageRecord) -> None:
-        usage, name = record.usage, record.response_id or f"line {self._session.line.number}"
+        usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
         if usage is None or name == self._recorded:
             return
         # The first version that wrote these records wrote the screen's counts of the same response before them.
