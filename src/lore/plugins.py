@@ -18,7 +18,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-__all__ = ["EntryPoint", "published", "published_by_others"]
+__all__ = ["EntryPoint", "published"]
 
 _INFO = (".dist-info", ".egg-info", "egg-info")
 _OWN = "lore_plugins"
@@ -43,11 +43,6 @@ class EntryPoint(NamedTuple):
 def published(group: str) -> list[EntryPoint]:
     """Return what installed packages publish under a group; lore's own plug-ins only if they can be imported."""
     return [point for point in _all_published(tuple(sys.path)) if point.group == group]
-
-
-def published_by_others(group: str) -> list[EntryPoint]:
-    """Return what packages publish under a group that are not lore's own plug-ins."""
-    return [point for point in published(group) if not _is_own(point)]
 
 
 @lru_cache(maxsize=1)

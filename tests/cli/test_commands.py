@@ -11,7 +11,7 @@ import pytest
 from cli.running import compacted, lore, put, session
 from helpers.each import each
 from helpers.schemas import valid
-from lore.commands.about import schemas
+from lore.commands.schema import schemas
 from lore.model.codes import CODES
 from model.making import assistant, body, header, log, record, user
 
@@ -32,12 +32,12 @@ def texts(ran):
 @pytest.mark.parametrize(
     "args", [("s.jsonl", "--turn", "1"), ("s.jsonl#1",), ("s.jsonl#main:1",), ("s.jsonl#1", "--turn", "1")]
 )
-def test_assemble_takes_a_turn_by_option_or_name(args):
+def test_assemble_takes_turn_by_option_or_name(args):
     put("s.jsonl", session())
     assert texts(lore("assemble", *args)) == ["first", "[current-time]\nnoon"]
 
 
-def test_the_tail_policy_can_be_configured():
+def test_assemble_tail_policy_is_configurable():
     put("s.jsonl", session())
     put("lore.toml", b"[assemble]\ntail='user'\n")
     assert lore("assemble", "s.jsonl", "--dialect", "openai-chat").json["messages"][-1]["role"] == "user"
@@ -46,13 +46,13 @@ def test_the_tail_policy_can_be_configured():
     assert ran.json["messages"][-1]["role"] == "system"
 
 
-def test_assemble_says_with_v_what_was_written():
+def test_assemble_verbose_names_segments_and_dialect():
     ran = lore("assemble", put("s.jsonl", session()), "-v")
     assert "segments" in ran.err
     assert "dialect anthropic" in ran.err
 
 
-def test_assembled_content_is_verbatim_where_reports_mask():
+def test_assemble_writes_credentials_that_fold_masks():
     secret = "ghp_" + "a1B2" * 9
     put("s.jsonl", log(header(), record("append", item=user("u", secret)), record("turn_started", turn=1)))
     assert secret in lore("assemble", "s.jsonl").out
@@ -62,7 +62,7 @@ def test_assembled_content_is_verbatim_where_reports_mask():
 # diff-prefix
 
 
-def test_without_tokens_the_counts_are_null():
+def test_diff_prefix_without_tokens_has_null_counts():
     ran = lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json", "--no-tokens")
     found = valid(ran.json, "diff-prefix")
     names = ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")
@@ -71,14 +71,14 @@ def test_without_tokens_the_counts_are_null():
 
 
 @pytest.mark.parametrize(("limit", "code"), [("0.0", 0), ("0.1", 0), ("0.99", 1), ("1", 1)])
-def test_fail_under_exits_one_where_less_is_reused(limit, code):
+def test_diff_prefix_fail_under_exits_1_below_share(limit, code):
     put("a", WASTE[0])
     put("b", WASTE[1])
     assert lore("diff-prefix", "a", "b", "--no-tokens", "--fail-under", limit).code == code
 
 
 @pytest.mark.parametrize("args", [("b.json",), ("s.jsonl#1",), ("a.json", "b.json#7"), ("x.bin#1", "b.json")])
-def test_what_cannot_be_compared_is_a_usage_error(args):
+def test_diff_prefix_rejects_names_without_pair(args):
     put("a.json", ONE)
     put("b.json", TWO)
     put("x.bin", b"\x00")
@@ -86,12 +86,12 @@ def test_what_cannot_be_compared_is_a_usage_error(args):
     assert lore("diff-prefix", *args).code == 2
 
 
-def test_a_dialect_can_be_forced():
+def test_diff_prefix_dialect_option_overrides_content():
     found = lore("diff-prefix", put("a", ONE), put("b", TWO), "--json", "--no-tokens", "--dialect", "openai-chat").json
     assert found["left"]["dialect"] == "openai-chat"
 
 
-def test_a_bill_and_a_verdict_travel_with_the_pair():
+def test_diff_prefix_json_includes_usage():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
     after = {"request": TWO_LONG, "usage": {"input_tokens": 5002, "cache_read_input_tokens": 0}}
     found = valid(lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json, "diff-prefix")
@@ -105,11 +105,11 @@ def test_a_bill_and_a_verdict_travel_with_the_pair():
 
 
 @pytest.mark.parametrize("args", [("--min-reuse", "2"), ("--max-breaks", "-1"), ("--max-lost-tokens", "-1")])
-def test_budgets_that_make_no_sense_are_usage_errors(args):
+def test_check_rejects_impossible_budgets(args):
     assert lore("check", put("s.jsonl", session()), *args).code == 2
 
 
-def test_options_come_before_the_configuration():
+def test_check_options_override_settings():
     put("w.jsonl", *WASTE)
     put("lore.toml", b"[check]\nmax_breaks=0\n")
     assert "LORE402" in lore("check", "w.jsonl").out
@@ -118,13 +118,13 @@ def test_options_come_before_the_configuration():
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
 
 
-def test_waste_wins_over_incomplete():
+def test_check_exits_1_for_waste_despite_unreadable_file():
     put("d/w.jsonl", *WASTE)
     Path("d/broken.jsonl").symlink_to("broken.jsonl")
     assert lore("check", "d").code == 1
 
 
-def test_a_format_can_be_forced():
+def test_check_format_option_overrides_content():
     assert lore("check", put("s.jsonl", session()), "--format", "bodies").code != 0
     assert (
         lore("check", put("t.jsonl", b"{nope}\n" + session()), "--format", "lore", "--json").json["summary"]["turns"]
@@ -132,7 +132,7 @@ def test_a_format_can_be_forced():
     )
 
 
-def test_a_credential_that_was_rotated_is_shown_nowhere():
+def test_rotated_credential_is_masked_everywhere():
     made = [body(f"token ghp_{'a1B2' * 8}{end} end", "x", system="S") for end in ("Q", "Z")]
     put("w.jsonl", *made)
     said = [lore("check", "w.jsonl"), lore("check", "w.jsonl", "--json"), lore("diff-prefix", "w.jsonl")]
@@ -142,7 +142,7 @@ def test_a_credential_that_was_rotated_is_shown_nowhere():
 # fold
 
 
-def test_problems_of_a_fold_are_told():
+def test_fold_reports_problems():
     ran = lore("fold", put("s.jsonl", session(record("novelty"))), "--json")
     assert [one["code"] for one in valid(ran.json, "fold")["problems"]] == ["LORE203"]
     assert "LORE203 s.jsonl:8" in lore("fold", "s.jsonl").out
@@ -165,7 +165,7 @@ def test_problems_of_a_fold_are_told():
         (["--no-color"], {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_colour_follows_the_flag_and_the_environment(monkeypatch, command, args, environment, coloured):
+def test_colour_follows_flag_then_environment(monkeypatch, command, args, environment, coloured):
     put("s.jsonl", compacted())
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -176,7 +176,7 @@ def test_colour_follows_the_flag_and_the_environment(monkeypatch, command, args,
 
 
 @each([*CODES])
-def test_a_page_for_one_reader_leaves_out_the_others_part_alone(code):
+def test_explain_for_audience_omits_other_part(code):
     page, author, user = (lore("explain", code, *options).out for options in ([], FOR_AUTHOR, FOR_USER))
     head, part, rest = page.partition("### If you write the agent\n")
     steps, other, last = rest.partition("### If you run it\n")
@@ -186,22 +186,22 @@ def test_a_page_for_one_reader_leaves_out_the_others_part_alone(code):
 
 @pytest.mark.parametrize(
     ("args", "hint"),
-    [(["LORE101", "--for", "me"], "readers: author, user"), (["--for", "user"], "lore explain CODE --for user")],
+    [(["LORE101", "--for", "me"], "--for author or --for user"), (["--for", "user"], "lore explain CODE --for user")],
 )
-def test_advice_for_nobody_or_of_no_page_is_refused(args, hint):
+def test_explain_rejects_unknown_audience_or_missing_code(args, hint):
     ran = lore("explain", *args)
     assert ran.code == 2
     assert hint in ran.err
 
 
 @each([*schemas()])
-def test_every_result_has_a_schema_that_is_one(name):
+def test_every_schema_is_valid_json_schema(name):
     schema = json.loads(lore("schema", name).out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["title"] == f"lore {name}"
 
 
-def test_a_compaction_that_only_requests_show_is_counted():
+def test_check_counts_compaction_seen_in_requests():
     """A capture with three of them, each a note, closed with "0 compactions"."""
     path = str(Path(__file__).parents[2] / "fixtures" / "causes" / "LORE125" / "positive.jsonl")
     found = lore("check", path, "--json").json

@@ -1,4 +1,4 @@
-"""`lore formats`: what lore reads, and what each format can answer; held against the manual and real recordings."""
+"""`lore formats` agrees with the guide and with real recordings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
 
 
-def test_every_format_has_a_row_and_says_what_it_is():
+def test_every_format_has_title_and_fidelity():
     rows = [row for row in formats() if row.name in FORMATS]
     assert {row.name for row in rows} == FORMATS.keys()
     assert all(row.title and row.fidelity for row in rows)
     assert not [row.name for row in rows if "unknown" in FORMATS[row.name]]
 
 
-def test_the_manual_says_the_same_fidelity():
+def test_guide_lists_same_fidelity():
     table = re.findall(
         r"^\| (`[a-z`, -]+`) \| .* \| ([^|]+) \|$",
         (ROOT / "src/lore/guide/formats.md").read_text("utf-8"),
@@ -40,14 +40,14 @@ def test_the_manual_says_the_same_fidelity():
         assert row.fidelity in said[row.name], row.name
 
 
-def test_json_names_the_agents_of_a_format():
+def test_formats_json_names_agents():
     answer = lore("formats", "--json").json
     agents = {row["name"]: row["agents"] for row in answer["formats"]}
     assert (agents["codex"], agents["pi"], agents["har"]) == (["codex"], ["pi", "oh-my-pi"], [])
     assert {row["agent"] for row in answer["unread"]} >= {"cursor", "zed", "goose", "crush", "amp", "droid", "grok"}
 
 
-def test_the_format_of_a_plug_in_is_listed_with_what_it_says_itself(monkeypatch):
+def test_formats_lists_format_of_plug_in(monkeypatch):
     class Plugged(READERS["codex"]):
         """Somebody's log.
 
@@ -62,9 +62,9 @@ def test_the_format_of_a_plug_in_is_listed_with_what_it_says_itself(monkeypatch)
     assert (row["title"], row["lacks"], row["bills"]) == ("Somebody's log", "the weather", "unknown")
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no real recordings beside the project (LORE_CORPUS)")
-def test_recordings_hold_what_the_table_says():
-    """Of each session log: what it has none of never appears, and what it always has is in one file at least."""
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no real recordings (LORE_CORPUS)")
+def test_real_recordings_match_format_table():
+    """A part marked "no" appears in no file; a part marked "yes" appears in at least one."""
     seen: dict[str, set[str]] = defaultdict(set)
     for path in sorted(CORPUS.glob("*/*")):
         if not path.is_file() or path.stat().st_size > 4_000_000:

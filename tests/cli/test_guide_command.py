@@ -26,18 +26,18 @@ def without_a_pager(monkeypatch):
     monkeypatch.setenv("PAGER", "")
 
 
-def test_without_a_page_the_index_is_shown():
+def test_guide_without_page_shows_index():
     assert lore("guide").out == page(None)
 
 
 @pytest.mark.parametrize("topic", topics())
-def test_a_page_is_markdown_in_a_pipe(topic):
+def test_guide_page_is_markdown_in_pipe(topic):
     assert lore("guide", topic).out == lore("guide", f"{topic}.md").out == page(topic)
 
 
 @pytest.mark.parametrize("columns", [60, 120])
 @pytest.mark.parametrize("topic", ["check", "stores"])
-def test_on_a_terminal_a_page_is_laid_out_for_its_width(topic, columns, monkeypatch, capsys):
+def test_guide_page_fits_terminal_width(topic, columns, monkeypatch, capsys):
     shown = laid_out(monkeypatch, capsys, columns, topic, "--no-color")
     assert "\x1b" not in shown
     assert columns - 20 < max(map(len, map(str.rstrip, shown.splitlines()))) <= columns
@@ -47,7 +47,7 @@ def test_on_a_terminal_a_page_is_laid_out_for_its_width(topic, columns, monkeypa
 
 
 @pytest.mark.parametrize("reader", [(), ("--for", "user")])
-def test_a_page_of_explain_is_laid_out_too_and_markdown_in_a_pipe(reader, monkeypatch, capsys):
+def test_explain_page_fits_terminal_width(reader, monkeypatch, capsys):
     markdown = lore("explain", "LORE159", *reader).out
     assert markdown.startswith("# LORE159 client-cause-unknown\n\n## What it means")
     shown = laid_out(monkeypatch, capsys, 60, "LORE159", "--no-color", *reader, command="explain")
@@ -56,7 +56,7 @@ def test_a_page_of_explain_is_laid_out_too_and_markdown_in_a_pipe(reader, monkey
     assert set(re.findall(r"[a-z]{5,}", markdown)) <= set(re.findall(r"[a-z]{5,}", shown))
 
 
-def test_an_error_keeps_to_the_terminal(monkeypatch, capsys):
+def test_error_is_wrapped_to_terminal_width(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
     assert main(["compare", "nothing", "here"]) == 2
@@ -67,12 +67,12 @@ def test_an_error_keeps_to_the_terminal(monkeypatch, capsys):
     assert {text[:4] for text in said if not text.startswith(("error: ", "hint: "))} == {"    "}
 
 
-def test_links_name_the_command_that_shows_the_page(monkeypatch, capsys):
+def test_guide_links_name_command(monkeypatch, capsys):
     shown = laid_out(monkeypatch, capsys, 120, "check", "--no-color")
     assert "lore guide reports" in shown
 
 
-def test_plain_is_markdown_on_a_terminal_too(monkeypatch, capsys):
+def test_guide_plain_prints_markdown_on_terminal(monkeypatch, capsys):
     assert laid_out(monkeypatch, capsys, 80, "check", "--plain") == page("check")
 
 
@@ -89,7 +89,7 @@ def test_plain_is_markdown_on_a_terminal_too(monkeypatch, capsys):
         ("no-such-pager", 20, (), False),
     ],
 )
-def test_what_is_longer_than_the_terminal_goes_to_the_pager(
+def test_long_guide_page_goes_to_pager(
     pager, lines, words, paged, monkeypatch, capsys, tmp_path
 ):  # fmt: skip
     monkeypatch.chdir(tmp_path)

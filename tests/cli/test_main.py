@@ -16,7 +16,7 @@ from model.making import body
 COMMANDS = ("assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema")
 
 
-def test_the_version_is_printed():
+def test_version_is_printed():
     assert lore("--version") == (0, f"lore {package.__version__}\n", "")
 
 
@@ -26,7 +26,7 @@ def test_every_command_has_help(command):
     assert (ran.code, command in ran.out) == (0, True)
 
 
-def test_a_bug_exits_seventy_with_one_line(monkeypatch):
+def test_bug_exits_70_with_one_line(monkeypatch):
     def broken(*_args, **_fields):
         raise RuntimeError("oops\nsecond line ghp_" + "a1B2" * 9)
 
@@ -37,7 +37,7 @@ def test_a_bug_exits_seventy_with_one_line(monkeypatch):
     assert "a1B2" not in ran.err
 
 
-def test_the_traceback_of_a_bug_is_shown_on_request(monkeypatch):
+def test_lore_debug_shows_traceback(monkeypatch):
     def broken(*_args, **_fields):
         raise RuntimeError("oops")
 
@@ -46,7 +46,7 @@ def test_the_traceback_of_a_bug_is_shown_on_request(monkeypatch):
     assert "Traceback" in lore("fold", put("s.jsonl", session())).err
 
 
-def test_an_interrupt_exits_a_hundred_and_thirty(monkeypatch):
+def test_interrupt_exits_130(monkeypatch):
     def interrupted(*_args, **_fields):
         raise KeyboardInterrupt
 
@@ -54,7 +54,7 @@ def test_an_interrupt_exits_a_hundred_and_thirty(monkeypatch):
     assert lore("fold", put("s.jsonl", session())).code == 130
 
 
-def test_an_interrupt_while_a_class_is_made_is_an_interrupt(monkeypatch):
+def test_interrupt_during_class_creation_exits_130(monkeypatch):
     """Python 3.11 turns it into a RuntimeError: lore called that a bug of its own and exited 70."""
 
     def interrupted(*_args, **_fields):
@@ -65,20 +65,20 @@ def test_an_interrupt_while_a_class_is_made_is_an_interrupt(monkeypatch):
     assert (ran.code, ran.err) == (130, "")
 
 
-def test_output_is_utf_8_under_any_locale():
+def test_output_is_utf8_in_any_locale():
     put("s.jsonl", session(system="é日本", attachments=["ü"]))
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     assert "é日本" in process("assemble", "s.jsonl", env=environment).out
 
 
-def test_an_error_message_shows_control_characters_and_masks_credentials():
+def test_error_masks_credentials_and_control_characters():
     ran = lore("fold", "no\x1b[31m\nghp_" + "a1B2" * 9)
     assert "\x1b" not in ran.err
     assert "a1B2" not in ran.err
     assert ran.code == 2
 
 
-def test_standard_input_is_read():
+def test_commands_read_standard_input():
     assert process("fold", "-", "--json", stdin=session()).json["session"]["id"] == "s-1"
     assert lore("check", "-", stdin=session()).code == 0
     put("b.json", body("a"))
@@ -87,13 +87,13 @@ def test_standard_input_is_read():
 
 
 @pytest.mark.parametrize("args", [("-#1",), ("--", "-#1"), ("-", "--turn", "1")])
-def test_a_turn_of_standard_input_can_be_named(args):
+def test_turn_of_standard_input_can_be_named(args):
     ran = lore("assemble", *args, stdin=session())
     assert (ran.code, ran.err) == (0, "")
     assert ran.json["messages"][0]["content"][0]["text"] == "first"
 
 
-def test_a_closed_pipe_loses_the_text_and_not_the_verdict():
+def test_closed_pipe_keeps_exit_code():
     """`lore check | head -1` ended with 0 or 1, as it happened."""
     put("r.jsonl", Path(__file__).parents[2].joinpath("fixtures/recordings/clock_in_system.jsonl").read_bytes() * 40)
     script = f"{sys.executable} -m lore check r.jsonl | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
@@ -103,7 +103,7 @@ def test_a_closed_pipe_loses_the_text_and_not_the_verdict():
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("words", ["check s.jsonl", "--version", "--help", "explain"])
-def test_a_full_disk_is_an_error_and_no_bug(words):
+def test_full_disk_exits_2(words):
     """`lore --version` ended in a traceback."""
     put("s.jsonl", session())
     ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {words} >/dev/full"], capture_output=True)
@@ -112,7 +112,7 @@ def test_a_full_disk_is_an_error_and_no_bug(words):
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
 @pytest.mark.parametrize("closed", ["check s.jsonl >&-", "assemble s.jsonl >&-", "check - <&-"])
-def test_closed_streams_are_no_bug(closed):
+def test_closed_streams_are_not_errors(closed):
     put("s.jsonl", session())
     ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {closed}"], capture_output=True)
     assert ran.returncode in (0, 2)

@@ -1,35 +1,42 @@
-"""Commands about lore itself: formats, explain, schema, guide, help."""
+"""Commands about lore itself: formats, explain, guide, help."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
-from importlib import import_module, resources
-from typing import TYPE_CHECKING, Annotated, Any
+from importlib import resources
+from typing import Annotated, Any
 
 import typer
 
 from lore.commands import flags
 from lore.commands.common import answer, out, quiet_pipe
 
-if TYPE_CHECKING:
-    from msgspec import Struct
-
 
 @quiet_pipe
 def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
-    """List what lore reads, and what each format can answer.
+    """List the formats that lore reads, and what each can answer.
 
-    Of each: its fidelity (how near its prompts are to what was sent: wire, parsed, structural, reconstructed), and
-    whether it records requests, bills, the system prompt, the schemas of tools and compactions. Behind them the files
-    of agents that lore names and does not judge. Files are told by their content; `--format NAME` overrides.
+    Each row shows the fidelity (how close its prompts are to what was sent: wire, parsed, structural, reconstructed)
+    and whether the format records requests, usage, the system prompt, tool schemas and compactions. After them come
+    files of agents that lore recognises and cannot judge. Formats are recognised by content; `--format NAME` overrides.
     """
-    from lore.report.found import write_formats
-    from lore.run.about import list_formats
+    from msgspec.structs import replace
 
-    return answer(list_formats(), write_formats, as_json=as_json, color=color)
+    from lore.formats import registry
+    from lore.formats.unrecognised import FOREIGN_FILES
+    from lore.model.results.found import FormatsResult, UnreadFormat
+    from lore.recording.agents.logs import AGENTS
+    from lore.recording.base import load_plugins
+    from lore.report.found import write_formats
+
+    load_plugins()
+    rows = [
+        replace(row, agents=[agent.name for agent in AGENTS if row.name in agent.formats]) for row in registry.formats()
+    ]
+    unread = [UnreadFormat(file.agent, file.what, file.why) for file in FOREIGN_FILES]
+    return answer(FormatsResult(formats=rows, unread=unread), write_formats, as_json=as_json, color=color)
 
 
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
@@ -49,126 +56,60 @@ def explain(
         typer.Argument(help="A code (LORE101) or a name; without one, all of them.", autocompletion=_codes),
     ] = None,
     reader: Annotated[
-        str | None,
-        typer.Option(
-            "--for", help="Whom the page advises: author (writes the agent) or user (runs it); default: both."
-        ),
+        str | None, typer.Option("--for", help="Only the fixes for this audience: author (writes the agent) or user.")
     ] = None,
     color: flags.Colour = None,
 ) -> int:
-    """Explain a finding code; without one, list them.
+    """Explain a finding code; without one, list all codes.
 
-    The list has a code, its kind, who can act and its name on each line. On a terminal a page is laid out for its
-    width, in a pipe it is Markdown.
+    Each line of the list has a code, its kind, who can fix it, and its name. A page is laid out on a terminal, and is
+    Markdown in a pipe.
     """
     from lore.errors import LoreError, did_you_mean
     from lore.model.codes import CODES
 
     if reader is not None and reader not in _PARTS:
-        raise LoreError(f"unknown reader {reader!r}", hint=f"readers: {', '.join(_PARTS)}")
+        raise LoreError(f"unknown audience {reader!r}", hint=f"--for {' or --for '.join(_PARTS)}")
     if code is None and reader is not None:
         raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {reader}")
     if code is None:
         for known, row in CODES.items():
             sys.stdout.write(f"{known}  {row.kind:<14}  {row.actor:<8}  {row.name}\n")
         return 0
-    names = {known: row.name for known, row in CODES.items()}
-    wanted = code.upper()
-    found = wanted if wanted in names else next((known for known, name in names.items() if name == code.lower()), None)
-    if found is None:
-        near = did_you_mean(code.lower(), names.values(), "")
+    names = {row.name: known for known, row in CODES.items()}
+    known = code.upper() if code.upper() in CODES else names.get(code.lower())
+    if known is None:
+        near = did_you_mean(code.lower(), names, "")
         hint = near if near.startswith("did you mean") else "lore explain lists them"
         raise LoreError(f"no finding has the code {code!r}", hint=hint)
-    page = resources.files("lore.judge").joinpath("pages", f"{found}.md").read_text("utf-8")
-    text = page if reader is None else _page_for(reader, page)
-    if sys.stdout.isatty():
-        from lore.report.guide import lay_out_page
-
-        text = lay_out_page(text, out(color))
-    sys.stdout.write(text)
+    page = resources.files("lore.judge").joinpath("pages", f"{known}.md").read_text("utf-8")
+    _show(page if reader is None else _page_for(reader, page), color)
     return 0
 
 
 def _page_for(reader: str, page: str) -> str:
-    """Leave the advice for the other reader out."""
+    """Return the page without the fixes for the other audience."""
     head, _, parts = page.partition(_PARTS["author"])
     author, _, user = parts.partition(_PARTS["user"])
     return head + _PARTS[reader] + (user if reader == "user" else author.rstrip("\n") + "\n")
 
 
-def schemas() -> dict[str, type[Struct]]:
-    """Return every result by the name under which its schema is printed, those of plug-ins included."""
-    from lore.commands.table import commands
-    from lore.model import results
-    from lore.model.results import assemble, compact, found, lint, live, overview, simulate, store, trust
-    from lore.report import trace
+def _show(page: str, color: bool | None, *, plain: bool = False, pager: bool = False) -> None:
+    """Print a page: Markdown in a pipe; on a terminal laid out, and in the user's pager if it is too long."""
+    terminal = sys.stdout.isatty()
+    if terminal and not plain:
+        from lore.report.guide import lay_out_page
 
-    known: dict[str, type[Struct]] = {
-        "diff-prefix": results.DiffResult,
-        "check": results.CheckResult,
-        "finding": results.Finding,
-        "lint": lint.LintResult,
-        "fold": store.FoldResult,
-        "follow": store.FollowedLine,
-        "assemble-all": assemble.AssembledTurn,
-        "assemble-full": assemble.WholeTurn,
-        "assemble-explain": assemble.AssembleExplanation,
-        "knowledge": store.KnowledgeResult,
-        "knowledge-written": store.KnowledgeWritten,
-        "simulate": simulate.SimulateResult,
-        "simulate-rules": simulate.RulesResult,
-        "compact": compact.DryRunResult,
-        "compact-written": compact.CompactResult,
-        "formats": found.FormatsResult,
-        "sessions": found.FoundSessions,
-        "statusline": live.RunningSession,
-        "overview": overview.Overview,
-        "compare": overview.Comparison,
-        "trace": trace.Trace,
-        "trust": trust.TrustResult,
-        "store-list": store.StoreList,
-        "store-show": store.StoreShown,
-        "store-import": store.StoreImported,
-        "store-appended": store.StoreAppended,
-        "store-written": store.StoreWritten,
-        "store-resolve": store.StoreResolved,
-        "store-verify": store.StoreVerified,
-        "store-vacuum": store.StoreVacuumed,
-    }
-    for row in commands().values():
-        for name, place in row.schemas.items():
-            module, _, struct = place.partition(":")
-            known[name] = getattr(import_module(module), struct)
-    return known
+        page = lay_out_page(page, out(color))
+    command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
+    has_pager = command not in ([], ["cat"]) and shutil.which(command[0]) is not None
+    if pager and terminal and has_pager and page.count("\n") >= shutil.get_terminal_size().lines:
+        import pydoc
 
-
-def _names(beginning: str) -> list[str]:
-    return [name for name in schemas() if name.startswith(beginning)]
-
-
-@quiet_pipe
-def schema(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="diff-prefix, check, fold, assemble-all, …; without one, all names.", autocompletion=_names
-        ),
-    ] = None,
-) -> int:
-    """Print the JSON Schema of a result."""
-    from lore.errors import LoreError, did_you_mean
-    from lore.run.schema import json_schema
-
-    known = schemas()
-    if name is None:
-        sys.stdout.write("\n".join(known) + "\n")
-        return 0
-    if name not in known:
-        raise LoreError(f"no result is called {name!r}", hint=did_you_mean(name, known, "results"))
-    uri = "https://json-schema.org/draft/2020-12/schema"
-    schema = {"$schema": uri, "title": f"lore {name}", **json_schema(known[name])}
-    sys.stdout.write(json.dumps(schema, indent=2) + "\n")
-    return 0
+        os.environ.setdefault("LESS", "-FRX")  # less passes colours on and leaves the text on the screen
+        pydoc.pager(page)
+    else:
+        sys.stdout.write(page)
 
 
 def _topics(beginning: str) -> list[str]:
@@ -182,42 +123,23 @@ def guide(
     topic: Annotated[
         str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=_topics)
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Markdown as it is written, also on a terminal.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print Markdown, also on a terminal.")] = False,
     pager: Annotated[
-        bool, typer.Option("--pager/--no-pager", help="Show what is longer than the terminal in your pager ($PAGER).")
+        bool, typer.Option("--pager/--no-pager", help="Show long pages in your pager ($PAGER); default on a terminal.")
     ] = True,
     color: flags.Colour = None,
 ) -> int:
-    """Read the manual: a page a subject.
+    """Read the manual, one page per subject.
 
-    On a terminal a page is laid out for its width, and shown in your pager where it is longer than the terminal (not
-    with --no-pager, nor where PAGER is empty or `cat`); in a pipe it is Markdown.
+    A page is laid out on a terminal, and is Markdown in a pipe. Pages longer than the terminal open in your pager,
+    unless you use --no-pager, or PAGER is empty or `cat`.
     """
     from lore.commands.table import commands
-    from lore.report.guide import lay_out_page, page
+    from lore.report.guide import page
 
     row = commands().get(topic or "")
-    text = page(topic if row is None else row.page)
-    terminal = sys.stdout.isatty()
-    if terminal and not plain:
-        text = lay_out_page(text, out(color))
-    if pager and terminal and text.count("\n") >= shutil.get_terminal_size().lines:
-        _paged(text)
-    else:
-        sys.stdout.write(text)
+    _show(page(topic if row is None else row.page), color, plain=plain, pager=pager)
     return 0
-
-
-def _paged(text: str) -> None:
-    """Show text in the user's pager, if there is one; `less` passes colours on, and leaves the text where it was."""
-    import pydoc
-
-    command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
-    if command in ([], ["cat"]) or shutil.which(command[0]) is None:
-        sys.stdout.write(text)
-        return
-    os.environ.setdefault("LESS", "-FRX")
-    pydoc.pager(text)
 
 
 def _commands(beginning: str) -> list[str]:
@@ -231,10 +153,10 @@ def help_of(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND]...", help="A command, or several words of one.", autocompletion=_commands),
+        typer.Argument(metavar="COMMAND", help="A command, and its subcommand.", autocompletion=_commands),
     ] = None,
 ) -> int:
-    """Show the help of a command, as its --help does; without one, of lore."""
+    """Show the help of a command, like --help; without one, of lore."""
     from lore.commands.tree import Branch, unknown
 
     found: Any = context.find_root()

@@ -1,8 +1,8 @@
 """Run a command line of lore; turn every error into a message and an exit code.
 
 0 fine; 1 findings; 2 usage, configuration, unreadable input; 3 incomplete; 70 a bug in lore; 130 interrupt.
-A closed pipe is not an error. Modules are imported when they are needed: `lore --version`, `lore diff-prefix`
-of two files that cannot be recordings, and `lore statusline` are answered without the command framework.
+A closed pipe is not an error. Modules are imported when they are needed: `lore --version` and `lore statusline` are
+answered without the command framework.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 BUG, INTERRUPTED, USAGE = 70, 130, 2
 
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             print(f"lore {__version__}", flush=True)
             return 0
-        answer = bytes_only(args) or status_line(args)
+        answer = status_line(args)
         if answer is not None:
             sys.stdout.write(answer)
             sys.stdout.flush()
@@ -80,33 +81,6 @@ def names_command(args: list[str]) -> bool:
     return args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
 
 
-def bytes_only(args: list[str]) -> str | None:
-    """Return what `lore diff-prefix A B` prints for two files that cannot be recordings; None: run the command.
-
-    Importing the command framework and the rooms takes 300 ms, as long as comparing two files of 1 GB. The command runs
-    if there are options, a terminal, a file that may be a recording, or a plug-in that reads other formats.
-    """
-    if len(args) != 3 or args[0] != "diff-prefix" or any(arg.startswith("-") for arg in args):
-        return None
-    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
-        return None
-    from lore.recording import corpus
-
-    left, right = args[1:]
-    if not (_cannot_be_recording(left) and _cannot_be_recording(right)) or corpus.is_same(left, right):
-        return None
-    from lore.plugins import published_by_others
-
-    if published_by_others("lore.formats"):
-        return None
-    from lore.report.plain import file_line, no_prompt_line, visible
-
-    names = [corpus.show(left), corpus.show(right)]
-    lengths = file_line(*corpus.common_length(left, right))
-    lines = [f"{names[0]} → {names[1]}", lengths, no_prompt_line(names, compared=True)]
-    return "".join(f"{visible(line)}\n" for line in lines)
-
-
 def status_line(args: list[str]) -> str | None:
     """Return what `lore statusline` prints; None: run the command."""
     if args[:1] != ["statusline"]:
@@ -114,18 +88,6 @@ def status_line(args: list[str]) -> str | None:
     from lore.run.live.statusline import quick
 
     return quick(args[1:])
-
-
-def _cannot_be_recording(path: str) -> bool:
-    from lore.formats.beginning import may_be_recording
-
-    if not os.path.isfile(path):
-        return False
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return not may_be_recording(file.read(4096))
-    except OSError:
-        return False
 
 
 def _valued(args: list[str], place: int) -> str:
@@ -155,24 +117,14 @@ def _failed(error: Exception, *, quiet: bool) -> int:
 
     if isinstance(error, LoreError):
         place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
-        hint = f"hint: {error.hint}" if error.hint else ""
-        _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))
+        _say(f"error: {error.message}", place, _hint(error.hint), *(f"  {choice}" for choice in error.choices))
         return error.exit_code
-    usage = getattr(error, "format_message", None)
-    if usage is not None:
-        command_path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
-        instead = _removed_option(command_path, str(getattr(error, "option_name", "")))
-        if instead:
-            _say(f"error: {command_path} {getattr(error, 'option_name', '')} was removed", f"hint: {instead}")
-            return USAGE
-        near, known = getattr(error, "possibilities", None), f"{command_path} --help"
-        message = str(getattr(error, "message", "") if near else usage())
-        hint = f"did you mean {near[0]}? all options: {known}" if near else known
-        _say(f"error: {' '.join(message.split())}", f"hint: {hint}")
+    if hasattr(error, "format_message"):
+        _say(*_usage_error(error))
         return USAGE
     if isinstance(error, OSError):
         _say(
-            f"error: {(error.strerror or str(error)).lower()}", "hint: lore could not write its answer, or read a file"
+            f"error: {(error.strerror or str(error)).lower()}", _hint("lore could not write its answer, or read a file")
         )
         return USAGE
     if os.environ.get("LORE_DEBUG") == "1":
@@ -189,22 +141,30 @@ def _failed(error: Exception, *, quiet: bool) -> int:
     return BUG
 
 
-def _removed_option(command_path: str, option: str) -> str | None:
-    from lore.commands.removed import replacement
+def _usage_error(error: Any) -> tuple[str, str]:
+    """Return message and hint for an error of the command framework."""
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
+    option = str(getattr(error, "option_name", ""))
+    if option:
+        from lore.commands.removed import replacement
 
-    return replacement(command_path.partition(" ")[2], option) if option else None
+        instead = replacement(path.partition(" ")[2], option)
+        if instead:
+            return f"error: {path} {option} was removed", _hint(instead)
+    near, known = getattr(error, "possibilities", None), f"{path} --help"
+    message = str(error.message if near else error.format_message())
+    hint = f"did you mean {near[0]}? all options: {known}" if near else known
+    return f"error: {' '.join(message.split())}", _hint(hint)
+
+
+def _hint(text: str | None) -> str:
+    return f"hint: {text}" if text else ""
 
 
 def _say(*lines: str) -> None:
-    from lore.report.plain import visible
+    """Print lines on standard error, wrapped to the width of a terminal."""
+    from lore.report.console import console, line
 
-    if not sys.stderr.isatty():
-        for line in filter(None, lines):
-            print(visible(line), file=sys.stderr)
-        return
-    from lore.report.console import console
-    from lore.report.console import line as safe
-
-    out = console(sys.stderr, colour=False, terminal=True)
+    out = console(sys.stderr, colour=False, terminal=sys.stderr.isatty())
     for text in filter(None, lines):
-        out.print(safe(text))
+        out.print(line(text))

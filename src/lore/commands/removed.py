@@ -22,5 +22,5 @@ OPTIONS: dict[tuple[str, str], str] = {
 
 
 def replacement(command: str, option: str = "") -> str | None:
-    """Return what to use instead of a removed command or option; None if it was never there."""
+    """Return what to use instead of a removed command or option; None if there was no such command or option."""
     return OPTIONS.get((command, option)) if option else COMMANDS.get(command)

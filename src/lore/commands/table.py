@@ -1,8 +1,8 @@
-"""The table of commands: where each stands in `lore --help`, what to type first, and its page of the guide.
+"""The table of commands: group in `lore --help`, examples, page of the guide.
 
-A command is a row here and a function of a module of this package, or its `app` where it has commands of its own
-(`SUBCOMMANDS` has their examples). Its words come from docstrings; a module is imported when its command runs, or is
-listed. Standard library alone.
+A command is a row here and a function of a module of this package, or the `app` of a module if it has subcommands
+(their examples are in `SUBCOMMANDS`). Help texts come from docstrings. A module is imported when its command runs or is
+listed.
 
 A plug-in adds a command by publishing a `CommandRow` under the entry-point group `lore.commands`, by the command's
 name; `place` is then a whole import path.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lore.errors import LoreError, lacks_plug_in
 from lore.plugins import published
 
-Example = tuple[str, str]  # what to type behind `lore `, and what it does
+Example = tuple[str, str]  # what to type after `lore `, and the result
 
 
 class CommandRow(NamedTuple):
@@ -27,7 +27,7 @@ class CommandRow(NamedTuple):
     page: str  # of the guide
     examples: tuple[Example, ...]
     place: str = ""  # MODULE:FUNCTION below this package; empty: `run` in the module of the command's name
-    runs: bool = False  # what follows its arguments is the command line of another program
+    runs: bool = False  # the words after its arguments are the command line of another program
     subcommands: Mapping[str, tuple[Example, ...]] = {}  # "NAME SUBCOMMAND" -> examples
     schemas: Mapping[str, str] = {}  # for `lore schema`: name -> MODULE:STRUCT of a result of a plug-in
 
@@ -43,35 +43,35 @@ ABOUT = "About lore"
 COMMANDS: dict[str, CommandRow] = {
     "sessions": CommandRow(
         LOOK, "spending", (
-            ("sessions", "what agents keep on this machine, the newest first"),
+            ("sessions", "all sessions on this machine, newest first"),
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
         "spending:sessions",
     ),
     "watch": CommandRow(
         LOOK, "running", (
-            ("watch", "the newest session of this project, else of this machine, on a screen"),
+            ("watch", "the newest session of this project, or of this machine, updated live"),
             ("watch session.jsonl --json", "a line of JSON at each change"),
         ),
         "live:watch",
     ),
     "statusline": CommandRow(
         LOOK, "running", (
-            ("statusline --install", "the settings that put it into Claude Code and tmux"),
+            ("statusline --install", "settings for Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
         "live:statusline",
     ),
     "simulate": CommandRow(
         LOOK, "simulate", (
-            ("simulate fixtures/recordings", "what a cache would read, beside what was billed"),
+            ("simulate fixtures/recordings", "predicted cache reads next to the billed ones"),
             ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
         ),
     ),
     "fold": CommandRow(
         LOOK, "fold", (
-            ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with what each request paid"),
-            ("fold session.jsonl --follow", "and what comes, while it is written"),
+            ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with the usage of each request"),
+            ("fold session.jsonl --follow", "events as they are appended"),
         ),
     ),
     "report": CommandRow(
@@ -82,20 +82,20 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "check": CommandRow(
         JUDGE, "check", (
-            ("check fixtures/recordings", "exit code 1 where a recording wastes its cache"),
+            ("check fixtures/recordings", "exit code 1 if a recording wastes its cache"),
             ("check --last", "the newest session of an agent in this project"),
         ),
     ),
     "lint": CommandRow(
         JUDGE, "other-languages", (
-            (f"lint {_BODIES}/turn1.json", "whether one request would be cached, and why not"),
+            (f"lint {_BODIES}/turn1.json", "whether a request would be cached"),
             ("lint fixtures/recordings --report github", "a folder of request bodies, as annotations in CI"),
         ),
     ),
     "diff-prefix": CommandRow(
         JUDGE, "compare", (
             (f"diff-prefix {_BODIES}/turn1.json {_BODIES}/turn2.json", "two requests"),
-            ("diff-prefix fixtures/recordings/clock_in_system.jsonl", "every successive pair of a session"),
+            ("diff-prefix fixtures/recordings/clock_in_system.jsonl", "the pairs of a session that differ"),
         ),
         "diff_prefix:run",
     ),
@@ -108,7 +108,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "explain": CommandRow(
         JUDGE, "check", (
-            ("explain LORE101", "what a code means, and how to mend it"),
+            ("explain LORE101", "what a code means, and its fix"),
             ("explain", "all codes"),
         ),
         "about:explain",
@@ -120,13 +120,13 @@ COMMANDS: dict[str, CommandRow] = {
         ),
     ),
     "knowledge": CommandRow(
-        BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "what a session knows"),),
+        BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
         "stored.knowledge",
     ),
     "store": CommandRow(
         KEEP, "stores", (
-            ("store import ~/.claude/projects --store sqlite:sessions.db", "what is new, each time"),
-            ("store list --store sqlite:sessions.db", "what it holds"),
+            ("store import ~/.claude/projects --store sqlite:sessions.db", "imports new sessions each time"),
+            ("store list --store sqlite:sessions.db", "all stored sessions"),
         ),
         "stored.store",
     ),
@@ -134,9 +134,9 @@ COMMANDS: dict[str, CommandRow] = {
         KEEP, "compact", (
             (
                 "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
-                "what a policy would have saved; nothing is written",
+                "estimated savings; nothing is written",
             ),
-            ("compact session.jsonl --dry-run --window 200000", "compacted before a prompt exceeds so many tokens"),
+            ("compact session.jsonl --dry-run --window 200000", "compact before 200,000 tokens"),
         ),
         "stored.compact:run",
     ),
@@ -149,16 +149,16 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "trust": CommandRow(
         KEEP, "compact", (
-            ("trust", "approve the settings found here: the commands, endpoints and keys that they name"),
-            ("trust --list", "what is approved"),
-            ("trust --remove .", "take the approval of this folder back"),
+            ("trust", "approve the commands, endpoints and keys in the settings of this folder"),
+            ("trust --list", "approved settings"),
+            ("trust --remove .", "revoke the approval of this folder"),
         ),
         "stored.trust:run",
     ),
     "formats": CommandRow(
-        ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),), "about:formats",
+        ABOUT, "formats", (("formats", "supported formats and their data"),), "about:formats",
     ),
-    "schema": CommandRow(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),), "about:schema"),
+    "schema": CommandRow(ABOUT, "reports", (("schema check", "the schema of `lore check --json`"),)),
     "guide": CommandRow(
         ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
         "about:guide",
@@ -169,24 +169,28 @@ COMMANDS: dict[str, CommandRow] = {
     ),
 }  # fmt: skip
 
-# What is typed behind `lore COMMAND`, for commands below one.
+# Examples of subcommands, by "COMMAND SUBCOMMAND".
 SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
-    "knowledge list": (("knowledge list fixtures/sessions/knowledge.jsonl", "with where the prompt holds each entry"),),
+    "knowledge list": (
+        ("knowledge list fixtures/sessions/knowledge.jsonl", "entries, and their places in the prompt"),
+    ),
     "knowledge add": (
         ('knowledge add session.jsonl --category facts --title Python --content "3.11 is the oldest."', ""),
     ),
     "knowledge update": (('knowledge update session.jsonl 1a2b3 --content "3.12 is the oldest."', ""),),
-    "knowledge remove": (("knowledge remove session.jsonl 1a2b3", "an entry, by the beginning of its id"),),
-    "store import": (("store import ~/.claude/projects --store sqlite:sessions.db", "done again: what is new since"),),
+    "knowledge remove": (("knowledge remove session.jsonl 1a2b3", "an entry, by the first characters of its id"),),
+    "store import": (
+        ("store import ~/.claude/projects --store sqlite:sessions.db", "run it again to import new sessions"),
+    ),
     "store export": (("store export SESSION_ID --store sqlite:sessions.db --output session.jsonl", ""),),
-    "store append": (("store append s1 --store jsonl:sessions", "events from standard input, a line each"),),
-    "store list": (("store list --store sqlite:sessions.db --since 1d", "what was used today"),),
+    "store append": (("store append s1 --store jsonl:sessions", "events from standard input, one a line"),),
+    "store list": (("store list --store sqlite:sessions.db --since 1d", "sessions used today"),),
     "store show": (("store show SESSION_ID --store sqlite:sessions.db", ""),),
     "store delete": (("store delete SESSION_ID --store sqlite:sessions.db", "with the sessions forked from it"),),
     "store move": (("store move SESSION_ID app --store sqlite:sessions.db", "to another project"),),
     "store bind": (("store bind client-1 SESSION_ID --store sqlite:sessions.db", ""),),
     "store resolve": (("store resolve client-1 --store sqlite:sessions.db", ""),),
-    "store verify": (("store verify --store sqlite:sessions.db", "exit code 1 where something is damaged"),),
+    "store verify": (("store verify --store sqlite:sessions.db", "exit code 1 if an event is damaged"),),
     "store vacuum": (("store vacuum --store sqlite:sessions.db", ""),),
 }
 
@@ -214,8 +218,14 @@ def commands() -> dict[str, CommandRow]:
 
 
 def subcommands() -> dict[str, tuple[Example, ...]]:
-    """Return the examples of all commands below a command, by "NAME SUBCOMMAND"."""
+    """Return the examples of all subcommands, by "NAME SUBCOMMAND"."""
     return SUBCOMMANDS | {name: typed for row in commands().values() for name, typed in row.subcommands.items()}
+
+
+def examples_of(path: str) -> tuple[Example, ...]:
+    """Return the examples of a command ("check", "store import"), or of bare `lore` (empty)."""
+    row = commands().get(path)
+    return EXAMPLES if not path else row.examples if row is not None else subcommands().get(path, ())
 
 
 def missing_command(name: str) -> LoreError | None:
@@ -223,9 +233,9 @@ def missing_command(name: str) -> LoreError | None:
     return lacks_plug_in(BROUGHT[name], f"lore {name}") if name in BROUGHT else None
 
 
-# Of bare `lore`.
+# Examples of bare `lore`.
 EXAMPLES: tuple[Example, ...] = (
-    ("", "what agents spent here in the last 7 days, and what to change first"),
-    ("check fixtures/recordings", "judge recordings; exit code 1 where one wastes its cache"),
+    ("", "spending of the last 7 days, and the first thing to fix"),
+    ("check fixtures/recordings", "find cache breaks; exit code 1 for waste"),
     ("guide", "the manual, by subject"),
 )

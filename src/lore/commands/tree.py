@@ -1,7 +1,7 @@
-"""The tree of commands on Typer: modules imported when they are needed, help laid out by groups, errors with a way on.
+"""The tree of commands on Typer: a module is imported when its command runs, help lists commands by group.
 
-Help is as wide as the terminal (100 columns where there is none: the same text on every machine), coloured by the
-rules of every report, and ends with what to type and the page of the guide.
+Help is as wide as the terminal (100 columns in a pipe: the same text on every machine). It ends with examples and the
+command's page of the guide.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -21,38 +21,65 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from lore.commands.removed import replacement
-from lore.commands.table import COMMANDS, EXAMPLES, CommandRow, Example, commands, missing_command, subcommands
+from lore.commands.table import COMMANDS, CommandRow, commands, examples_of, missing_command
 from lore.errors import LoreError
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
-_NARROW = 76  # columns: below this a description stands under its name
-_NAMES = 28  # columns that names may take before their description goes under them
+_PIPE_COLUMNS = 100
+_EXAMPLE_COLUMNS = 40  # a longer example has its description on the next line
 
 
 class _Shared:
-    """What commands do in lore's own way."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the page of `--help`."""
-        formatter.write(_page(self, ctx))
+    """The parts of Typer's commands that lore changes."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters. Text, and defaults, are passed on as they are.
+        """Return the parameters; they do not convert what needs no conversion.
 
-        Typer (0.29) imports Pydantic to convert any value, also one that needs no conversion: 0.1 s of each command.
+        Typer (0.29) imports Pydantic to convert any value, even text: 0.1 s of each command.
         """
         params: list[Any] = cast("Any", super()).get_params(ctx)
         for param in params:
             if "process_value" not in vars(param):
-                param.process_value = partial(_processed, param, param.process_value)
+                param.process_value = partial(_convert, param, param.process_value)
+                if _kind(param) == list[str]:
+                    param.display_type_rich = partial(_shown_kind, param)
         return params
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line: NAME, [NAME], NAME..., [NAME]..."""
+        pieces: list[str] = cast("Any", super()).collect_usage_pieces(ctx)
+        return [piece.replace("{", "").replace("}", "").replace("...]...", "]...") for piece in pieces]
 
-def _processed(param: Any, converted: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    def get_help(self, ctx: Any) -> str:
+        """Return the page of `--help`."""
+        ctx.terminal_width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_COLUMNS
+        return cast("Any", super()).get_help(ctx)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples and the page of the guide."""
+        path = ctx.command_path.partition(" ")[2]
+        typed = [(f"lore {words}".strip(), does) for words, does in examples_of(path)]
+        if typed:
+            with formatter.section("Examples"):
+                formatter.write_dl(typed, col_max=_EXAMPLE_COLUMNS)
+        row = commands().get(path.partition(" ")[0])
+        formatter.write_paragraph()
+        formatter.write(f"Guide: lore guide {row.page}" if row else "Guide: lore guide")
+
+
+def _kind(param: Any) -> object:
+    return getattr(getattr(param, "type_descriptor", None), "annotation", None)
+
+
+def _shown_kind(param: Any, ctx: Any = None) -> str:  # noqa: ARG001 - as Typer calls it
+    return "<str>..." if param.param_type_name == "option" else ""
+
+
+def _convert(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    kind: Any = _kind(param)
     final: Any = kind if kind in (str, int, float) else (list, tuple) if kind == list[str] else ()
     if param.required if param.value_is_missing(value) else not isinstance(value, final):
-        return converted(ctx, value)
+        return convert(ctx, value)
     return value if param.callback is None else param.callback(ctx, param, value)
 
 
@@ -61,22 +88,30 @@ class LeafCommand(_Shared, TyperCommand):
 
 
 class Branch(_Shared, TyperGroup):
-    """A command with commands of its own."""
+    """A command with subcommands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help where no command is named and none is needed to answer."""
+        """Show the help if a subcommand is required and none is named."""
         if not args and not self.invoke_without_command and not ctx.resilient_parsing:
-            typer.echo(ctx.get_help(), color=ctx.color)
+            typer.echo(ctx.get_help())
             raise typer.Exit
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command that is named; raises LoreError for none, with what was most likely meant."""
+        """Return the command that is named; for an unknown one raise LoreError with the most similar name."""
         name = args[0]
-        made = self.get_command(ctx, name)
-        if made is None and not ctx.resilient_parsing and not name.startswith("-"):
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
             unknown(ctx.command_path, name, self.list_commands(ctx))
         return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by group, then the options."""
+        names = self.list_commands(ctx)
+        for group, members in groupby(names, lambda name: commands()[name].group if ctx.parent is None else "Commands"):
+            with formatter.section(group):
+                rows = [(name, self.get_command(ctx, name).get_short_help_str(300)) for name in members]
+                formatter.write_dl([(f"{name:<{max(map(len, names))}}", does) for name, does in rows])
+        TyperCommand.format_options(cast("Any", self), ctx, formatter)
 
 
 class Root(Branch):
@@ -87,7 +122,7 @@ class Root(Branch):
         return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, built once a process; None for a name that the table lacks."""
+        """Return a command, built once a process; None for an unknown name."""
         row = COMMANDS.get(cmd_name) or commands().get(cmd_name)
         if row is not None and cmd_name not in self.commands:
             self.commands[cmd_name] = _built(cmd_name, row)
@@ -119,7 +154,7 @@ def _complete_at_once() -> None:
 
 
 def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
-    """Raise LoreError for a command that is not there: what was most likely meant, else what the word is."""
+    """Raise LoreError for an unknown command, with the most similar one or another command for that word."""
     from difflib import get_close_matches
 
     instead = replacement(f"{path} {name}".removeprefix("lore ").strip())
@@ -154,90 +189,3 @@ def _built(name: str, row: CommandRow) -> Any:
     app.info.cls = Branch
     app.info.no_args_is_help = False
     return get_group(app)
-
-
-def _page(command: Any, ctx: Any) -> str:
-    """Lay out the help of a command; tells the context whether it is coloured, for whom prints it."""
-    from lore.report.console import WIDTH, wants_colour
-
-    terminal = sys.stdout.isatty()
-    ctx.color = wants_colour(None, os.environ, terminal=terminal)
-    width = shutil.get_terminal_size().columns if terminal else WIDTH
-    path = ctx.command_path.partition(" ")[2]
-    usage = " ".join(map(_piece, " ".join(command.collect_usage_pieces(ctx)).split()))
-    lines = [_heading("Usage:", ctx) + f" {ctx.command_path} {usage}"]
-    for paragraph in (command.help or "").split("\n\n"):
-        lines += ["", *_wrapped(paragraph, width - 2)]
-    parts = list(_sections(command, ctx))
-    column = max((len(name) for _, rows in parts for name, _ in rows if len(name) <= _NAMES), default=0) + 4
-    for title, rows in parts:
-        lines += ["", _heading(f"{title}:", ctx), *_definitions(rows, width, ctx, column)]
-    typed = [(f"lore {example}".strip(), words) for example, words in _examples(path)]
-    if typed:
-        column = max(len(line) for line, _ in typed) + 4
-        lines += ["", _heading("Examples:", ctx), *_definitions(typed, width, ctx, column if column < 60 else 6)]
-    row = commands().get(path.partition(" ")[0])
-    lines += [
-        "",
-        f"{_heading('Guide:', ctx)} lore guide {row.page}" if row else f"{_heading('Guide:', ctx)} lore guide",
-    ]
-    return "\n".join(lines)
-
-
-def _piece(word: str) -> str:
-    """Return a word of a usage line as it is known elsewhere: NAME, [NAME], NAME..., [NAME]..."""
-    name = word.strip("[]{}.")
-    several = "..." if word.endswith("...") else ""
-    return f"[{name}]{several}" if word.startswith("[") else f"{name}{several}"
-
-
-def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the parts of a page: the title of each, with names and what is said of them."""
-    if isinstance(command, TyperGroup):
-        names = [(name, command.get_command(ctx, name)) for name in command.list_commands(ctx)]
-        listed = [
-            (commands()[name].group if ctx.parent is None else "Commands", (name, made.get_short_help_str(300)))
-            for name, made in names
-            if made is not None and not made.hidden
-        ]
-        for title, rows in groupby(listed, key=lambda row: row[0]):
-            yield title, [row for _, row in rows]
-    for title, kind in (("Arguments", "argument"), ("Options", "option")):
-        records = [param.get_help_record(ctx) for param in command.get_params(ctx) if param.param_type_name == kind]
-        rows = [(names.replace("<list[str]>", "<str>..."), words) for names, words in filter(None, records)]
-        if rows:
-            yield title, rows
-
-
-def _examples(path: str) -> tuple[Example, ...]:
-    if not path:
-        return EXAMPLES
-    row = commands().get(path)
-    if row is not None:
-        return row.examples
-    return subcommands().get(path, ())
-
-
-def _definitions(rows: Iterable[tuple[str, str]], width: int, ctx: Any, column: int) -> Iterator[str]:
-    """Yield names with what is said of them from a column on, or below where there is no room."""
-    indent = 6 if width < _NARROW else column
-    for name, words in rows:
-        below = len(name) + 4 > indent
-        text = _wrapped(words, max(width - indent, 20))
-        shown = typer.style(name, fg="cyan") if ctx.color else name
-        if below or not text:
-            yield f"  {shown}"
-            yield from (f"{'':{indent}}{line}" for line in text)
-        else:
-            yield f"  {shown}{'':{indent - len(name) - 2}}{text[0]}"
-            yield from (f"{'':{indent}}{line}" for line in text[1:])
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    from textwrap import wrap  # noqa: PLC0415 - only for help
-
-    return wrap(" ".join(text.split()), width, break_on_hyphens=False)
-
-
-def _heading(text: str, ctx: Any) -> str:
-    return typer.style(text, bold=True) if ctx.color else text

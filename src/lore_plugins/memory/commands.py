@@ -41,7 +41,7 @@ Agent: TypeAlias = Annotated[
     str | None, typer.Option("--agent", help="Only this agent's memory, '*': the shared one; default: all.")
 ]
 Names: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]...", help="Topics, or ids of texts; default: all.")
+    list[str] | None, typer.Argument(metavar="NAME", help="Topics, or ids of texts; default: all.")
 ]
 OneAgent: TypeAlias = Annotated[
     str | None, typer.Option("--agent", help="The agent whose memory it is; default: the session's, else main.")

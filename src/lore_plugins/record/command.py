@@ -16,7 +16,7 @@ from lore.errors import LoreError
 def run(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND...]", help="The command to run; without one: --listen."),
+        typer.Argument(metavar="-- COMMAND", help="The command to run; without one: --listen."),
     ] = None,
     upstream: Annotated[
         list[str] | None,

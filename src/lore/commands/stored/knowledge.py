@@ -32,7 +32,7 @@ ContentFile: TypeAlias = Annotated[
 def add(
     session: Log,
     name: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Its id; without one, one that its words give.")
+        str | None, typer.Argument(metavar="ID", help="Its id; without one, one that its words give.")
     ] = None,
     category: Category = None,
     title: Title = None,

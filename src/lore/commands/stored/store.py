@@ -266,7 +266,7 @@ def resolve(
 def verify(
     store: flags.Url,
     session_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[SESSION_ID]...", help="The ids of stored sessions; default: all.")
+        list[str] | None, typer.Argument(metavar="SESSION_ID", help="The ids of stored sessions; default: all.")
     ] = None,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="[FOLDER]", help="A folder with settings; default: that of the settings in force here."),
+        typer.Argument(metavar="FOLDER", help="A folder with settings; default: that of the settings in force here."),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List approvals; approve nothing.")] = False,
     removing: Annotated[

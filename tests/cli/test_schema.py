@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from lore.run.schema import json_schema
+from lore.commands.schema import json_schema
 
 
 class Base(Struct, kw_only=True):
