@@ -106,10 +106,10 @@ class Branch(_Shared, TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by group, then the options."""
-        names = self.list_commands(ctx)
+        names, made = self.list_commands(ctx), cast("Any", self).get_command
         for group, members in groupby(names, lambda name: commands()[name].group if ctx.parent is None else "Commands"):
             with formatter.section(group):
-                rows = [(name, self.get_command(ctx, name).get_short_help_str(300)) for name in members]
+                rows = [(name, made(ctx, name).get_short_help_str(300)) for name in members]
                 formatter.write_dl([(f"{name:<{max(map(len, names))}}", does) for name, does in rows])
         TyperCommand.format_options(cast("Any", self), ctx, formatter)
 
