@@ -22,7 +22,7 @@ from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.stored.converting import convert
+from lore.run.converting import convert
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice

@@ -17,7 +17,7 @@ from cli.running import lore, put
 from cli.storing import URLS
 from formats.claude import answered, asked, joined, text
 from helpers.schemas import valid
-from lore.run.stored.appending import appending
+from lore.run.appending import appending
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
 
@@ -186,7 +186,7 @@ def test_of_two_compactions_at_once_one_is_told_and_does_nothing():
 @pytest.mark.skipif(os.name != "posix", reason="flock")
 def test_a_log_that_is_being_compacted_is_skipped_and_not_waited_for(monkeypatch):
     """The second of two compactions of one log waited up to ten seconds for the first, and then went on."""
-    from lore.run.stored.appending import appending
+    from lore.run.appending import appending
 
     monkeypatch.setattr("lore.files.time.sleep", lambda _: pytest.fail("it waited"))
     with appending("s.jsonl"):

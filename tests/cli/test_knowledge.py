@@ -152,15 +152,15 @@ def test_a_session_that_knows_nothing_says_so():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["add", "s.jsonl", "abc"], "an entry without words"),
-        (["add", "s.jsonl", "abc", "--title", ""], "an entry without words"),
-        (["add", "s.jsonl", "a b", "--title", "t"], "is no id"),
-        (["add", "s.jsonl", "", "--title", "t"], "is no id"),
-        (["add", "s.jsonl", "a\x1b", "--title", "t"], "is no id"),
-        (["add", "s.jsonl", "a" * 201, "--title", "t"], "is no id"),
+        (["add", "s.jsonl", "abc"], "the entry has no text"),
+        (["add", "s.jsonl", "abc", "--title", ""], "the entry has no text"),
+        (["add", "s.jsonl", "a b", "--title", "t"], "is not a valid id"),
+        (["add", "s.jsonl", "", "--title", "t"], "is not a valid id"),
+        (["add", "s.jsonl", "a\x1b", "--title", "t"], "is not a valid id"),
+        (["add", "s.jsonl", "a" * 201, "--title", "t"], "is not a valid id"),
         (["add", "s.jsonl", "abc", "--title", "\udcff"], "the title is not UTF-8 text"),
         (["add", "s.jsonl", "\udcff", "--title", "t"], "is not UTF-8 text"),
-        (["add", "s.jsonl", "abc", "--content", "x", "--content-file", "y"], "both say what is known"),
+        (["add", "s.jsonl", "abc", "--content", "x", "--content-file", "y"], "both give the text"),
         (["add", "s.jsonl", "abc", "--content-file", "nowhere"], "cannot read nowhere"),
         (["add", "s.jsonl", "abc", "--content-file", "bytes"], "bytes is not UTF-8 text"),
         (["update", "s.jsonl", "abc"], "nothing to update"),
@@ -181,7 +181,7 @@ def test_a_mistake_is_an_error_that_writes_nothing(words, said):
 
 
 def test_content_beyond_all_measure_is_refused(monkeypatch):
-    monkeypatch.setattr("lore.commands.stored.knowledge.LONGEST", 10)
+    monkeypatch.setattr("lore.commands.knowledge.LONGEST", 10)
     put("words.txt", b"x" * 11)
     assert knowledge("add", "s.jsonl", "abc", "--content-file", "words.txt").code == 2
 

@@ -59,5 +59,5 @@ def test_required_argument_needs_no_pydantic(tmp_path):
 def test_a_summary_of_nothing_judges_nothing(tmp_path):
     modules, out = imported("--json", home=tmp_path)
     assert json.loads(out)["total"]["sessions"] == 0
-    assert not modules & (NEVER | {"lore.judge.judge", "lore.run.stored.compaction", "lore.run.checking.check"})
+    assert not modules & (NEVER | {"lore.judge.judge", "lore.commands.compact.compaction", "lore.run.checking.check"})
     assert len(own(modules)) <= 117

@@ -11,8 +11,8 @@ import pytest
 
 from cli.storing import appended, each_store, exported, fed, store
 from helpers.schemas import valid
-from lore.run.stored import event_lines
-from lore.run.stored.sessions import append_lines
+from lore.commands.store import appending
+from lore.commands.store.appending import append_lines
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
 
@@ -189,7 +189,7 @@ def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
 
 
 def test_a_writer_that_is_never_first_gives_up(monkeypatch):
-    monkeypatch.setattr(event_lines, "ATTEMPTS", 3)
+    monkeypatch.setattr(appending, "ATTEMPTS", 3)
     with pytest.raises(ConflictError, match="repeated write conflicts"):
         taken(Busy(9), HEADER, FIRST)
 

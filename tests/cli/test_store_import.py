@@ -13,9 +13,9 @@ from cli.storing import answered, each_store, exported, fed, store
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from helpers.schemas import valid
+from lore.commands.store import syncing
+from lore.commands.store.importing import ImportRequest, import_sessions
 from lore.recording.opening import Options
-from lore.run.stored import syncing
-from lore.run.stored.importing import ImportRequest, import_sessions
 from lore.store.base import StoreError
 from lore.store.sqlite import Memory
 from model.making import body, dumps, header, log, record, user

@@ -16,7 +16,7 @@ from helpers.schemas import valid
 from lore.errors import LoreError
 from lore.model.events import CacheReset
 from lore.recording.corpus import Name, parse_name
-from lore.run.stored.appending import appending
+from lore.run.appending import appending
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
 from model.making import header, log, record, user
@@ -195,18 +195,18 @@ def test_what_lore_derived_is_persisted_in_the_store(url):
 @each_store
 def test_what_is_appended_builds_on_what_was_read(url):
     stored(url)
-    with appending(f"{url}#s-1") as appender:
+    with appending(f"{url}#s-1") as append:
         with closing(open_store(url)) as other:
             delta = SessionDelta(base=other.load("s-1").head, new_events=(b'{"kind":"cache_reset","reason":"theirs"}',))
             other.save_delta("s-1", delta)
         with pytest.raises(LoreError, match="the store holds event") as caught:
-            appender.append([CacheReset(reason="mine")])
+            append([CacheReset(reason="mine")])
     assert caught.value.hint == "nothing was written: run the command again"
     assert exported("s-1", url).endswith(b'"theirs"}\n')
-    with appending(f"{url}#s-1") as appender:
-        assert not appender.append([])
-        assert not appender.append([CacheReset(reason="one")])
-        assert not appender.append([CacheReset(reason="two")])
+    with appending(f"{url}#s-1") as append:
+        assert not append([])
+        assert not append([CacheReset(reason="one")])
+        assert not append([CacheReset(reason="two")])
     assert exported("s-1", url).endswith(b'"one"}\n{"kind":"cache_reset","reason":"two"}\n')
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from cli.running import lore
 from helpers.storing import URLS
+from lore.commands.store.appending import SessionAppender
 from lore.formats.lines import Line
-from lore.run.stored.event_lines import SessionAppender
 from lore.store.registry import open_store
 from lore.testing.scenarios import add, begin, header, line, message
 
@@ -51,7 +51,7 @@ LINES = (
 
 def test_a_session_that_is_appended_by_lines_has_times_and_its_last_item(url):
     with closing(open_store(url)) as store:
-        appender = SessionAppender(store, "lines", lambda: TURNS["a"], lambda _: None)
+        appender = SessionAppender(store, "lines", lambda: TURNS["a"])
         for number, data in enumerate(LINES, 1):
             appender.append(Line(number, 0, data), pytest.fail)
             shown = store.load("lines")

@@ -21,8 +21,8 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.recording.request_session import RequestSession, session_of
 from lore.recording.requests import RequestRecording
+from lore.run.converting import convert
 from lore.run.folding import fold
-from lore.run.stored.converting import convert
 from model.making import dumps
 
 USER = {"role": "user", "content": "hello"}

@@ -17,8 +17,8 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
+from lore.run.converting import convert
 from lore.run.folding import fold
-from lore.run.stored.converting import convert
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 

@@ -14,8 +14,8 @@ from lore.compaction.trial_plan import PromptChange, most_context, usage_after_p
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.sentences.trial import verdict
+from lore.run.compaction import dry_run
 from lore.run.rules import packaged
-from lore.run.stored.compaction import dry_run
 from model.making import header, log, record, said, user
 
 PAUSE = 3_600

@@ -9,11 +9,11 @@ import pytest
 
 from compaction.programs import program
 from helpers.waiting import Script
+from lore.commands.compact.compaction import watch
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.model.items import CompactDivider
 from lore.run.rules import packaged
-from lore.run.stored.compaction import watch
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
 from lore.store.locks import trylock

@@ -19,7 +19,7 @@ from lore.model import events as e
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.stored.converting import convert
+from lore.run.converting import convert
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 

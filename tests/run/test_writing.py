@@ -16,8 +16,8 @@ from cli.running import put, session
 from lore import files
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
-from lore.run.stored import appending as module
-from lore.run.stored.appending import appending
+from lore.run import appending as module
+from lore.run.appending import appending
 
 EVENT = CacheReset(reason="asked for")
 LINE = encode(EVENT) + b"\n"
@@ -32,10 +32,10 @@ def log(desk):
 
 def refused(path, *events, before=None, patience=module.PATIENCE):
     def attempt():
-        with appending(str(path), patience=patience) as appender:
+        with appending(str(path), patience=patience) as append:
             if before is not None:
                 before()
-            appender.append(events or [EVENT])
+            append(events or [EVENT])
 
     with pytest.raises(LoreError) as caught:
         attempt()
@@ -43,22 +43,22 @@ def refused(path, *events, before=None, patience=module.PATIENCE):
 
 
 def test_events_become_lines_behind_the_others(log):
-    with appending(str(log)) as appender:
-        assert appender.append([EVENT, Knowledge(op="remove", id="x")]) is False
+    with appending(str(log)) as append:
+        assert append([EVENT, Knowledge(op="remove", id="x")]) is False
     assert log.read_bytes() == session() + LINE + b'{"kind":"knowledge","id":"x","op":"remove"}\n'
 
 
 def test_no_events_touch_nothing(log):
     os.utime(log, ns=(1, 1))
-    with appending(str(log)) as appender:
-        appender.append([])
+    with appending(str(log)) as append:
+        append([])
     assert (log.read_bytes(), log.stat().st_mtime_ns) == (session(), 1)
 
 
 def test_a_last_line_without_its_end_is_ended_first(log):
     log.write_bytes(session()[:-1])
-    with appending(str(log)) as appender:
-        assert appender.append([EVENT]) is False
+    with appending(str(log)) as append:
+        assert append([EVENT]) is False
     assert log.read_bytes() == session() + LINE
 
 
@@ -66,16 +66,9 @@ def test_a_last_line_without_its_end_is_ended_first(log):
 def test_a_torn_last_line_stays_what_it_is_and_is_reported(log, size):
     torn = b'{"kind":"append","item":"' + b"x" * size
     log.write_bytes(session() + torn)
-    with appending(str(log)) as appender:
-        assert appender.append([EVENT]) is True
+    with appending(str(log)) as append:
+        assert append([EVENT]) is True
     assert log.read_bytes() == session() + torn + b"\n" + LINE
-
-
-def test_two_appends_under_one_lock_follow_each_other(log):
-    with appending(str(log)) as appender:
-        appender.append([EVENT])
-        appender.append([EVENT])
-    assert log.read_bytes() == session() + LINE + LINE
 
 
 @pytest.mark.parametrize("data", [b"{}\n", b"", b'{"model":"m","messages":[]}\n', b"\x00\x01", b'{"type":"user"}\n'])
@@ -101,8 +94,8 @@ def test_what_is_no_file_is_refused(name, desk):
 
 def test_a_link_leads_to_the_log_and_stays_a_link(log):
     Path("link").symlink_to(log.name)
-    with appending("link") as appender:
-        appender.append([EVENT])
+    with appending("link") as append:
+        append([EVENT])
     assert Path("link").is_symlink()
     assert log.read_bytes() == session() + LINE
 
@@ -121,14 +114,14 @@ def test_a_refused_open_is_an_error(log, monkeypatch):
             raise PermissionError(13, "Permission denied")
         return opened(path, flags, *rest)
 
-    monkeypatch.setattr(module.os, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert "cannot write to s.jsonl: permission denied" in refused(log)
 
 
 @pytest.mark.parametrize("written", [0, 1, 10, len(LINE) - 1])
 def test_a_full_disk_leaves_the_log_as_it_was(log, monkeypatch, written):
     real = os.write
-    monkeypatch.setattr(module.os, "write", lambda where, data: real(where, data[:written]))
+    monkeypatch.setattr(os, "write", lambda where, data: real(where, data[:written]))
     assert "no space left on device (the log is as it was)" in refused(log)
     assert log.read_bytes() == session()
 
@@ -142,7 +135,7 @@ def test_what_somebody_wrote_meanwhile_without_the_lock_is_not_cut_off(log, monk
             other.write(b"other")
         return done
 
-    monkeypatch.setattr(module.os, "write", short)
+    monkeypatch.setattr(os, "write", short)
     assert "holds part of a record" in refused(log)
     assert log.read_bytes() == session() + LINE[:10] + b"other"
 
@@ -151,7 +144,7 @@ def test_a_disk_that_does_not_keep_what_was_written_leaves_the_log_as_it_was(log
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(module.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     assert "input/output error" in refused(log)
     assert log.read_bytes() == session()
 
@@ -204,16 +197,16 @@ def test_another_writer_waits_for_the_lock(log):
     order: list[str] = []
 
     def other():
-        with appending(str(log)) as appender:
+        with appending(str(log)) as append:
             order.append("second")
-            appender.append([EVENT])
+            append([EVENT])
 
-    with appending(str(log)) as appender:
+    with appending(str(log)) as append:
         thread = threading.Thread(target=other)
         thread.start()
         time.sleep(files.PAUSE * 3)
         order.append("first")
-        appender.append([Knowledge(op="remove", id="x")])
+        append([Knowledge(op="remove", id="x")])
     thread.join(10)
     assert order == ["first", "second"]
     assert log.read_bytes().endswith(b'"op":"remove"}\n' + LINE)
@@ -230,8 +223,8 @@ def test_a_file_system_without_locks_appends_all_the_same(log, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", without)
-    with appending(str(log)) as appender:
-        appender.append([EVENT])
+    with appending(str(log)) as append:
+        append([EVENT])
     assert log.read_bytes() == session() + LINE
 
 

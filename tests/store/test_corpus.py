@@ -11,7 +11,7 @@ from lore.model.canonical import encode
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.stored.converting import convert
+from lore.run.converting import convert
 from lore.session import Session
 from lore.store.base import SessionDelta, Store
 from lore.store.deltas import save_delta

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from lore.commands.flags import Url as Url, Verbose as Verbose
     from lore.commands.pages import PageTarget as PageTarget, page_target as page_target, write_pages as write_pages
-    from lore.commands.stored.store import opened as opened
+    from lore.commands.store import opened as opened
 
 __getattr__ = public_names(
     __name__,
@@ -51,6 +51,6 @@ __getattr__ = public_names(
         ),
         "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose",
         "pages": "PageTarget page_target write_pages",
-        "stored.store": "opened",
+        "store": "opened",
     },
 )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lore.model.events import Event
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
+    from lore.run.appending import Append
     from lore.run.assembling import Assembly
-    from lore.run.stored.appending import Appender
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
 NO_JSON = "--json answers with --explain; a body is JSON already"
@@ -89,8 +89,8 @@ def run(
         rules=rules, completion=common.completion(system, tools), template=common.template(template, dialect),
         log=common.log(verbose),
     )  # fmt: skip
-    with _locked(name.path, options, request) as appender:
-        _all(name, options, request, appender) if every else _one(name, options, request, appender)
+    with _locked(name.path, options, request) as append:
+        _all(name, options, request, append) if every else _one(name, options, request, append)
     return 0
 
 
@@ -105,21 +105,21 @@ def _named(name: Name, turn: int | None) -> Name:
 
 
 @contextmanager
-def _locked(path: str, options: Options, request: _AssembleRequest) -> Generator[Appender | None]:
+def _locked(path: str, options: Options, request: _AssembleRequest) -> Generator[Append | None]:
     """Hold the log while it is read, where it will be appended to."""
     if not request.persist:
         yield None
         return
     from lore.errors import LoreError
-    from lore.run.stored.appending import HINT_CONVERT, appending
+    from lore.run.appending import HINT_CONVERT, appending
 
     if options.format not in (None, "lore"):
         raise LoreError(f"--persist appends to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
-    with appending(path) as appender:
-        yield appender
+    with appending(path) as append:
+        yield append
 
 
-def _one(name: Name, options: Options, request: _AssembleRequest, appender: Appender | None) -> None:
+def _one(name: Name, options: Options, request: _AssembleRequest, append: Append | None) -> None:
     """Answer for one turn; what was derived is appended only when the answer that it belongs to is written."""
     from lore.run.assembling import assemble
 
@@ -130,7 +130,7 @@ def _one(name: Name, options: Options, request: _AssembleRequest, appender: Appe
             _explain(made, options, request)
         else:
             file.write(made.body + b"\n")
-        _persist(appender, file, made.unsaved, options.log)
+        _persist(append, file, made.unsaved, options.log)
     if request.explain and not alone:
         _explain(made, options, request)
     common.say_problems(made.problems)
@@ -146,14 +146,14 @@ def _explain(made: Assembly, options: Options, request: _AssembleRequest) -> Non
     common.answer(explained(made, options.ruled), write, as_json=request.as_json, color=request.color)
 
 
-def _all(name: Name, options: Options, request: _AssembleRequest, appender: Appender | None) -> None:
+def _all(name: Name, options: Options, request: _AssembleRequest, append: Append | None) -> None:
     from lore.run.assembling import AssembledAll
 
     made = AssembledAll(name, options, full=request.full)
     lines = _warned(made.lines(), HINT_BODIES if request.full else HINT_RESETS)
     with common.destination(request.output, force=request.force, inputs=made.inputs) as file:
         file.writelines(lines)
-        _persist(appender, file, made.unsaved, options.log)
+        _persist(append, file, made.unsaved, options.log)
     common.say_problems(made.problems)
     _note(made.notes())
     options.log(f"{made.turns:,} turns, tail {options.policy}")
@@ -170,13 +170,13 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
         yield line
 
 
-def _persist(appender: Appender | None, file: BinaryIO, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
+def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
     """Append what was derived, behind the answer: where that cannot be written, the log stays as it is."""
-    if appender is None:
+    if append is None:
         return
     sys.stdout.flush()
     file.flush()
-    if appender.append(events):
+    if append(events):
         common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
     say(f"{len(events)} events appended to the log")
 

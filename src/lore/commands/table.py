@@ -121,14 +121,12 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "knowledge": CommandRow(
         BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
-        "stored.knowledge",
     ),
     "store": CommandRow(
         KEEP, "stores", (
             ("store import ~/.claude/projects --store sqlite:sessions.db", "imports new sessions each time"),
             ("store list --store sqlite:sessions.db", "all stored sessions"),
         ),
-        "stored.store",
     ),
     "compact": CommandRow(
         KEEP, "compact", (
@@ -138,14 +136,12 @@ COMMANDS: dict[str, CommandRow] = {
             ),
             ("compact session.jsonl --dry-run --window 200000", "compact before 200,000 tokens"),
         ),
-        "stored.compact:run",
     ),
     "convert": CommandRow(
         KEEP, "convert", (
             ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
             ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
         ),
-        "stored.convert:run",
     ),
     "trust": CommandRow(
         KEEP, "compact", (
@@ -153,7 +149,6 @@ COMMANDS: dict[str, CommandRow] = {
             ("trust --list", "approved settings"),
             ("trust --remove .", "revoke the approval of this folder"),
         ),
-        "stored.trust:run",
     ),
     "formats": CommandRow(
         ABOUT, "formats", (("formats", "supported formats and their data"),), "about:formats",

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lore.run.simulation import PlayedTurn as PlayedTurn, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
-    from lore.run.stored.compaction import MemoryMaker as MemoryMaker
-    from lore.run.stored.converting import converted as converted
+    from lore.run.converting import converted as converted
 
 __getattr__ = public_names(
     __name__,
@@ -33,7 +32,6 @@ __getattr__ = public_names(
         "simulate": "SimulateRequest simulate_recordings",
         "simulation": "PlayedTurn Simulation",
         "spending.tables": "TabledRecording TabledRequest TablesWriter",
-        "stored.compaction": "MemoryMaker",
-        "stored.converting": "converted",
+        "converting": "converted",
     },
 )

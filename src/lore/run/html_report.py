@@ -32,9 +32,9 @@ from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted
 from lore.run.checking.pool import ProcessPool
+from lore.run.compaction import earlier_compaction
 from lore.run.outputs import open_output, refuse_recording
 from lore.run.pages import PageRequest, page_of, sessions_of
-from lore.run.stored.compaction import earlier
 from lore.store.registry import ignore
 
 WHOLE = 20  # sessions in one page
@@ -204,7 +204,9 @@ def _session(file: Input, *, request: PageRequest, folder: bool, alone: bool, tr
         return None
     if alone and not trials and session.message is None:
         spending, options = session.spending, request.options
-        found = earlier(file.path, spending.dollars, spending.largest_prompt_tokens, options, request.dated.rules())
+        found = earlier_compaction(
+            file.path, spending.dollars, spending.largest_prompt_tokens, options, request.dated.rules()
+        )
         session = replace(session, earlier=found)
     name = hashlib.sha256(os.path.abspath(file.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     row = row_of(session)

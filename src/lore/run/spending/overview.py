@@ -208,9 +208,11 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
         return None
     found = None
     if biggest.dollars and (biggest.largest_prompt_tokens or 0) >= min(WINDOWS):
-        from lore.run.stored.compaction import earlier  # noqa: PLC0415 - slow to import, and few sessions are so large
+        from lore.run.compaction import earlier_compaction  # noqa: PLC0415 - slow to import, and few sessions are so large
 
-        found = earlier(biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules)
+        found = earlier_compaction(
+            biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules
+        )
     shown = in_shell(biggest.path, home)
     if not shown:
         return biggest if found is None else replace(biggest, saving=found.saved, compactions=found.compactions)

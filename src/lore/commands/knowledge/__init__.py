@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from lore.commands import flags
-from lore.commands.common import answer, branch, log, quiet_pipe, say_problems, tell, write_json
+from lore.commands.common import answer, branch, log, quiet_pipe, refuse, say_problems, tell, write_json
 
 if TYPE_CHECKING:
+    from lore.commands.knowledge.entries import Fields, WrittenKnowledge
     from lore.recording.opening import Options
-    from lore.run.stored.knowledge import Fields, WrittenKnowledge
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
 
 LONGEST = 16 * 1024 * 1024  # bytes of an entry's content: far more than any prompt holds
 
 Log: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION", help="A lore log, or a stored session (URL#ID).")]
-Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="What it is about.")]
+Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Its subject.")]
 Title: TypeAlias = Annotated[str | None, typer.Option("--title", help="Its name.")]
-Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="What is known; `-`: standard input.")]
+Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="Its text; `-`: standard input.")]
 ContentFile: TypeAlias = Annotated[
-    str | None, typer.Option("--content-file", help="A file with what is known, or `-`: standard input.")
+    str | None, typer.Option("--content-file", help="A file with its text, or `-`: standard input.")
 ]
 
 
@@ -31,9 +31,7 @@ ContentFile: TypeAlias = Annotated[
 @quiet_pipe
 def add(
     session: Log,
-    name: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Its id; without one, one that its words give.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="ID", help="Its id; default: derived from its text.")] = None,
     category: Category = None,
     title: Title = None,
     content: Content = None,
@@ -43,10 +41,10 @@ def add(
     verbose: flags.Verbose = False,
 ) -> int:
     """Add an entry and print its id."""
-    from lore.run.stored import knowledge
+    from lore.commands.knowledge import entries
 
     fields = _fields(category, title, content, content_file)
-    return _answer(knowledge.add(session, _options(format, verbose), name, fields), as_json=as_json)
+    return _answer(entries.add(session, _options(format, verbose), name, fields), as_json=as_json)
 
 
 @app.command("update")
@@ -62,11 +60,11 @@ def update(
     format: flags.Format = None,
     verbose: flags.Verbose = False,
 ) -> int:
-    """Change what is given of a known entry, and print its id."""
-    from lore.run.stored import knowledge
+    """Change the given fields of a known entry, and print its id."""
+    from lore.commands.knowledge import entries
 
     fields = _fields(category, title, content, content_file)
-    return _answer(knowledge.update(session, _options(format, verbose), name, fields), as_json=as_json)
+    return _answer(entries.update(session, _options(format, verbose), name, fields), as_json=as_json)
 
 
 @app.command("remove")
@@ -78,15 +76,15 @@ def remove(
     format: flags.Format = None,
     verbose: flags.Verbose = False,
 ) -> int:
-    """Take entries away, all named or none, and print their ids."""
-    from lore.run.stored import knowledge
+    """Remove entries, all named or none, and print their ids."""
+    from lore.commands.knowledge import entries
 
-    return _answer(knowledge.remove(session, _options(format, verbose), names), as_json=as_json)
+    return _answer(entries.remove(session, _options(format, verbose), names), as_json=as_json)
 
 
 @app.command("list")
 @quiet_pipe
-def show(
+def list_(
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
     as_json: flags.AsJson = False,
     format: flags.Format = None,
@@ -94,10 +92,11 @@ def show(
     verbose: flags.Verbose = False,
 ) -> int:
     """List what a session knows, and whether its prompt holds it yet."""
+    from lore.commands.knowledge import entries
     from lore.report.timeline import write_knowledge
-    from lore.run.stored import knowledge
 
-    return answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
+    listed = entries.list_entries(session, _options(format, verbose))
+    return answer(listed, write_knowledge, as_json=as_json, color=color)
 
 
 def _options(format: str | None, verbose: bool) -> Options:
@@ -107,11 +106,9 @@ def _options(format: str | None, verbose: bool) -> Options:
 
 
 def _fields(category: str | None, title: str | None, content: str | None, file: str | None) -> Fields:
-    from lore.errors import LoreError
-    from lore.run.stored.knowledge import Fields
+    from lore.commands.knowledge.entries import Fields
 
-    if content is not None and file is not None:
-        raise LoreError("--content and --content-file both say what is known", hint="choose one")
+    refuse((content is not None and file is not None, "--content and --content-file both give the text", "choose one"))
     source = "-" if content == "-" else file
     return Fields(category, title, content if source is None else _read(source))
 
@@ -133,15 +130,15 @@ def _read(source: str) -> str:
 
 
 def _answer(written: WrittenKnowledge, *, as_json: bool) -> int:
+    from lore.report.plain import visible
+
     if as_json:
         write_json(written.result)
     else:
-        from lore.report.plain import visible
-
-        sys.stdout.write("".join(f"{visible(fact_id)}\n" for fact_id in written.result.ids))
+        sys.stdout.write("".join(f"{visible(entry_id)}\n" for entry_id in written.result.ids))
     if not written.result.written:
         tell("note: the session knows that already; nothing was written")
-    if written.torn:
+    if written.is_torn:
         tell("note: the last line of the log was torn; it stays as it is, with a line end")
     say_problems(written.problems)
     return 0

@@ -1,29 +1,29 @@
-"""Append events to a stored session, one a line: what `lore store append` does with standard input.
+"""Append events to a stored session, one a line: the work of `lore store append`.
 
 An event is durable when its number is returned. A line may carry the number that it expects, which is not stored: the
-event is stored under this number, or acknowledged again if it is there. A line without a number goes to the end,
-whoever else writes. Nothing of a refused line is stored; the lines before it are.
+event is stored under this number, or acknowledged again if it is there. A line without a number is appended, whoever
+else writes. Nothing of a refused line is stored; the lines before it are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from lore.commands.store.syncing import find_leaf
 from lore.errors import LoreError, Where
-from lore.formats.lines import Line
+from lore.formats.lines import Line, read_lines
 from lore.formats.lore_log import LoreLog, kind_of
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
 from lore.model.jsonslice import member_ranges, without_member
 from lore.model.results.store import StoreAppended
-from lore.run.stored.syncing import find_leaf
-from lore.store.base import Clock, ConflictError, DamagedError, Head, SessionDelta, Store
+from lore.store.base import Clock, ConflictError, DamagedError, Head, SessionDelta, Store, now
 from lore.store.deltas import is_same_event, save_delta
-from lore.store.lines import SessionHeader, read_header, refusal
+from lore.store.lines import read_header, refusal
 from lore.store.registry import load_notes
+from lore.store.reserved import refuse_header, refuse_reserved
 
 ATTEMPTS = 1_000  # times that a line is appended again after another writer's
 HINT_REPAIR = "nothing of this line was stored, the lines before are: repair it, and send it again with what follows"
@@ -37,20 +37,30 @@ class AppendedEvent(NamedTuple):
     number: int | None  # that it expects
 
 
-@dataclass(slots=True)
+def append_lines(
+    store: Store, session_id: str, data: Iterable[bytes], tell: Callable[[str], None], *, clock: Clock = now
+) -> Iterator[StoreAppended]:
+    """Append the events in these bytes, one delta each; yield each one's number as soon as it is durable.
+
+    `tell` receives notes about events that readers keep as opaque. Raises LoreError for the first line that is refused;
+    ConflictError if it expects another number than it can have.
+    """
+    refuse_reserved(session_id)
+    appender = SessionAppender(store, session_id, clock)
+    for line in read_lines(data):
+        yield appender.append(line, tell)
+
+
 class SessionAppender:
-    """Append lines to one session."""
+    """Appends lines to one session."""
 
-    _store: Store
-    _session_id: str
-    _clock: Clock
-    _refuse: Callable[[SessionHeader], None]  # raises LoreError for a header that may not be stored
-    _head: Head | None = None
-    _is_dated: bool = False  # the session has a time of its creation
-    _has_leaf: bool = False
-    _known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
+    def __init__(self, store: Store, session_id: str, clock: Clock) -> None:
+        self._store, self._session_id, self._clock = store, session_id, clock
+        self._head: Head | None = None
+        self._has_time = self._has_leaf = False  # the session has a time of its creation, and a leaf
+        self._known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
 
-    def append(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
+    def append(self, line: Line, tell: Callable[[str], None]) -> StoreAppended:
         """Store one event; raises LoreError with its place."""
         try:
             event = parse_line(line.data)
@@ -63,10 +73,11 @@ class SessionAppender:
         for read in LoreLog().read_line(Line(1, 0, event.data)):
             # BAD_HEADER: an event that is read alone does not begin a log
             if isinstance(read.value, Problem) and read.value.code != Code.BAD_HEADER:
-                say(f"note: line {line.number}: {read.value.message}")
+                tell(f"note: line {line.number}: {read.value.message}")
         return StoreAppended(self._session_id, number)
 
     def _store_event(self, event: AppendedEvent) -> int:
+        """Store an event, or acknowledge it if it is stored; returns its number."""
         self._head = self._head or self._load_head()
         if event.kind == "session_started" and event.number in (None, 1):
             return self._begin(event)
@@ -74,10 +85,10 @@ class SessionAppender:
             hint = "begin with its session_started, or look at `lore store list`"
             raise LoreError(f"the store has no session {self._session_id!r}", hint=hint)
         for _ in range(ATTEMPTS):
-            if event.number is not None and event.number <= self._head.number:
+            following = self._head.number + 1
+            if event.number is not None and event.number < following:
                 return self._acknowledge(event, event.number, self._head)
-            if event.number is not None and event.number > self._head.number + 1:
-                following = self._head.number + 1
+            if event.number is not None and event.number > following:
                 message = f"the line expects to be event {event.number}, the store holds {self._head}"
                 message = f"{message}: the next is event {following}"
                 raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
@@ -92,39 +103,39 @@ class SessionAppender:
         at, leaf = self._clock(), find_leaf((event.data,))
         delta = SessionDelta(
             base=base, new_events=(event.data,), leaf_id=leaf or (None if self._has_leaf else self._session_id),
-            created_at=None if self._is_dated else at, updated_at=at,
+            created_at=None if self._has_time else at, updated_at=at,
         )  # fmt: skip
         self._head = save_delta(self._store, self._session_id, delta)
-        self._is_dated = self._has_leaf = True
+        self._has_time = self._has_leaf = True
         return self._head
 
     def _load_head(self) -> Head | None:
         known = load_notes(self._store, self._session_id)
-        self._is_dated = known is not None and known.created_at is not None
+        self._has_time = known is not None and known.created_at is not None
         self._has_leaf = known is not None and known.leaf_id is not None
         return None if known is None else known.head
 
     def _begin(self, event: AppendedEvent) -> int:
         """Create the session, or acknowledge that it has this header."""
         header = read_header(event.data)
-        self._refuse(header)
+        refuse_header(header)
         if header.session_id != self._session_id:
             raise LoreError(
                 f"session_started names session {header.session_id!r}, not {self._session_id!r}",
                 hint=f"nothing of it was stored: `lore store append {header.session_id}`, or repair the line",
             )
         if self._head is None:
-            self._head, self._is_dated = self._store.create(event.data), header.at is not None
+            self._head, self._has_time = self._store.create(event.data), header.at is not None
         else:
             self._acknowledge(event, 1, self._head)
         return 1
 
     def _acknowledge(self, event: AppendedEvent, number: int, head: Head) -> int:
-        """Acknowledge an event that is stored; raises ConflictError if another one has its number."""
+        """Return the number of an event that is stored; raises ConflictError if another one has it."""
         first, events = self._known
         if not first <= number < first + len(events):
             first, events = self._known = number, self._store.load(self._session_id, after=number - 1).events
-        if not is_same_event(_without_number(events[number - first]), _without_number(event.data)):
+        if not is_same_event(_without_number(events[number - first]), event.data):
             message = (
                 f"the line expects to be event {number}, and another event is stored there; the store holds {head}"
             )
@@ -134,9 +145,9 @@ class SessionAppender:
 
 
 def parse_line(line: bytes) -> AppendedEvent:
-    """Parse one line, and take out the number that it expects; its other bytes stay. Raises LoreError.
+    """Parse one line, and remove the number that it expects; its other bytes stay. Raises LoreError.
 
-    The number is in `id`. For `knowledge`, whose `id` names its entry, it is in `number`.
+    The number is in `id`; in a `knowledge` event, whose `id` names its entry, in `number`.
     """
     reason = refusal(line)
     if reason:
@@ -146,17 +157,19 @@ def parse_line(line: bytes) -> AppendedEvent:
         raise LoreError("a `saved` record is a store's own note, and not an event", hint="leave it out")
     key = "number" if kind == "knowledge" else "id"
     values = [decode(line[span.value : span.end]) for span in member_ranges(line) if span.key == key]
-    if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has ids of its own
+    if not values or (
+        kind not in KINDS and isinstance(values[-1], str)
+    ):  # records of other programs have their own ids
         return AppendedEvent(line, kind, None)
     number = values[-1]
     if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-        hint = "an event's number is an integer from 1 on; without one the event goes to the end"
+        hint = "an event's number is an integer from 1 on; without one the event is appended"
         raise LoreError(f"the line's `{key}` is not a number of an event", hint=hint)
     return AppendedEvent(without_member(line, key), kind, number)
 
 
 def _without_number(line: bytes) -> bytes:
-    """Return an event without the number that it may carry; a log that was imported keeps them."""
+    """Return a stored event without a number: an imported log keeps those that it had."""
     try:
         return parse_line(line).data
     except LoreError:

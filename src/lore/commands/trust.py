@@ -26,7 +26,7 @@ def run(
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List approvals; approve nothing.")] = False,
     removing: Annotated[
-        bool, typer.Option("--remove", help="Take back the approval of the folder, which may be gone.")
+        bool, typer.Option("--remove", help="Remove the approval of the folder, which need not exist any more.")
     ] = False,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
@@ -42,50 +42,50 @@ def run(
     from lore.report.trusted import write_trusted
     from lore.trust import approvals
 
-    is_alone = not removing and folder is None
-    refuse((listing and not is_alone, "--list lists all approvals", "leave the folder and --remove out"))
+    has_more = removing or folder is not None
+    refuse((listing and has_more, "--list lists all approvals", "leave the folder and --remove out"))
     if listing:
-        result = TrustResult(action="listed", files=[_listed(approval) for approval in approvals()])
+        result = TrustResult(action="listed", files=[_describe_listed(approval) for approval in approvals()])
     elif removing:
-        result = TrustResult(action="removed", files=_removed(folder or os.curdir))
+        result = TrustResult(action="removed", files=_remove(folder or os.curdir))
     else:
-        result = TrustResult(action="approved", files=[_approved(folder)])
+        result = TrustResult(action="approved", files=[_approve(folder)])
     return answer(result, write_trusted, as_json=as_json, color=color)
 
 
-def _approved(folder: str | None) -> TrustedFile:
+def _approve(folder: str | None) -> TrustedFile:
     from lore.config import settings_in
     from lore.errors import LoreError
     from lore.recording import corpus
     from lore.trust import approve
 
-    loaded = found_settings(None) if folder is None else settings_in(_folder(folder))
+    loaded = found_settings(None) if folder is None else settings_in(_folder_of(folder))
     if loaded.compaction_file is None:
         place = "this folder, and in none above it" if folder is None else corpus.show(folder)
         hint = "settings are lore.toml, or [tool.lore] in pyproject.toml"
         raise LoreError(f"there are no settings in {place}", hint=hint)
-    return _shown(approve(loaded.compaction_file), "approved", loaded)
+    return _describe(approve(loaded.compaction_file), "approved", loaded)
 
 
-def _folder(name: str) -> Path:
+def _folder_of(name: str) -> Path:
     """Return a folder; a settings file stands for its folder."""
     return Path(name).parent if os.path.isfile(name) else Path(name)
 
 
-def _removed(name: str) -> list[TrustedFile]:
+def _remove(name: str) -> list[TrustedFile]:
     from lore.errors import LoreError
     from lore.recording import corpus
     from lore.trust import remove
 
-    folder = _folder(name)
-    meant = {os.path.abspath(folder), os.path.realpath(folder)}
-    removed = remove(lambda path: os.path.dirname(path) in meant)
+    folder = _folder_of(name)
+    spellings = {os.path.abspath(folder), os.path.realpath(folder)}
+    removed = remove(lambda path: os.path.dirname(path) in spellings)
     if not removed:
         raise LoreError(f"{corpus.show(name)} is not approved", hint="lore trust --list shows approvals")
-    return [_shown(approval, approval.state()) for approval in removed]
+    return [_describe(approval, approval.state()) for approval in removed]
 
 
-def _listed(approval: Approval) -> TrustedFile:
+def _describe_listed(approval: Approval) -> TrustedFile:
     from lore.config import settings_in
     from lore.errors import LoreError
     from lore.trust import real_path
@@ -95,10 +95,11 @@ def _listed(approval: Approval) -> TrustedFile:
         loaded = settings_in(Path(approval.path).parent)
     file = None if loaded is None else loaded.compaction_file
     is_read = state == "approved" and file is not None and real_path(file.path) == approval.path
-    return _shown(approval, state, loaded if is_read else None)
+    return _describe(approval, state, loaded if is_read else None)
 
 
-def _shown(approval: Approval, state: State, loaded: Loaded | None = None) -> TrustedFile:
+def _describe(approval: Approval, state: State, loaded: Loaded | None = None) -> TrustedFile:
+    """Return an approved file, with the commands, endpoints and keys that it names."""
     from lore.compaction.settings import outside_settings
     from lore.model.results.trust import TrustedFile
     from lore.recording import corpus

@@ -1,22 +1,21 @@
-"""Store a session, or its new events: what `lore store import` does with each log.
+"""Store a session, or its new events.
 
-Events that the store has already are compared, by their digest or else one by one, and only new events are appended,
-in batches of some megabytes that are one delta each: an import that was interrupted continues. Nothing is written of a
-session that differs. Memory: a batch, or the session if its digest differs.
+The events of a stored session are compared with it one by one, and only new ones are appended, in batches of some
+megabytes that are one delta each: an interrupted import continues. Nothing is written to a session that differs.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Read
-from lore.formats.lines import Line, fault, problem, read_lines, split_joined
+from lore.formats.lines import fault, problem, read_lines, split_joined
 from lore.formats.lore_log import event_of, kind_of
 from lore.model import lenient
 from lore.model.canonical import encode as encode_json
@@ -25,39 +24,37 @@ from lore.model.events import MAIN, Append, OpaqueEvent, Remove, SessionStarted,
 from lore.model.jsonslice import member_ranges
 from lore.store.base import EMPTY, Clock, ConflictError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same_event, save_delta
-from lore.store.lines import NOTHING, SessionHeader, digest_lines, is_id, may_contain, refusal
+from lore.store.lines import NOTHING, SessionHeader, is_id, may_contain, refusal
 from lore.store.registry import load_notes
+from lore.store.reserved import refuse_header
 
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
-_ANSWER_ITEMS = frozenset(("assistant_message", "tool_call"))
+_ANSWER_ITEMS = ("assistant_message", "tool_call")
 _STARTED = b'{"kind":"turn_started"'
 # A transcript that stops within a turn is stored with the turn closed. When it continues, the turn is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
 
 
-# lines of other logs
+# lines of a log
 
 
 def read_storable_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> Iterator[bytes]:
     """Yield the records of a log that can be stored, in order and with their bytes, without line ends.
 
     `tell` receives a problem for each line that readers of logs refuse. Several records on one line become several
-    lines. `saved` records of a store are left out.
+    lines. `saved` records of a store are omitted.
     """
     for line in read_lines(data):
-        yield from _split(line, tell)
-
-
-def _split(line: Line, tell: Callable[[Read], None]) -> Iterator[bytes]:
-    reason = refusal(line.data)
-    records = split_joined(line.data) if reason and line.data else [line.data]
-    if reason and (not line.data or records is None or any(map(fault, records))):
-        code = Code.LINE_TOO_LONG if not line.data else Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
-        tell(problem(code, f"unreadable line: {reason}", line))
-        return
-    if reason and records is not None:
-        tell(problem(Code.JOINED_LINES, f"{len(records)} records on one line", line))
-    yield from (record for record in records or () if b'"saved"' not in record or kind_of(record) != "saved")
+        reason = refusal(line.data)
+        records = split_joined(line.data) if reason and line.data else [line.data]
+        if reason and (not line.data or records is None or any(map(fault, records))):
+            unreadable = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
+            code = unreadable if line.data else Code.LINE_TOO_LONG
+            tell(problem(code, f"unreadable line: {reason}", line))
+            continue
+        if reason and records is not None:
+            tell(problem(Code.JOINED_LINES, f"{len(records)} records on one line", line))
+        yield from (record for record in records or () if b'"saved"' not in record or kind_of(record) != "saved")
 
 
 def put_header_first(lines: Iterator[bytes], shown: str) -> Iterator[bytes]:
@@ -78,15 +75,7 @@ def put_header_first(lines: Iterator[bytes], shown: str) -> Iterator[bytes]:
             break
     if header is None:
         raise LoreError(f"{shown} holds no session: there is nothing to store", where=Where(shown))
-    yield header
-    yield from before
-    yield from lines
-
-
-def session_id_of(header: bytes) -> str:
-    """Return the id of the session that a header names; empty if it names none."""
-    event = event_of(header)
-    return event.session_id if isinstance(event, SessionStarted) else ""
+    yield from chain((header,), before, lines)
 
 
 def rename_session(header: bytes, session_id: str) -> bytes:
@@ -95,63 +84,6 @@ def rename_session(header: bytes, session_id: str) -> bytes:
     for member in reversed(found):
         header = header[: member.value] + encode_json(session_id) + header[member.end :]
     return header
-
-
-# whole sessions
-
-
-class SyncSource(NamedTuple):
-    """A session that is to be stored."""
-
-    header: SessionHeader
-    lines: Iterator[bytes]  # after the header, to be read once
-    reread: Callable[[], Iterator[bytes]] | None  # yields all lines again, the header first; None for standard input
-    # It was converted: each chain is compared by itself, since a transcript's subagents follow one another, and what
-    # continues a turn that the transcript left open is appended after the closing.
-    is_chained: bool = False
-    notes: SessionData | None = None  # leaf and metadata from the store that it comes from
-    # It was made of recorded requests. The last responses are known from their recording alone; later requests spell
-    # them in their own way: the old form stays in the log, is removed, and the new form is appended.
-    is_of_requests: bool = False
-
-
-class Synced(NamedTuple):
-    """What `sync` did."""
-
-    state: str  # `created`, `extended` or `unchanged`
-    new: int  # events appended
-    head: Head
-
-
-def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], None]) -> Synced:
-    """Store a session, or its new events; `progress` is called after each batch.
-
-    Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
-    """
-    header, notes = source.header, source.notes
-    known = load_notes(store, header.session_id)
-    if known is None:  # most sessions are one batch, and stored by one write
-        stored, batches = 0, _batches(chain((header.line,), source.lines))
-        first, at = next(batches), clock()
-        data = SessionData(
-            session_id=header.session_id, head=NOTHING, events=first, project_id=header.project_id,
-            parent_session_id=header.parent_session_id, leaf_id=find_leaf(first) or header.session_id,
-            created_at=header.at or at, updated_at=at,
-        )  # fmt: skip
-        head = store.save(data)
-        progress()
-    else:
-        stored, head = known.head.number, known.head
-        batches = _batches(_find_new(source, head, lambda: store.load(header.session_id).events))
-    for batch in batches:
-        delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=clock())
-        head = save_delta(store, header.session_id, delta)
-        progress()
-    new = head.number - stored
-    if new and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
-        delta = SessionDelta(base=head, updated_at=clock(), leaf_id=notes.leaf_id, metadata=notes.metadata)
-        head = save_delta(store, header.session_id, delta)
-    return Synced("created" if known is None else "extended" if new else "unchanged", new, head)
 
 
 def find_leaf(lines: Iterable[bytes]) -> str | None:
@@ -169,7 +101,65 @@ def find_leaf(lines: Iterable[bytes]) -> str | None:
     return None
 
 
-def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
+# whole sessions
+
+
+class SyncSource(NamedTuple):
+    """A session that is to be stored."""
+
+    header: SessionHeader
+    lines: Iterator[bytes]  # after the header, to be read once
+    # It was converted: each chain is compared by itself, since a transcript's subagents follow one another, and what
+    # continues a turn that the transcript left open is appended after the closing.
+    is_chained: bool
+    # It was made of recorded requests. The last responses are known from their recording alone; later requests spell
+    # them in their own way: the old form stays in the log, is removed, and the new form is appended.
+    is_of_requests: bool
+    notes: SessionData | None  # leaf and metadata in the store that it comes from
+
+
+class Synced(NamedTuple):
+    """What `sync` did."""
+
+    state: str  # `created`, `extended` or `unchanged`
+    new: int  # events appended
+    head: Head
+
+
+def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], None]) -> Synced:
+    """Store a session, or its new events; `progress` is called after each batch.
+
+    Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
+    """
+    refuse_header(source.header)
+    header, notes, lines = source.header, source.notes, chain((source.header.line,), source.lines)
+    known = load_notes(store, header.session_id)
+    if known is None:  # most sessions are one batch, and stored by one write
+        stored, batches = 0, _batches(lines)
+        first, at = next(batches), clock()
+        data = SessionData(
+            session_id=header.session_id, head=NOTHING, events=first, project_id=header.project_id,
+            parent_session_id=header.parent_session_id, leaf_id=find_leaf(first) or header.session_id,
+            created_at=header.at or at, updated_at=at,
+        )  # fmt: skip
+        head = store.save(data)
+        progress()
+    else:
+        stored, head = known.head.number, known.head
+        comparison = _Comparison(store.load(header.session_id).events, source)
+        batches = _batches(comparison.find_new(lines))
+    for batch in batches:
+        delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=clock())
+        head = save_delta(store, header.session_id, delta)
+        progress()
+    new = head.number - stored
+    if new and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
+        delta = SessionDelta(base=head, updated_at=clock(), leaf_id=notes.leaf_id, metadata=notes.metadata)
+        head = save_delta(store, header.session_id, delta)
+    return Synced("created" if known is None else "extended" if new else "unchanged", new, head)
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
     batch, size = list[bytes](), 0
     for line in lines:
         batch.append(line)
@@ -181,27 +171,27 @@ def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
         yield tuple(batch)
 
 
-def _find_new(source: SyncSource, head: Head, load: Callable[[], tuple[bytes, ...]]) -> Iterator[bytes]:
-    """Return the lines that are not stored yet; raises ConflictError if the stored events differ."""
-    lines = chain((source.header.line,), source.lines)
-    read: list[bytes] = []  # all that cannot be read again
-    digest, number = bytes.fromhex(NOTHING.digest), 0
-    for line in islice(lines, head.number):
-        digest, number = digest_lines(digest, (line,))[0], number + 1
-        if source.reread is None:
-            read.append(line)
-    if number == head.number and digest.hex() == head.digest:
-        return lines
-    comparison = _Comparison(load(), source)
-    new: list[bytes] = []
-    for line in chain(read, lines) if source.reread is None else source.reread():
-        new += comparison.compare(line)
-    comparison.finish()
-    return iter(new)
+class _Chained(msgspec.Struct):
+    chain: str = MAIN
+
+
+class _ResponseItem(msgspec.Struct, frozen=True):
+    type: str = ""
+    uuid: str = ""
+
+
+class _ResponseEvent(msgspec.Struct, frozen=True):
+    kind: str = ""
+    item: _ResponseItem = _ResponseItem()
+    uuids: tuple[str, ...] = ()
+
+
+_CHAINED = msgspec.json.Decoder(_Chained)
+_RESPONSE = msgspec.json.Decoder(_ResponseEvent)
 
 
 class _Comparison:
-    """Compare a session with its stored events, one by one."""
+    """Compares a session with its stored events."""
 
     def __init__(self, stored: Iterable[bytes], source: SyncSource) -> None:
         self._source = source
@@ -210,8 +200,17 @@ class _Comparison:
             self._waiting[self._chain_of(event)].append((number, event))
         self._respelled: dict[str, int] = {}  # chains whose last responses were removed: the first event of these
 
-    def compare(self, line: bytes) -> Iterator[bytes]:
-        """Yield the events to append for the next line; raises ConflictError if another event is in its place."""
+    def find_new(self, lines: Iterable[bytes]) -> list[bytes]:
+        """Return the events to append; raises ConflictError if a stored event differs.
+
+        It is also a conflict if the last responses differ and no later request spells them.
+        """
+        new = [event for line in lines for event in self._compare(line)]
+        if self._respelled:
+            raise self._conflict(min(self._respelled.values()))
+        return new
+
+    def _compare(self, line: bytes) -> Iterator[bytes]:
         chain = self._chain_of(line)
         events = self._waiting[chain]
         while events and not is_same_event(events[0][1], line):
@@ -232,17 +231,12 @@ class _Comparison:
             self._respelled.pop(chain, None)
         yield line
 
-    def finish(self) -> None:
-        """Raise ConflictError if last responses differ and no later request spells them."""
-        if self._respelled:
-            raise self._conflict(min(self._respelled.values()))
-
     def _conflict(self, number: int) -> ConflictError:
-        what = f"event {number} of the session is stored with other content"
+        message = f"event {number} of the session is stored with other content"
         if self._source.is_of_requests:
-            what = f"the recording was rewritten: event {number} of the session that its requests make differs"
+            message = f"the recording was rewritten: event {number} of the session that its requests make differs"
         hint = "`lore store export` shows the stored session; --id stores this under another id"
-        return ConflictError(what, hint=hint)
+        return ConflictError(message, hint=hint)
 
     def _chain_of(self, line: bytes) -> str:
         """Return the chain of an event, if chains are compared by themselves."""
@@ -250,25 +244,6 @@ class _Comparison:
             return _CHAINED.decode(line).chain if self._source.is_chained else MAIN
         except (ValueError, RecursionError):
             return MAIN
-
-
-class _Chained(msgspec.Struct):
-    chain: str = MAIN
-
-
-class _ResponseItem(msgspec.Struct, frozen=True):
-    type: str = ""
-    uuid: str = ""
-
-
-class _ResponseEvent(msgspec.Struct, frozen=True):
-    kind: str = ""
-    item: _ResponseItem = _ResponseItem()
-    uuids: tuple[str, ...] = ()
-
-
-_CHAINED = msgspec.json.Decoder(_Chained)
-_RESPONSE = msgspec.json.Decoder(_ResponseEvent)
 
 
 def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:

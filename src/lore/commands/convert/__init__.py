@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -25,14 +26,14 @@ def run(
         typer.Option(
             "--deltas",
             metavar="ROWS",
-            help="Rows of a gateway's session_prompt_deltas to replay in the requests: JSON,"
-            " JSON Lines, or the SQLite file; ROWS#SESSION: those of one session.",
+            help="Rows of a gateway's session_prompt_deltas to replay in the requests: JSON, JSON Lines, or the "
+            "SQLite file; ROWS#SESSION: those of one session.",
         ),
     ] = None,
     save_deltas: Annotated[
         str | None,
         typer.Option(
-            "--save-deltas", metavar="FILE", help="Write the rows, those that had to move at their new places."
+            "--save-deltas", metavar="FILE", help="Write the rows, with the new places of those that had to move."
         ),
     ] = None,
     output: flags.Output = None,
@@ -44,42 +45,40 @@ def run(
 ) -> int:
     """Write a session as lore's own log, or requests as bodies.
 
-    Subagents that lie in files of their own become chains of the one log; recorded requests become the session that
-    they make: messages, tools and usage, in their order. Content is written as it was
-    recorded: credentials are not masked. With --deltas, requests that a gateway received are written as it
-    sent them on: each row stands where it stood, to the byte.
+    Subagents in separate files become chains of the one log; recorded requests become the session that they make, with
+    messages, tools and usage in order. Content is written as it was recorded: credentials are not masked. With
+    --deltas, requests that a gateway received are written as it sent them on, with each row at its place, byte for
+    byte.
     """
-    from lore.recording import corpus
+    from lore.commands.convert.gateway import DeltaReplay, convert_requests, read_rows
     from lore.recording.base import Problems
+    from lore.recording.corpus import parse_name
     from lore.recording.opening import Options
-    from lore.run.stored.converting import convert
-    from lore.run.stored.gateway_deltas import DeltaReplay, converted_requests, read_rows
+    from lore.run.converting import convert
 
     to = to or ("lore" if deltas is None else "bodies")
-    refuse((to not in FORMATS, f"lore does not write {to!r}", "formats: " + ", ".join(FORMATS)))
     replays = deltas is not None or save_deltas is not None
     refuse(
+        (to not in FORMATS, f"lore does not write {to!r}", "formats: " + ", ".join(FORMATS)),
         (to == "lore" and replays, "--deltas are replayed in recorded requests",
          "leave --to out, or give --to bodies"),
         (replays and deltas is None, "--save-deltas writes the rows of --deltas", "give --deltas ROWS"),
     )  # fmt: skip
-    problems = Problems()
+    name, problems = parse_name(session), Problems()
     options = Options(format=format, completion=completion(system, tools), log=log(verbose))
     replay = DeltaReplay(read_rows(deltas, problems) if deltas is not None else [])
-    rows = () if deltas is None else (deltas, deltas.rpartition("#")[0])
-    if to == "lore":
-        made = convert(corpus.parse_name(session), options, problems)
-    else:
-        made = converted_requests(corpus.parse_name(session), options, problems, replay)
-    with destination(output, force=force, inputs=(*made.inputs, *rows)) as file:
+    convert_all = convert if to == "lore" else partial(convert_requests, replay=replay)
+    made = convert_all(name, options, problems)
+    inputs = (*made.inputs, *(() if deltas is None else (deltas, deltas.rpartition("#")[0])))
+    with destination(output, force=force, inputs=inputs) as file:
         file.writelines(made.lines)
     for row in replay.unused():
         tell(
-            f"note: row {row.seq} of session {row.session!r} is in no request: none of its conversation, calls "
-            f"beside it (titles, probes) left out, has more than {row.place} messages"
+            f"note: row {row.seq} of session {row.session!r} is in no request: none of its conversation, except "
+            f"utility calls (titles, probes), has more than {row.place} messages"
         )
     if save_deltas is not None:
-        with destination(save_deltas, force=force, inputs=(*made.inputs, *rows)) as file:
+        with destination(save_deltas, force=force, inputs=inputs) as file:
             file.writelines(row.line() for row in replay.rows)
     say_problems(problems)
     return 0

@@ -1,0 +1,227 @@
+"""`lore compact`: try a policy of continuous compaction on a recording, or compact a session."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.commands import common, flags
+
+if TYPE_CHECKING:
+    from lore.compaction.settings import Compaction
+    from lore.config import Loaded
+
+INCOMPLETE = 3
+_SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
+
+
+@common.quiet_pipe
+def run(
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION", help="A lore log or URL#ID; with --dry-run any session log, with --watch a store."
+        ),
+    ],
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say where each trigger would have fired and what it costs; write nothing."),
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
+    ] = False,
+    trigger: Annotated[
+        str, typer.Option("--trigger", help="Compact only if this is due: cadence, gap, overflow; manual: now.")
+    ] = "manual",
+    summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None,
+    window: Annotated[
+        int | None,
+        typer.Option("--window", min=1_000, help="With --dry-run: compact before a prompt exceeds so many tokens."),
+    ] = None,
+    interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
+    ] = None,
+    force: flags.Force = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """Compact a session now, or try a policy on any recording.
+
+    With --dry-run nothing is written, and no source, command or model is asked. Otherwise the summary, and what outside
+    sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows what was pruned.
+    --watch ends with SIGTERM or an interrupt. Exit code 3: no summary could be made, and nothing was done.
+    """
+    request = _Request(**locals())
+    settings = common.settings_to_run(config)
+    chosen = _policy(request, settings)
+    common.refuse(
+        (window is not None and not dry_run, "--window is for --dry-run",
+         "otherwise set it in the policy: window = TOKENS"),
+        (dry_run and (watch or output is not None or trigger != "manual"),
+         "--dry-run writes nothing and asks every trigger", "leave the other options out"),
+        (redact and not dry_run, "--redact changes the answer of --dry-run", "add --dry-run, or leave --redact out"),
+        ((bool(report) or open_page) and not dry_run, "a page shows what --dry-run says",
+         "add --dry-run, or leave --report and --open out"),
+        (watch and (output is not None or trigger != "manual" or as_json),
+         "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"),
+    )  # fmt: skip
+    answer = _dry_run if dry_run else _watch if watch else _compact
+    return answer(request, chosen, settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The options of one call."""
+
+    session: str
+    policy: str | None
+    dry_run: bool
+    watch: bool
+    trigger: str
+    summarizer: str | None
+    window: int | None
+    interval: float
+    output: str | None
+    force: bool
+    report: list[str] | None
+    open_page: bool
+    redact: bool
+    as_json: bool
+    format: str | None
+    config: str | None
+    color: bool | None
+    verbose: bool
+
+
+def _policy(request: _Request, settings: Loaded) -> Compaction | None:
+    """Return the policy of the file that was named, else that of the settings; None without either."""
+    from msgspec.structs import replace
+
+    from lore import config
+    from lore.errors import LoreError
+
+    found = settings.settings.compaction if request.policy is None else config.policy(request.policy)
+    if found is not None and request.summarizer is not None:
+        found = replace(found, summarizer=request.summarizer)
+        if fault := found.fault():
+            raise LoreError(f"--summarizer {request.summarizer}: {fault}")
+    if request.policy is None and not request.dry_run:
+        common.refuse_unapproved(settings, found)
+    return found
+
+
+def _dry_run(request: _Request, policy: Compaction | None, settings: Loaded) -> int:
+    from msgspec.structs import replace
+
+    from lore.commands.pages import page_target, read_twice, write_pages
+    from lore.compaction.settings import TRIED
+    from lore.recording.opening import Options
+    from lore.report.compacted import write_dry_run
+    from lore.run.compaction import dry_run
+    from lore.run.rules import chosen
+
+    page = page_target(request.report, opens=request.open_page, name="compact", taken=request.as_json)
+    if request.window is not None:
+        policy = replace(policy or TRIED, window=request.window)
+    options = Options(format=request.format, rules=settings.settings.assemble, log=common.log(request.verbose))
+    with common.unquoted(redact=request.redact):
+        result = dry_run(request.session, options, policy, chosen(None, settings))
+    if request.redact:
+        from lore.report.redacted.results import redacted
+
+        result = redacted(result)
+    if page is None or page.path:
+        write = partial(write_dry_run, verbose=request.verbose)
+        common.answer(result, write, as_json=request.as_json, color=request.color)
+    if page is not None:
+        from lore.recording.inputs import inputs
+        from lore.report.html.intros import of_dry_run, trials_of
+        from lore.run.pages import PageRequest
+
+        write_pages(
+            page, of_dry_run(result), read_twice(inputs([request.session])),
+            PageRequest(options, dated=common.dated_rules(settings), redact=request.redact), trials=trials_of(result),
+            verbose=request.verbose, colour=request.color,
+        )  # fmt: skip
+    return 0
+
+
+def _compact(request: _Request, policy: Compaction | None, settings: Loaded) -> int:
+    from lore.asking import SummaryError
+    from lore.commands.compact.compaction import CompactRequest, compact
+    from lore.compaction.policy import TRIGGERS
+    from lore.errors import LoreError
+    from lore.recording.opening import Options
+    from lore.report.compacted import write
+    from lore.run.rules import chosen
+
+    if request.trigger not in TRIGGERS:
+        raise LoreError(f"unknown trigger {request.trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
+    options = Options(format=request.format, rules=settings.settings.assemble, log=common.log(request.verbose))
+    wanted = CompactRequest(
+        request.trigger, request.output, time.time, common.tell, settings.settings, request.force
+    )  # fmt: skip
+    try:
+        with _signals(_end, signal.SIGTERM):
+            result = compact(request.session, options, policy, chosen(None, settings), wanted)
+    except SummaryError as error:
+        error.message = f"no summary could be made, and nothing was compacted: {error.message}"
+        error.exit_code = INCOMPLETE
+        raise
+    show = partial(write, verbose=request.verbose)
+    return common.answer(result, show, as_json=request.as_json, color=request.color)
+
+
+def _end(number: int, _: object) -> None:
+    """End as after an interrupt: sources and summarisers have process groups of their own, and would outlive lore."""
+    raise SystemExit(128 + number)
+
+
+def _watch(request: _Request, policy: Compaction | None, settings: Loaded) -> int:
+    from lore.commands.compact.compaction import watch
+    from lore.compaction.store_watch import Hands, Stopping
+    from lore.errors import LoreError
+    from lore.report.plain import visible
+    from lore.run.rules import chosen
+
+    if not 0 < request.interval <= 86_400:
+        raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
+    stopping = Stopping()
+    stop = stopping.asked
+
+    def say(text: str) -> None:
+        print(visible(text), flush=True)
+
+    with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
+        hands = Hands(
+            lambda: not stop.wait(request.interval), say, common.tell, is_ended=stop.is_set, waiting=stopping.waiting
+        )
+        watch(request.session, policy, chosen(None, settings), hands, settings.settings)
+    return 0
+
+
+@contextmanager
+def _signals(handler: Callable[[int, object], None], *signals: int) -> Generator[None]:
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)

@@ -1,0 +1,260 @@
+"""Compact a log or a stored session, or watch a store: the work of `lore compact`.
+
+Only lore's own logs and stores are written to. The log is locked, or the stored head read, before the session is read;
+everything is decided and made before the first byte is written, so that an error anywhere changes nothing. What is
+pruned from a stored session is remembered first, if `[memory]` says so, by the plug-in that is published under the
+entry-point group `lore.memories`; a log has no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager, nullcontext
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from lore.asking import Waiting
+from lore.cache.rules import DatedRules
+from lore.compaction.activity import UNTIMED, SessionActivity
+from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
+from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
+from lore.compaction.entries import tokens_of
+from lore.compaction.executor import execute, judge_chain, should_wait, token_scale
+from lore.compaction.settings import Compaction
+from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.summarizers import dependencies_of, refuse_nested
+from lore.config import Settings
+from lore.errors import LoreError, lacks_plug_in
+from lore.fold.step import Folding
+from lore.formats.lore_log import LoreLog
+from lore.model.codes import Problem
+from lore.model.events import Event, SessionStarted, encode
+from lore.model.results.compact import CompactResult, FiredTrigger
+from lore.model.times import parse_timestamp
+from lore.plugins import published
+from lore.recording import corpus
+from lore.recording.base import Problems
+from lore.recording.events import session_log
+from lore.recording.opening import Options
+from lore.report.sentences.trial import UNCONFIGURED
+from lore.run.appending import HINT_CONVERT, appending
+from lore.run.outputs import open_output
+from lore.store.base import Store, Tell
+from lore.store.locks import trylock
+from lore.store.registry import address_of, mask_url, open_existing, scheme_of
+
+_DEFAULTS = Settings()
+_MOST_TOLD = 1_024  # messages that a watch prints once each
+
+
+class CompactRequest(NamedTuple):
+    """What to do with a session."""
+
+    trigger: Trigger
+    output: str | None  # the file that the log is written to; None: append to the log
+    clock: Callable[[], float]
+    tell: Tell
+    settings: Settings = _DEFAULTS  # what is remembered of pruned messages
+    force: bool = False  # overwrite the output
+
+
+class MemoryMaker(Protocol):
+    """What a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
+
+    def __call__(
+        self, store: Store, settings: Settings, compaction: Compaction | None, /, *, tell: Tell,
+        clock: Callable[[], float], waiting: Waiting,
+    ) -> StoreMemory:  # fmt: skip
+        """Return the memory; `compaction` names who is asked, `waiting` surrounds each wait for an answer."""
+        ...
+
+
+def memory_maker(settings: Settings) -> MemoryMaker | None:
+    """Return what makes the memory that `[memory]` switches on; raises LoreError if no plug-in has one."""
+    if not settings.memory.is_on:
+        return None
+    points = published("lore.memories")
+    if not points:
+        raise lacks_plug_in("memory", '[memory] system = "structured" in the settings')
+    return points[0].load()
+
+
+class SessionCompaction:
+    """One compaction of a session, which is read first."""
+
+    def __init__(
+        self, path: str, options: Options, policy: Compaction, rules: DatedRules, request: CompactRequest
+    ) -> None:
+        self._path, self._policy, self._rules, self._request = path, policy, rules, request
+        self._address = address_of(path)
+        self._problems = Problems()
+        opened = options.open(path, self._problems)
+        recording = session_log(opened, "events: there is no session to compact", hint=HINT_CONVERT)
+        self._tracker, self._header = SessionActivity(), None
+        for read in recording.reads():
+            event: Event = read.value  # pyright: ignore[reportAssignmentType]
+            recording.apply(read, event)
+            if self._header is None and isinstance(event, SessionStarted):
+                self._header: SessionStarted | None = event
+            self._tracker.add(event)
+        self._session = recording.state
+        self._chain = self._session.main()
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Hold the lock of the session's agent and user; raises LoreError if another compaction holds it."""
+        place = f"jsonl:{self._path}" if self._address is None else self._address.url
+        with trylock(place, self._tracker.agent or "", self._tracker.user or "") as is_free:
+            if not is_free:
+                shown = corpus.show(self._path)
+                message = f"another compaction is at work on {shown}, or on another session of this user there"
+                raise LoreError(message, hint="nothing was done: run the command again later")
+            yield
+
+    @contextmanager
+    def memory(self) -> Generator[SessionMemory | None]:
+        """Open the memory that a stored session belongs to; None if nothing of it is remembered."""
+        request, address = self._request, self._address
+        make = None if address is None else memory_maker(request.settings)
+        if address is None or make is None or self._header is None:
+            yield None
+            return
+        with closing(open_existing(address.url, request.tell)) as store:
+            memory = make(
+                store, request.settings, self._policy, tell=request.tell, clock=request.clock, waiting=nullcontext
+            )
+            yield memory.of_session(self._header)
+
+    def make(self, memory: SessionMemory | None = None) -> CompactionOutcome | str:
+        """Return the events to write, or why there are none; raises SummaryError."""
+        session, chain, tracker, policy = self._session, self._chain, self._tracker, self._policy
+        trigger, now = self._request.trigger, self._request.clock()
+        dependencies = dependencies_of(
+            policy, self._request.tell, session.id, tracker.agent or "", tracker.user or ""
+        )  # fmt: skip
+        firing = judge_chain(tracker, chain, policy, (trigger,), now=now)
+        few = f"Nothing was compacted: there are no messages besides the last {policy.keep_recent} that stay"
+        if firing is None:
+            if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:
+                return f"Nothing was compacted: {UNTIMED}."
+            return f"{few}." if trigger == "manual" else f"Nothing was compacted: no {trigger} is due."
+        if should_wait(firing, tracker, chain, policy, session_costs(session, chain, self._rules, now), now):
+            reason = "the cache is warm, and waiting until it is cold costs less"
+            return f'Nothing was compacted: {reason} (when = "cheapest").'
+        outcome = execute(session, chain.id, firing, policy, dependencies._replace(memory=memory), at=now)
+        if outcome.events:
+            return outcome
+        reason = f"Nothing was compacted: {outcome.refused}" if outcome.refused else few
+        return f"{reason}, and no source had anything to say." if firing.window is not None else f"{reason}."
+
+    def result(self, outcome: CompactionOutcome | str, place: str) -> CompactResult:
+        """Return what was done: the events were written to `place`, or nothing was."""
+        problems = list(self._problems.kept)
+        if isinstance(outcome, str):
+            return _result(self._path, outcome, problems=problems)
+        verb = "appended to" if place == self._path else "written after the log, in"
+        count, written = len(outcome.events), _shown(place)
+        events = "1 event was" if count == 1 else f"{count:,} events were"
+        return _result(
+            self._path, f"{events} {verb} {written}.", triggers=[self._describe(outcome)], events=count,
+            written=written, notes=[f"nothing was pruned: {outcome.refused}"] if outcome.refused else [],
+            problems=problems,
+        )  # fmt: skip
+
+    def _describe(self, outcome: CompactionOutcome) -> FiredTrigger:
+        """Return the figures of what was made, with its cost if the prices of the chain's model are known."""
+        session, chain, now = self._session, self._chain, self._request.clock()
+        folding, scale = Folding(session), token_scale(self._tracker, chain)
+        for event in outcome.events:
+            folding.apply(event)
+        before, after = (scale.prompt(tokens_of(held.entries)) for held in (chain, folding.chain(chain.id)))
+        sizes = PromptSizes(before, after + outcome.context_tokens, scale.head if outcome.changes_history else before)
+        cache = session_costs(session, chain, self._rules, now, before)
+        read = max(0, before - scale.head) if outcome.pruned else 0
+        end = None if chain.last is None else parse_timestamp(chain.last.at)
+        is_warm = cache.is_warm(None if end is None else now - end)
+        cost = compaction_cost(sizes, cache, is_warm, summary_price(self._rules, self._policy, read, now))
+        return FiredTrigger(
+            trigger=outcome.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=outcome.kept,
+            pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=before,
+            after_tokens=sizes.after, cost=cost,
+        )  # fmt: skip
+
+
+def compact(
+    path: str, options: Options, policy: Compaction | None, rules: DatedRules, request: CompactRequest
+) -> CompactResult:
+    """Compact a session if the trigger is due; raises SummaryError without a summary, LoreError for all else."""
+    if corpus.parse_name(path).turn is not None and address_of(path) is None:
+        raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
+    if options.format not in (None, "lore"):
+        raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
+    refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
+    if policy is None:
+        return _result(path, UNCONFIGURED, configured=False)
+    if request.output is not None:
+        return _compact_to_file(path, options, policy, rules, request, request.output)
+    with appending(path, patience=0) as append:  # another compaction holds the lock for long: do not wait
+        compaction = SessionCompaction(path, options, policy, rules, request)
+        with compaction.locked(), compaction.memory() as memory:
+            outcome = compaction.make(memory)
+            if isinstance(outcome, CompactionOutcome) and append(outcome.events):
+                request.tell("note: the last line of the log was torn; it stays as it is, with a line end")
+    return compaction.result(outcome, path)
+
+
+def _compact_to_file(
+    path: str, options: Options, policy: Compaction, rules: DatedRules, request: CompactRequest, output: str
+) -> CompactResult:
+    """Write the log with the new events to another file."""
+    if output == corpus.STDIN or scheme_of(output) is not None:
+        raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
+    data = b"".join(corpus.pieces(path))
+    if not LoreLog.recognises(data[: corpus.HEAD]):
+        raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
+    compaction = SessionCompaction(path, options, policy, rules, request)
+    with compaction.locked():
+        outcome = compaction.make()
+        if isinstance(outcome, CompactionOutcome):
+            inputs = () if address_of(path) is not None else (path,)
+            with open_output(output, force=request.force, inputs=inputs) as file:
+                file.write(data if data.endswith(b"\n") or not data else data + b"\n")
+                file.writelines(encode(event) + b"\n" for event in outcome.events)
+    return compaction.result(outcome, output)
+
+
+def _result(
+    path: str, answer: str, *, configured: bool = True, triggers: list[FiredTrigger] | None = None, events: int = 0,
+    written: str | None = None, notes: list[str] | None = None, problems: list[Problem] | None = None,
+) -> CompactResult:  # fmt: skip
+    return CompactResult(
+        session=_shown(path), configured=configured, triggers=triggers or [], events=events, written=written,
+        answer=answer, notes=notes or [], problems=problems or [],
+    )  # fmt: skip
+
+
+def _shown(path: str) -> str:
+    return corpus.show(mask_url(path))
+
+
+def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, settings: Settings = _DEFAULTS) -> int:
+    """Watch a store, folding and remembering its sessions by the settings.
+
+    Raises LoreError if the store, or what the policy names, is missing, or no trigger is on.
+    """
+    refuse_nested()
+    remembers = settings.memory.is_on and settings.sessions.gap_secs > 0
+    if policy is not None:
+        if not (policy.continuous_interval or policy.gap_secs or policy.window or remembers):
+            hint = "set continuous_interval, gap_secs or window"
+            raise LoreError("the policy switches no trigger on", hint=hint)
+        dependencies_of(policy, hands.tell, "")  # raises LoreError for missing ones before anything is read
+    elif not remembers:
+        raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
+    make = memory_maker(settings)
+    with closing(open_existing(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # each message once
+        hands.tell(f"watching {mask_url(url)}")
+        memory = None
+        if make is not None:
+            memory = make(store, settings, policy, tell=hands.tell, clock=hands.clock, waiting=hands.waiting)
+        return Watch(store, policy, rules, hands, memory, divider=settings.assemble.divider).run()

@@ -1,0 +1,302 @@
+"""Replay the durable deltas of a gateway's table in the requests that it received: `lore convert --deltas ROWS`.
+
+A row of `session_prompt_deltas` has session_id, seq, project_id, selector and content. Its messages are inserted byte
+for byte into the requests of its conversation, from the first request on that has a message after the row's place;
+utility calls and subagents get none.
+
+The place counts the messages of the request as it came; a place after the end is the end. A row is never last, never
+after a call, and never between calls and their results; rows of one place are in the order of their seq. A row that had
+to move keeps its new place, with everything else in its selector.
+Source: the Lore gateway's table and replay, 2026-06 to 2026-08.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from lore.errors import LoreError, Where
+from lore.formats.base import HOLDS
+from lore.formats.beginning import BOM, SPACE, SQLITE
+from lore.formats.bounds import is_crowded
+from lore.formats.lines import nonblank_lines
+from lore.model.canonical import encode, text_of
+from lore.model.codes import Code, Problem
+from lore.model.events import Usage
+from lore.model.inserts import insert_texts, place_in, with_place
+from lore.model.jsonslice import array, element_ranges, is_json, member_ranges, object_of, raw_members, sliced_members
+from lore.model.mask import cut_masked
+from lore.model.turn import Exchange, Turn
+from lore.recording import corpus
+from lore.recording.base import Problems
+from lore.recording.opening import Options
+from lore.recording.requests import RequestRecording
+from lore.run.converting import Conversion
+
+_QUERY = "SELECT * FROM session_prompt_deltas ORDER BY session_id, seq"
+_HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its session_prompt_deltas"
+# counts of a usage: Anthropic's name, and lore's
+_COUNTS = {
+    "input_tokens": "uncached_tokens", "cache_read_input_tokens": "read_tokens",
+    "cache_creation_input_tokens": "write_tokens", "output_tokens": "output_tokens",
+}  # fmt: skip
+_LIFETIMES = {"ephemeral_5m_input_tokens": "write_5m_tokens", "ephemeral_1h_input_tokens": "write_1h_tokens"}
+
+
+# rows
+
+
+class GatewayRow(NamedTuple):
+    """A row of the table."""
+
+    session: str
+    seq: int
+    selector: Raw  # JSON with the place
+    messages: tuple[bytes, ...]  # JSON
+    members: dict[str, bytes]  # all columns as they were given
+
+    @property
+    def place(self) -> int:
+        """The message before which it is inserted."""
+        return place_in(self.selector) or 0
+
+    def line(self) -> bytes:
+        """Return the row as one line of JSON, selector and content as texts, as in the table."""
+        texts = {"selector": bytes(self.selector), "content": self.members["content"]}
+        return object_of({**self.members, **{name: encode(_text(value)) for name, value in texts.items()}}) + b"\n"
+
+
+def read_rows(name: str, problems: Problems) -> list[GatewayRow]:
+    """Read the rows of a file, or of one session in it (`FILE#SESSION`); raises LoreError if it holds no row.
+
+    A file holds JSON as `sqlite3 -json` prints it, or a row a line, or is the database.
+    """
+    path, _, session = (name, "", "") if os.path.lexists(name) or "#" not in name else name.rpartition("#")
+    shown, rows = corpus.show(path), list[GatewayRow]()
+    for number, raw in enumerate(_records(path), 1):
+        row = _parse_row(raw)
+        if row is None:
+            seq = cut_masked((raw_members(raw) or {}).get("seq", b"?").decode("utf-8", "replace"), 20)
+            problems.add(Problem(Code.UNREADABLE_DELTA, f"row {number} (seq {seq}) is corrupt; skipped"), shown)
+        elif not session or row.session == session:
+            rows.append(row)
+    if not rows:
+        of = f" of session {session!r}" if session else ""
+        raise LoreError(f"{shown} holds no rows{of} that can be replayed", hint=_HINT, where=Where(shown))
+    return sorted(rows, key=lambda row: (row.session, row.seq))
+
+
+def _records(path: str) -> Iterator[bytes]:
+    """Yield the rows of a file as JSON."""
+    pieces = corpus.pieces(path)
+    first = next(pieces, b"")
+    if first.startswith(SQLITE):
+        yield from _read_table(path)
+        return
+    text = b"".join((first, *pieces)).removeprefix(BOM).strip(SPACE)
+    if is_crowded(text):
+        raise LoreError(f"{corpus.show(path)} holds too many values to be rows", hint=_HINT)
+    if is_json(text):
+        yield from array(text) if text[:1] == b"[" else [text]
+        return
+    lines = (line.strip(SPACE) for line in nonblank_lines(text))
+    yield from (line if is_json(line) else b"null" for line in lines)
+
+
+def _read_table(path: str) -> Iterator[bytes]:
+    from lore.recording.agents import databases  # noqa: PLC0415 - few rows come as a database
+
+    try:
+        with closing(databases.connect(path)) as connection:
+            connection.text_factory = _text
+            cursor = connection.execute(_QUERY)
+            names = [str(column[0]) for column in cursor.description]
+            for row in cursor:
+                values = [_text(value) if isinstance(value, bytes) else value for value in row]
+                yield encode(dict(zip(names, values, strict=True)))
+    except databases.ERRORS as error:
+        shown = corpus.show(path)
+        raise LoreError(f"{shown}: {databases.reason_of(error)}", hint=_HINT, where=Where(shown)) from None
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+def _parse_row(raw: bytes) -> GatewayRow | None:
+    """Return a row whose JSON columns are texts or JSON; None if it is corrupt."""
+    members = raw_members(raw) or {}
+    seq, session = members.get("seq", b""), members.get("session_id", b"")
+    selector, content = (_column(members.get(name, b"")) for name in ("selector", "content"))
+    if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or place_in(Raw(selector)) is None:
+        return None
+    texts = insert_texts(Raw(content)) if content else None
+    if texts is None or not all(text.message for text in texts):
+        return None
+    messages = array(content) if content[:1] == b"[" else [content]
+    return GatewayRow(text_of(session), int(seq), Raw(selector), tuple(messages), {**members, "content": content})
+
+
+def _column(raw: bytes) -> bytes:
+    """Return the JSON in a column; empty if it holds none."""
+    value = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return value.strip() if value and is_json(value) else b""
+
+
+# one request
+
+
+def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequence[GatewayRow]]:
+    """Return a request body with these rows, and the rows with their places from now on.
+
+    A body without messages is returned as it is.
+    """
+    at, end = next(((m.value, m.end) for m in reversed(member_ranges(body)) if m.key == "messages"), (0, 0))
+    raw = body[at:end]
+    ranges = element_ranges(raw) if raw[:1] == b"[" else []
+    if not ranges or not rows:
+        return body, rows
+    messages = [raw[begin:stop] for begin, stop in ranges]
+    placed: list[tuple[int, GatewayRow]] = []
+    for row in rows:
+        wanted = min(row.place, len(messages))
+        place = _safe_place(messages, wanted)
+        placed.append((place, row if place == wanted else row._replace(selector=with_place(row.selector, place))))
+    pieces, done = [body[:at]], 0
+    for place, row in sorted(placed, key=lambda found: (found[0], found[1].seq)):
+        begin = ranges[place][0]
+        pieces += [raw[done:begin], *(message + b"," for message in row.messages)]
+        done = begin
+    return b"".join([*pieces, raw[done:], body[end:]]), [row for _, row in placed]
+
+
+def _safe_place(messages: Sequence[bytes], wanted: int) -> int:
+    """Return the last place up to `wanted` that is not the end, not after calls and not before their results."""
+    place = min(wanted, len(messages) - 1)
+    while place > 0 and (_calls_tools(messages[place - 1]) or _is_result(messages[place])):
+        place -= 1
+    return place
+
+
+def _calls_tools(raw: bytes) -> bool:
+    message = sliced_members(raw)
+    calls = message.get("tool_calls", b"null").strip(b"[] \t\r\nnul")
+    return message.get("role") == b'"assistant"' and (bool(calls) or _has_block(message, b'"tool_use"'))
+
+
+def _is_result(raw: bytes) -> bool:
+    message = sliced_members(raw)
+    return message.get("role") == b'"tool"' or _has_block(message, b'"tool_result"')
+
+
+def _has_block(message: dict[str, bytes], kind: bytes) -> bool:
+    content = message.get("content", b"")
+    blocks = array(content) if kind in content and content[:1] == b"[" else ()
+    return any(sliced_members(block).get("type") == kind for block in blocks)
+
+
+# a capture
+
+
+def convert_requests(name: corpus.Name, options: Options, problems: Problems, replay: DeltaReplay) -> Conversion:
+    """Convert the requests of a capture to lines; raises LoreError for a single turn, and for other recordings."""
+    if name.turn is not None:
+        raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
+    recording = options.open(name.path, problems)
+    if not isinstance(recording, RequestRecording):
+        raise LoreError(
+            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests",
+            hint="leave --to out: a session is converted to lore's own log",
+        )
+    return Conversion(replay.lines(recording), (recording.path,))
+
+
+class DeltaReplay:
+    """Inserts rows into the requests of a capture. `rows` and `inserted` are final when `lines` was iterated."""
+
+    def __init__(self, rows: Iterable[GatewayRow]) -> None:
+        self.rows = list(rows)  # at their places from now on
+        self.inserted: set[tuple[str, int]] = set()  # session and seq of rows that a request got
+        self._sessions = sorted({row.session for row in self.rows})
+        self._opening: dict[str, bytes] = {}  # the first message, by session
+        self._chains: set[tuple[str, str]] = set()  # session and chain of its conversation
+
+    def lines(self, recording: RequestRecording) -> Iterator[bytes]:
+        """Yield a line for each request of a capture."""
+        for exchange, turn in recording.exchanges():
+            body = self._replay(exchange, turn)
+            yield _encode_line(exchange, body).translate(None, b"\r\n") + b"\n"
+
+    def unused(self) -> list[GatewayRow]:
+        """Return the rows that were inserted into no request."""
+        return [row for row in self.rows if (row.session, row.seq) not in self.inserted]
+
+    def _replay(self, exchange: Exchange, turn: Turn | None) -> bytes:
+        """Return the body of a request with the rows of its session."""
+        raw = sliced_members(exchange.body).get("messages", b"")
+        messages = array(raw) if raw[:1] == b"[" else []
+        if not messages or turn is None or turn.chain.startswith("utility-") or exchange.call.agent:
+            return exchange.body
+        session = self._session_of(exchange)
+        if session is None:
+            return exchange.body
+        if exchange.call.session == session or self._opening.setdefault(session, messages[0]) == messages[0]:
+            self._chains.add((session, turn.chain))
+        elif (session, turn.chain) not in self._chains:
+            return exchange.body
+        due = [row for row in self.rows if row.session == session and self._is_due(row, len(messages))]
+        body, rows = insert_rows(exchange.body, due)
+        moved = {(row.session, row.seq): row for row in rows}
+        self.rows = [moved.get((row.session, row.seq), row) for row in self.rows]
+        self.inserted |= moved.keys()
+        return body
+
+    def _is_due(self, row: GatewayRow, messages: int) -> bool:
+        return row.place < messages or (row.session, row.seq) in self.inserted
+
+    def _session_of(self, exchange: Exchange) -> str | None:
+        """Return the session whose rows a request gets: its own, or the only one that has rows.
+
+        Raises LoreError for a request without a session if the rows are of several.
+        """
+        if exchange.call.session in self._sessions:
+            return exchange.call.session
+        if len(self._sessions) > 1 and not exchange.call.session:
+            shown = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
+            raise LoreError(
+                f"the rows are of {len(self._sessions)} sessions ({shown}), and the requests do not name theirs",
+                hint="name one: --deltas ROWS#SESSION",
+            )
+        return self._sessions[0] if len(self._sessions) == 1 else None
+
+
+def _encode_line(exchange: Exchange, body: bytes) -> bytes:
+    """Return a request as the format `bodies` reads it: alone, or with its other recorded facts."""
+    call, facts = exchange.call, dict[str, object]()
+    if exchange.at is not None:
+        facts["timestamp"] = exchange.at
+    if call.endpoint:
+        facts["url"] = call.endpoint if call.endpoint.startswith("/") else f"https://{call.endpoint}"
+    if call.session:
+        facts["headers"] = {"session-id": call.session}
+    if call.status is not None:
+        facts["status"] = call.status
+    if exchange.response_id:
+        facts["response"] = {"id": exchange.response_id}
+    if exchange.usage is not None:
+        split = _counts(exchange.usage, _LIFETIMES)
+        facts["usage"] = {**_counts(exchange.usage, _COUNTS), **({"cache_creation": split} if split else {})}
+    if not facts:
+        return body
+    request = encode(_text(body)) if exchange.fidelity == "wire" else bytes(body)
+    return object_of({"request": request, **{name: encode(value) for name, value in facts.items()}})
+
+
+def _counts(usage: Usage, names: dict[str, str]) -> dict[str, int]:
+    """Return the known counts of a usage by Anthropic's names."""
+    counts = {name: getattr(usage, field) for name, field in names.items()}
+    return {name: count for name, count in counts.items() if count is not None}

@@ -1,0 +1,208 @@
+"""The knowledge of a session: list entries, and append `knowledge` records that add, change and remove them.
+
+An entry is named by its id or a prefix of at least 5 characters that no other id has. If an entry is unknown, nothing
+is written; a record that would change nothing is not written either. Records carry no time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from lore.errors import LoreError
+from lore.fold.knowledge import update_fact
+from lore.model.events import Event, Knowledge
+from lore.model.inserts import SHORTEST_ID, signature
+from lore.model.mask import mask
+from lore.model.results.store import KnowledgeEntry, KnowledgeResult, KnowledgeWritten
+from lore.model.state import Chain, Fact, FoldedSession
+from lore.prompt.base import Rules
+from lore.prompt.planning import Planner
+from lore.recording import corpus
+from lore.recording.base import Problems
+from lore.recording.events import session_log
+from lore.recording.opening import Options
+from lore.run.appending import HINT_CONVERT, appending
+from lore.store.base import ConflictError
+
+ATTEMPTS = 100  # times that a stored session is read again after another writer's event
+DERIVED_ID = 12  # hex digits of an id that is derived from an entry's text
+LONGEST_ID = 200  # characters of an entry's id: it is written with each change of the entry
+SIMILAR = 0.6  # share of a name that an id must have in common with it to be proposed
+
+
+class Fields(NamedTuple):
+    """The fields of an entry that a user gave; None leaves a field as it is."""
+
+    category: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+Decide: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]  # state -> ids of entries, events
+
+
+class WrittenKnowledge(NamedTuple):
+    """What was written to a log."""
+
+    result: KnowledgeWritten
+    problems: Problems  # of the log
+    is_torn: bool  # its last line was torn
+
+
+def add(path: str, options: Options, name: str | None, fields: Fields) -> WrittenKnowledge:
+    """Add an entry; without a name its id is derived from its text. Adding a known id updates its entry."""
+    _check_text(fields)
+    if not any(fields):
+        raise LoreError("the entry has no text", hint="give --content or --title")
+    entry_id = _derived_id(fields) if name is None else _checked_id(name)
+
+    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        known = state.knowledge.get(entry_id)
+        is_new = known is None or update_fact(known, *fields) != known
+        return [entry_id], [Knowledge(op="add", id=entry_id, **fields._asdict())] if is_new else []
+
+    return _write(path, options, "add", decide)
+
+
+def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKnowledge:
+    """Change the fields of a known entry that are given."""
+    _check_text(fields)
+    if all(value is None for value in fields):
+        raise LoreError("nothing to update", hint="give --category, --title or --content")
+
+    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        known = state.knowledge[_find(state, name)]
+        is_new = update_fact(known, *fields) != known
+        return [known.id], [Knowledge(op="update", id=known.id, **fields._asdict())] if is_new else []
+
+    return _write(path, options, "update", decide)
+
+
+def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledge:
+    """Remove known entries: all that are named, or none."""
+
+    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        ids = list(dict.fromkeys(_find(state, name) for name in names))
+        return ids, [Knowledge(op="remove", id=entry_id) for entry_id in ids]
+
+    return _write(path, options, "remove", decide)
+
+
+def _write(path: str, options: Options, op: str, decide: Decide) -> WrittenKnowledge:
+    _refuse_turn(path)
+    if options.format not in (None, "lore"):
+        raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
+    for attempt in range(1, ATTEMPTS + 1):
+        problems = Problems()
+        try:
+            with appending(path) as append:
+                ids, events = decide(_fold(path, options, problems))
+                is_torn = append(events)
+        except ConflictError:  # another writer of the stored session was faster: decide again what to write
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            return WrittenKnowledge(KnowledgeWritten(op=op, ids=ids, written=len(events)), problems, is_torn)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _fold(path: str, options: Options, problems: Problems) -> FoldedSession:
+    log = session_log(options.open(path, problems), "events: nothing in it is known", hint="name a session log")
+    for read in log.reads():
+        event: Event = read.value  # pyright: ignore[reportAssignmentType]
+        log.apply(read, event)
+    return log.state
+
+
+def _refuse_turn(path: str) -> None:
+    name = corpus.parse_name(path)
+    if name.turn is not None:
+        raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
+
+
+def list_entries(path: str, options: Options) -> KnowledgeResult:
+    """List what a session knows, in the order in which prompts show it."""
+    _refuse_turn(path)
+    problems = Problems()
+    state = _fold(path, options, problems)
+    main = state.main()
+    stated = Planner(Rules()).signatures_in_prompt(main).changed
+    facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
+    entries = [
+        KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state_of(fact, state, main, stated))
+        for fact in facts
+    ]
+    return KnowledgeResult(session=state.id, knowledge=entries, problems=problems.kept)
+
+
+def _state_of(fact: Fact, session: FoldedSession, chain: Chain, stated: dict[str, str]) -> str | None:
+    """Return how the prompt holds an entry with its meaning now: pinned, in a delta, or not yet."""
+    if not session.is_own:
+        return None
+    meaning = signature(fact.title, fact.content)
+    if chain.pinned is None or stated.get(fact.id) != meaning:
+        return "waiting"
+    pinned = ((entry.id, signature(entry.title, entry.content)) for entry in chain.pinned)
+    return "pinned" if (fact.id, meaning) in pinned else "delta"
+
+
+# entries as users name them
+
+
+def _find(state: FoldedSession, name: str) -> str:
+    """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
+    known = list(state.knowledge)
+    if name in known:
+        return name
+    shown_id = next((entry_id for entry_id, form in state.main().shown.items() if form == name), None)
+    if shown_id in known:
+        return shown_id
+    if shown_id is not None:
+        raise LoreError(f"{name!r} was the entry {shown_id}, which was removed", hint=_nearest(name, known))
+    begun = _begun(name, known)
+    if begun and len(name) < SHORTEST_ID:
+        message = f"{name!r} is too short: give at least {SHORTEST_ID} characters of an id, or all of it"
+        raise LoreError(message, hint=_nearest(name, known))
+    if len(begun) > 1:
+        ids = ", ".join(begun[:5]) + (", …" if len(begun) > 5 else "")
+        raise LoreError(f"{name!r} is the beginning of {len(begun)} ids", hint=f"give more of it: {ids}")
+    if not begun:
+        raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, known))
+    return begun[0]
+
+
+def _begun(name: str, known: list[str]) -> list[str]:
+    return sorted(known_id for known_id in known if name and known_id.startswith(name))
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    if not known:
+        return "it knows nothing yet: `lore knowledge add`"
+    near = _begun(name, known) or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=SIMILAR)
+    listing = "`lore knowledge list` shows all"
+    return f"the nearest id is {near[0]}; {listing}" if near else listing
+
+
+def _derived_id(fields: Fields) -> str:
+    """Return the id of an unnamed entry: the same text always has the same id."""
+    text = "\0".join(value or "" for value in fields)
+    return hashlib.sha256(text.encode()).hexdigest()[:DERIVED_ID]
+
+
+def _checked_id(name: str) -> str:
+    _check_text(Fields(title=name))
+    if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
+        hint = f"1 to {LONGEST_ID} characters without white space"
+        raise LoreError(f"{mask(name)[:60]!r} is not a valid id", hint=hint)
+    return name
+
+
+def _check_text(fields: Fields) -> None:
+    for field, value in fields._asdict().items():
+        try:
+            (value or "").encode("utf-8")
+        except UnicodeEncodeError:
+            raise LoreError(f"the {field} is not UTF-8 text", hint="give text") from None

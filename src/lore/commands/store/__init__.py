@@ -1,0 +1,386 @@
+"""`lore store …`: keep sessions in a store, and list, check, move and delete them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from lore.commands import common, flags
+
+if TYPE_CHECKING:
+    from lore.model.results.store import SessionRow
+    from lore.store.base import SessionSummary, Store
+
+app = common.branch(
+    "Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them."
+)
+ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What identifies a client.")]
+SessionIds: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")
+]
+
+
+@contextmanager
+def opened(url: str, *, new: bool = False) -> Generator[Store]:
+    """Open the store for one command, and close it; `new`: it is created if it is missing. Raises StoreError.
+
+    Its messages go to standard error.
+    """
+    from lore.store.base import StoreError
+    from lore.store.registry import address_of, mask_url, may_exist, open_existing, open_store, scheme_of
+
+    named = address_of(url)
+    if named is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(named.url):
+        hint = f"--store {mask_url(named.url)}, and the session's id as an argument"
+        raise StoreError(f"{mask_url(url)} names a session, not a store", hint=hint)
+
+    def tell(text: str) -> None:
+        common.tell(text if text.startswith("note: ") else f"note: {text}")
+
+    with closing(open_store(url, tell) if new else open_existing(url, tell)) as store:
+        if scheme_of(url) == "memory":
+            common.tell("note: `memory:` is gone when this command ends")
+        yield store
+
+
+@app.command("import")
+@common.quiet_pipe
+def import_(
+    store: flags.Url,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH...",
+            help="Sessions, captures, folders, patterns, stores, URL#SESSION_ID, `-`; default: where agents keep logs.",
+        ),
+    ] = None,
+    session_id: Annotated[
+        str | None,
+        typer.Option("--id", help="Store the session under this id; default: its own, else its file's name."),
+    ] = None,
+    project: Annotated[str | None, typer.Option("--project", help="Make the sessions this project's.")] = None,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """Store sessions, or their new events.
+
+    lore's own logs are stored byte for byte, others are converted, recorded requests as the session that they make. The
+    same command continues an interrupted import, and adds the new events of sessions that have grown. A session that is
+    stored with other content is a conflict: exit 3 if it is one of several inputs.
+    """
+    from lore.commands.store.importing import ImportRequest, import_sessions
+    from lore.errors import LoreError
+    from lore.recording.corpus import is_same
+    from lore.recording.opening import Options
+    from lore.report.stored import write_imported
+    from lore.run.recent import kept_by_agents
+
+    options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
+    here, sources = common.surroundings(), list(paths or [])
+    if not sources or any(here.home and is_same(path, here.home) for path in sources):
+        sources = [*kept_by_agents(here), *sources]
+    if not sources:
+        raise LoreError("no agent that lore reads keeps logs here", hint="name what is to be imported")
+    with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:
+        result = import_sessions(kept, ImportRequest(sources, session_id, project), options, progress=show)
+    common.answer(result, write_imported, as_json=as_json, color=color)
+    return 3 if any(session.message is not None for session in result.sessions) else 0
+
+
+@app.command("export")
+@common.quiet_pipe
+def export(
+    session_id: flags.SessionId,
+    store: flags.Url,
+    output: flags.Output = None,
+    force: flags.Force = False,
+) -> int:
+    """Write a stored session's log, one event a line.
+
+    Content is written as it was stored: credentials are not masked.
+    """
+    with opened(store) as kept:
+        events = kept.load(session_id).events
+    with common.destination(output, force=force, inputs=(store,)) as file:
+        file.writelines(event + b"\n" for event in events)
+    return 0
+
+
+@app.command("append")
+@common.quiet_pipe
+def append(session_id: flags.SessionId, store: flags.Url) -> int:
+    """Append events from standard input, a line each.
+
+    Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's
+    number. The first session_started begins the session. A line may carry the number that it expects, as `id` (an
+    integer), a `knowledge` event as `number`, since its `id` is its entry's name. If that event is stored already, it
+    is acknowledged again, so that a writer that was killed sends again what was not answered; another event under this
+    number, or a number after the next one, is a conflict (exit 2). The number is not stored. A line without a number is
+    appended.
+    """
+    from lore.commands.store.appending import append_lines
+    from lore.recording import corpus
+
+    with opened(store, new=True) as kept:
+        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), common.tell):
+            common.write_json(appended)
+            sys.stdout.flush()
+    return 0
+
+
+@app.command("list")
+@common.quiet_pipe
+def list_(
+    store: flags.Url,
+    project: Annotated[str | None, typer.Option("--project", help="List the sessions of this project only.")] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", help="List the sessions of this user only; `default`: also those that name none."),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", help="List the sessions of this agent only; `main`: also those that name none."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="List sessions used since then: 30m, 2h, 1d, 1w, or a date.")
+    ] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Include the sessions in which lore keeps memory.")] = False,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
+) -> int:
+    """List the sessions: size, whose, when last used.
+
+    The last use is the last time in an event, else the time of the last save.
+    """
+    from lore.model.events import MAIN
+    from lore.model.results.store import StoreList
+    from lore.report.stored import write_list
+    from lore.run import recent
+    from lore.store.reserved import DEFAULT_USER, drop_reserved
+
+    after = None if since is None else recent.since(since, time.time())
+    with opened(store) as kept:
+        found = kept.list(project)
+        chosen = [
+            summary for summary in (found if memory else drop_reserved(found))
+            if user in (None, summary.user_id or DEFAULT_USER) and agent in (None, summary.agent_id or MAIN)
+        ]  # fmt: skip
+        chosen = chosen if after is None else _used_since(after, chosen)
+        result = StoreList(store=kept.url, sessions=[_row(summary) for summary in chosen])
+        return common.answer(result, write_list, as_json=as_json, color=color)
+
+
+def _used_since(after: float, sessions: list[SessionSummary]) -> list[SessionSummary]:
+    """Return the sessions used since a time; says how many have no time."""
+    from lore.model.times import parse_timestamp
+
+    times = [parse_timestamp(summary.last_used_at) for summary in sessions]
+    if untimed := times.count(None):
+        says = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
+        common.tell(f"note: {says} no time of use, and cannot be chosen by --since")
+    return [summary for summary, at in zip(sessions, times, strict=True) if at is not None and at >= after]
+
+
+def _row(summary: SessionSummary) -> SessionRow:
+    from lore.model.results import copy_fields
+    from lore.model.results.store import SessionRow, StoredHead
+
+    return copy_fields(
+        SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
+        head=StoredHead(*summary.head),
+    )  # fmt: skip
+
+
+@app.command("show")
+@common.quiet_pipe
+def show(
+    session_id: flags.SessionId, store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None
+) -> int:
+    """Show a session: its head, project, forks, deltas."""
+    from msgspec import Raw
+
+    from lore.model.results.store import StoreShown
+    from lore.report.stored import write_shown
+    from lore.store.base import UnknownSessionError
+    from lore.store.deltas import session_with_forks
+
+    with opened(store) as kept:
+        summaries = {summary.session_id: summary for summary in kept.list()}
+        if session_id not in summaries:
+            kept.load(session_id)  # raises DamagedError: a damaged session is not listed
+            raise UnknownSessionError(session_id, kept.url)
+        summary = summaries[session_id]
+        parents = {name: one.parent_session_id for name, one in summaries.items()}
+        result = StoreShown(
+            store=kept.url, session=_row(summary), metadata=Raw(summary.metadata),
+            prompt_deltas=len(kept.prompt_deltas(session_id)),
+            forks=sorted(set(session_with_forks(session_id, parents)) - {session_id}),
+        )  # fmt: skip
+    return common.answer(result, write_shown, as_json=as_json, color=color)
+
+
+@app.command("delete")
+@common.quiet_pipe
+def delete(
+    session_ids: SessionIds,
+    store: flags.Url,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
+) -> int:
+    """Delete sessions, with deltas and what was forked.
+
+    Nothing is deleted if one of them is unknown; --dry-run says beforehand which sessions would go.
+    """
+    from lore.model.results.store import StoreWritten
+    from lore.report.stored import write_written
+    from lore.store.base import UnknownSessionError
+    from lore.store.deltas import session_with_forks
+
+    with opened(store) as kept:
+        parents = {summary.session_id: summary.parent_session_id for summary in kept.list()}
+        for session_id in session_ids:
+            if session_id not in parents and not _exists(kept, session_id):
+                raise UnknownSessionError(session_id, kept.url)
+        gone: dict[str, None] = {}
+        for session_id in session_ids:
+            if session_id not in gone:  # it may have gone with another, whose fork it was
+                deleted = session_with_forks(session_id, parents) if dry_run else kept.delete(session_id)
+                gone.update(dict.fromkeys(deleted))
+    result = StoreWritten(store=kept.url, op="delete", session_ids=list(gone), dry_run=dry_run)
+    return common.answer(result, write_written, as_json=as_json, color=color)
+
+
+def _exists(store: Store, session_id: str) -> bool:
+    """Return whether a session is stored, perhaps damaged."""
+    from lore.store.base import DamagedError
+    from lore.store.registry import load_notes
+
+    try:
+        return load_notes(store, session_id) is not None
+    except DamagedError:
+        return True
+
+
+@app.command("move")
+@common.quiet_pipe
+def move(
+    session_ids: SessionIds,
+    project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they are moved to.")],
+    store: flags.Url,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
+) -> int:
+    """Move sessions, and their prompt deltas, to another project.
+
+    Nothing is moved if one of them is unknown.
+    """
+    from lore.model.results.store import StoreWritten
+    from lore.report.stored import write_written
+    from lore.store.base import UnknownSessionError
+    from lore.store.lines import check_id
+    from lore.store.registry import load_notes
+
+    check_id(project_id, "project id")
+    names = list(dict.fromkeys(session_ids))
+    with opened(store) as kept:
+        for name in names:
+            if load_notes(kept, name) is None:
+                raise UnknownSessionError(name, kept.url)
+        for name in names:
+            kept.move(name, project_id)
+    result = StoreWritten(store=kept.url, op="move", session_ids=names, project_id=project_id)
+    return common.answer(result, write_written, as_json=as_json, color=color)
+
+
+@app.command("bind")
+@common.quiet_pipe
+def bind(
+    client_key: ClientKey,
+    session_id: flags.SessionId,
+    store: flags.Url,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an existing binding.")] = False,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
+) -> int:
+    """Remember which session a client means."""
+    from lore.model.results.store import StoreWritten
+    from lore.report.stored import write_written
+
+    with opened(store) as kept:
+        kept.bind(client_key, session_id, replace=replace)
+    result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
+    return common.answer(result, write_written, as_json=as_json, color=color)
+
+
+@app.command("resolve")
+@common.quiet_pipe
+def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = False) -> int:
+    """Print the id of the session that a client means."""
+    from lore.errors import LoreError
+    from lore.model.results.store import StoreResolved
+    from lore.report.console import line
+
+    with opened(store) as kept:
+        session_id = kept.resolve(client_key)
+    if session_id is None:
+        hint = "`lore store bind CLIENT_KEY SESSION_ID`"
+        raise LoreError(f"no session is bound to client {client_key!r}", hint=hint)
+    result = StoreResolved(store=kept.url, client_key=client_key, session_id=session_id)
+    return common.answer(result, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
+
+
+@app.command("verify")
+@common.quiet_pipe
+def verify(
+    store: flags.Url,
+    session_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="SESSION_ID", help="The ids of stored sessions; default: all.")
+    ] = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
+) -> int:
+    """Recompute digests: what is damaged, and where.
+
+    Exit 1 if damage is found. Nothing is changed.
+    """
+    from lore.model.results.store import StoredDamage, StoreVerified
+    from lore.report.stored import write_verified
+    from lore.store.base import Verified
+
+    with opened(store) as kept:
+        names = dict.fromkeys(session_ids or [])
+        found = Verified.of(map(kept.verify, names)) if names else kept.verify()
+    result = StoreVerified(
+        store=kept.url, sessions=found.sessions, events=found.events,
+        damage=[StoredDamage(*[getattr(place, name) for name in place.__struct_fields__]) for place in found.damage],
+        notes=list(dict.fromkeys(found.notes)),
+    )  # fmt: skip
+    common.answer(result, write_verified, as_json=as_json, color=color)
+    return 1 if result.damage else 0
+
+
+@app.command("vacuum")
+@common.quiet_pipe
+def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
+    """Free unused space."""
+    from lore.model.results.store import StoreVacuumed
+    from lore.report.console import line
+    from lore.report.plain import counted
+
+    with opened(store) as kept:
+        result = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
+    return common.answer(
+        result, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
+        as_json=as_json, color=None,
+    )  # fmt: skip

@@ -1,0 +1,213 @@
+"""Import sessions into a store: the work of `lore store import`.
+
+lore's own logs are stored byte for byte, without the `saved` records of a store. Other sessions are converted, with
+their subagents' files. Recorded requests are stored as the session that they make, one a file, after all session logs:
+a session's own log keeps its id, and requests of the same session get their file's name. A failure or conflict is
+reported and the other inputs continue; of a single named input it is the error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import chain, count
+from typing import NamedTuple
+
+from lore.commands.store.syncing import SyncSource, put_header_first, read_storable_lines, rename_session, sync
+from lore.errors import LoreError
+from lore.formats.base import HOLDS
+from lore.formats.lore_log import LoreLog, event_of
+from lore.model.codes import Problem
+from lore.model.events import SessionStarted
+from lore.model.results.store import ImportedSession, StoreImported
+from lore.recording import corpus
+from lore.recording.agents.companions import companions, is_companion
+from lore.recording.base import Problems, UnrecognisedError, collected_seldom
+from lore.recording.events import EventRecording
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import Options, kind_of
+from lore.recording.requests import RequestRecording
+from lore.run.converting import converted
+from lore.store.base import Clock, ConflictError, DamagedError, SessionData, Store, StoreError, now
+from lore.store.lines import read_header
+from lore.store.registry import address_of, load_notes, open_existing
+
+ImportProgress = Callable[[int, int], None]  # receives the bytes read and all bytes
+
+
+class ImportRequest(NamedTuple):
+    """What is imported: paths, another id for the session, a project."""
+
+    paths: list[str]
+    session_id: str | None = None
+    project_id: str | None = None
+
+
+class _RequestsError(LoreError):
+    """The input holds requests that are not imported as a session."""
+
+
+def import_sessions(
+    store: Store, request: ImportRequest, options: Options, *, progress: ImportProgress | None = None,
+    clock: Clock = now,
+) -> StoreImported:  # fmt: skip
+    """Import the inputs that these paths name; raises LoreError if none is a session, or the store takes no more."""
+    files = inputs(request.paths)
+    subagents = {os.path.realpath(path) for file in files if file.error is None for path in companions(file.path)}
+    files = [file for file in files if os.path.realpath(file.path) not in subagents]  # read with their sessions
+    if request.session_id is not None and len(files) != 1:
+        raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
+    importer = _Importer(store, request, options, clock, files, progress)
+    order = range(len(files))
+    if len(files) > 1:
+        order = sorted(order, key=lambda place: _holds_requests(files[place], options))
+    with collected_seldom():
+        rows = {place: importer.add(files[place]) for place in order}
+    sessions = [row for _, row in sorted(rows.items()) if row is not None]
+    if not sessions:
+        shown = corpus.show(request.paths[0])
+        raise LoreError(f"no sessions in {shown}", hint="`lore store import` reads session logs")
+    return StoreImported(
+        store=store.url, sessions=sessions, requests=importer.requests, skipped=importer.skipped,
+        joined=len(subagents), problems=importer.problems,
+    )  # fmt: skip
+
+
+def _holds_requests(file: Input, options: Options) -> bool:
+    """Return whether a file holds requests; False for an unreadable one, which fails when it is imported."""
+    if file.error is not None or file.stream or corpus.is_stored(file.path):
+        return False
+    try:
+        kind = kind_of(corpus.open_head(file.path).head, options.format)
+    except LoreError:
+        return False
+    return kind is not None and kind.yields == "exchanges"
+
+
+class _Importer:
+    """Imports one input after another."""
+
+    def __init__(
+        self, store: Store, request: ImportRequest, options: Options, clock: Clock, files: list[Input],
+        progress: ImportProgress | None,
+    ) -> None:  # fmt: skip
+        self._store, self._request, self._options, self._clock = store, request, options, clock
+        self._is_alone = len(files) == 1
+        self._total, self._done, self._read = sum(file.size for file in files), 0, 0  # bytes; `_read`: of this file
+        self._progress = progress
+        self._taken: set[str] = set()  # ids of sessions of earlier inputs
+        self._refusal = ""  # why the store took nothing of the last session
+        self.requests = self.skipped = 0
+        self.problems: list[Problem] = []
+
+    def add(self, file: Input) -> ImportedSession | None:
+        """Import one input and return its outcome; None if a file in a folder is not a session."""
+        path, problems, source = corpus.show(file.path), Problems(), None
+        try:
+            source = self._open(file, problems)
+            synced = sync(self._store, source, self._clock, self._report)
+            self._move(source)
+            return ImportedSession(
+                path=path, session_id=source.header.session_id, state=synced.state, new_events=synced.new,
+                events=synced.head.number,
+            )  # fmt: skip
+        except LoreError as error:
+            if source is None and not file.named and isinstance(error, UnrecognisedError | _RequestsError):
+                self.requests += isinstance(error, _RequestsError)
+                self.skipped += isinstance(error, UnrecognisedError)
+                return None
+            is_conflict, is_damage = isinstance(error, ConflictError), isinstance(error, DamagedError)
+            if source is not None and isinstance(error, StoreError) and not (is_conflict or is_damage):
+                if error.message == self._refusal:
+                    raise  # the store refuses every session
+                self._refusal = error.message
+            if self._is_alone and file.named:
+                raise
+            message = f"{error.where}: {error.message}" if is_damage and error.where else error.message
+            return ImportedSession(
+                path=path, session_id=None if source is None else source.header.session_id,
+                state="conflict" if is_conflict else "failed", new_events=None, events=None,
+                message=f"{message} ({error.hint})" if is_conflict and error.hint else message,
+            )  # fmt: skip
+        finally:
+            self.problems += problems.kept
+            self._done += file.size
+
+    def _report(self) -> None:
+        if self._progress:
+            self._progress(min(self._done + self._read, self._total), self._total)
+
+    def _open(self, file: Input, problems: Problems) -> SyncSource:
+        """Return the session of an input, read up to its header; raises LoreError."""
+        if file.error is not None:
+            raise file.error
+        path, opened = file.path, corpus.open_head(file.path)
+        data = self._count(opened.data)
+        recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
+        is_of_requests = isinstance(recording, RequestRecording)
+        is_completed = is_of_requests and recording.options.completion is not None and not file.named
+        if is_completed or not isinstance(recording, EventRecording | RequestRecording):
+            raise _RequestsError(
+                f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
+                hint="import the session that they were assembled from",
+            )
+        if is_own := type(recording.reader) is LoreLog:
+            lines = put_header_first(read_storable_lines(data, recording.take_problem), recording.shown)
+        else:
+            lines = (line[:-1] for line in converted(recording).lines)
+        header = next(lines)
+        session_id = self._name(path, header)
+        if is_of_requests and session_id in self._taken:
+            session_id = self._free_name(path)
+        self._taken.add(session_id)
+        named = header if _session_of(header) == session_id else rename_session(header, session_id)
+        return SyncSource(read_header(named), lines, not is_own, is_of_requests, _load_notes(path))
+
+    def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
+        self._read = 0
+        for piece in data:
+            self._read += len(piece)
+            yield piece
+
+    def _name(self, path: str, header: bytes) -> str:
+        """Return the id under which a session is stored."""
+        # the file of a subagent names its session, whose place it would take
+        is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
+        session_id = self._request.session_id or ("" if is_subagent else _session_of(header))
+        if not session_id and path == corpus.STDIN:
+            raise LoreError("the session on standard input names no id", hint="give one with --id")
+        return session_id or _stem(path)
+
+    def _free_name(self, path: str) -> str:
+        """Return a name for requests whose session's id is taken: the file's, after its folder's if that is taken."""
+        folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
+        names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
+        return next(name for name in names if name not in self._taken)
+
+    def _move(self, source: SyncSource) -> None:
+        """Move the session to the requested project, or to that of the store that it comes from."""
+        session_id = source.header.session_id
+        project = self._request.project_id or (source.notes.project_id if source.notes else None)
+        stored = None if project is None else load_notes(self._store, session_id)
+        if project is not None and stored is not None and stored.project_id != project:
+            self._store.move(session_id, project)
+
+
+def _load_notes(path: str) -> SessionData | None:
+    """Return leaf, metadata and project of a session that comes from a store."""
+    address = address_of(path)
+    if address is None:
+        return None
+    with closing(open_existing(address.url)) as store:
+        return load_notes(store, address.session_id)
+
+
+def _session_of(header: bytes) -> str:
+    """Return the id of the session that a header names; empty if it names none."""
+    event = event_of(header)
+    return event.session_id if isinstance(event, SessionStarted) else ""
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(corpus.show(path)))[0]

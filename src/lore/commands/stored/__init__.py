@@ -1,1 +1,0 @@
-"""Commands that keep and change sessions."""

@@ -1,0 +1,142 @@
+"""Append events to a lore log or a stored session, for commands that read it first.
+
+Only a file that lore's own reader recognises is appended to, by whole lines or not at all. An exclusive lock is held
+from before the log is read until after it was written, so that two writers neither mix nor write the same event twice.
+Events are one write, synchronised before success is reported; a write that fails is undone. A log that changed while it
+was read is not written to. A stored session is not written to if another writer came between: its head is taken before
+it is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TypeAlias
+
+from lore import files
+from lore.errors import LoreError, Where, reason_of
+from lore.formats.lines import fault
+from lore.formats.lore_log import LoreLog
+from lore.model.events import Event, encode
+from lore.model.limits import RECORD_BYTES
+from lore.recording import corpus, filesystem
+from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError, now
+from lore.store.deltas import save_delta
+from lore.store.registry import SessionAddress, address_of, load_notes, mask_url, open_existing, print_note_once
+from lore.store.reserved import refuse_reserved
+
+PATIENCE = 10.0  # seconds to wait for another writer
+HINT_AGAIN = "nothing was written: run the command again"
+HINT_CONVERT = "only lore's own logs are written to: make one with `lore convert SESSION --to lore --output FILE`"
+
+# Appends events, if there are any, once; returns whether the log's last line was torn, which stays unreadable. Raises
+# LoreError if nothing could be written.
+Append: TypeAlias = Callable[[Iterable[Event]], bool]
+
+
+@contextmanager
+def appending(path: str, *, patience: float = PATIENCE) -> Generator[Append]:
+    """Lock a lore log, or open a stored session, to be read and then appended to.
+
+    Waits `patience` seconds for another writer. Raises LoreError if the file is not a lore log, cannot be written, or
+    another writer holds it for longer; the returned function ConflictError if another writer of the session was faster.
+    """
+    address = address_of(path)
+    if address is not None:
+        with _opened_session(address) as (store, head):
+            yield partial(_append_to_session, store, address.session_id, head)
+        return
+    if path == corpus.STDIN:
+        raise LoreError("standard input cannot be written to", hint="name a lore log")
+    filesystem.refuse_output(path)
+    descriptor = _open_log(path)
+    try:
+        if not files.lock(descriptor, patience):
+            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
+        yield partial(_append_to_log, descriptor, path, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened_session(address: SessionAddress) -> Generator[tuple[Store, Head]]:
+    refuse_reserved(address.session_id)
+    with closing(open_existing(address.url, print_note_once)) as store:
+        notes = load_notes(store, address.session_id)
+        if notes is None:
+            raise UnknownSessionError(address.session_id, mask_url(address.url))
+        yield store, notes.head
+
+
+def _append_to_session(store: Store, session_id: str, head: Head, events: Iterable[Event]) -> bool:
+    lines = tuple(encode(event) for event in events)
+    try:
+        if lines:
+            save_delta(store, session_id, SessionDelta(base=head, new_events=lines, updated_at=now()))
+    except ConflictError as error:
+        error.hint = HINT_AGAIN
+        raise
+    return False
+
+
+def _open_log(path: str) -> int:
+    """Open a lore log for writing; its beginning is read first, so that no other file is opened for writing."""
+    shown = corpus.show(path)
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise LoreError(f"{shown} is not a regular file", hint="name a lore log")
+    if not LoreLog.recognises(corpus.open_head(path).head):
+        raise LoreError(f"{shown} is not a lore log", hint=HINT_CONVERT)
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise LoreError(f"cannot write to {shown}: {reason_of(error)}", where=Where(shown)) from None
+
+
+def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event]) -> bool:
+    """Append to a locked log of `size` bytes; a last line without a line feed gets one first."""
+    lines, shown = [encode(event) for event in events], corpus.show(path)
+    if not lines:
+        return False
+    if max(map(len, lines)) > RECORD_BYTES:
+        message = f"a record longer than {RECORD_BYTES >> 20} MiB: no reader accepts it"
+        raise LoreError(message, hint="write less content")
+    _check_unchanged(descriptor, path, size)
+    last = _read_last_line(descriptor, size)
+    data = (b"\n" if last else b"") + b"".join(line + b"\n" for line in lines)
+    try:
+        files.append(descriptor, data, size)
+    except OSError as error:
+        if os.fstat(descriptor).st_size != size:
+            message = f"{shown} holds part of a record: a write failed during another one"
+            raise LoreError(message, hint="look at its last lines") from None
+        message = f"cannot write to {shown}: {reason_of(error)}"
+        raise LoreError(message, hint="the log is as it was", where=Where(shown)) from None
+    return bool(last) and bool(fault(last))
+
+
+def _check_unchanged(descriptor: int, path: str, size: int) -> None:
+    held = os.fstat(descriptor)
+    try:
+        named = os.stat(path)
+    except OSError as error:
+        raise corpus.unreadable(path, error) from None
+    if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
+        raise LoreError(f"{corpus.show(path)} was replaced while it was read", hint=HINT_AGAIN)
+    if held.st_size != size:
+        raise LoreError(f"{corpus.show(path)} was written to while it was read", hint=HINT_AGAIN)
+
+
+def _read_last_line(descriptor: int, size: int) -> bytes:
+    """Return the bytes after the last line feed; empty if the last line is complete."""
+    end, piece, found = size, 4096, b""
+    while end > 0 and len(found) <= RECORD_BYTES:
+        start = max(0, end - piece)
+        os.lseek(descriptor, start, os.SEEK_SET)  # writing appends, whatever the position
+        found = os.read(descriptor, end - start) + found
+        at = found.rfind(b"\n")
+        if at >= 0:
+            return found[at + 1 :]
+        end, piece = start, piece * 4
+    return found

@@ -1,1 +1,0 @@
-"""Commands over stores: sessions, knowledge, compaction, memory."""
