@@ -203,11 +203,10 @@ def test_what_is_appended_builds_on_what_was_read(url):
             append([CacheReset(reason="mine")])
     assert caught.value.hint == "nothing was written: run the command again"
     assert exported("s-1", url).endswith(b'"theirs"}\n')
-    with appending(f"{url}#s-1") as append:
-        assert not append([])
-        assert not append([CacheReset(reason="one")])
-        assert not append([CacheReset(reason="two")])
-    assert exported("s-1", url).endswith(b'"one"}\n{"kind":"cache_reset","reason":"two"}\n')
+    for reset in ([], [CacheReset(reason="one")]):
+        with appending(f"{url}#s-1") as append:
+            assert not append(reset)
+    assert exported("s-1", url).endswith(b'"theirs"}\n{"kind":"cache_reset","reason":"one"}\n')
 
 
 def test_a_password_is_shown_nowhere():

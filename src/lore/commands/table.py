@@ -121,12 +121,14 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "knowledge": CommandRow(
         BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
+        "knowledge",
     ),
     "store": CommandRow(
         KEEP, "stores", (
             ("store import ~/.claude/projects --store sqlite:sessions.db", "imports new sessions each time"),
             ("store list --store sqlite:sessions.db", "all stored sessions"),
         ),
+        "store",
     ),
     "compact": CommandRow(
         KEEP, "compact", (
