@@ -61,6 +61,65 @@ def test_events_without_effect_explain_no_fall(event, tmp_path):
     assert breaks(written(made, tmp_path)) == [(3, "LORE130", "unattributable")]
 
 
+def reasoned() -> Rollout:
+    """Return a task with reasoning in three answers; 24,000 tokens precede the reasoning."""
+    made = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
+    made.thought().call("c2").result("c2", "line " * 800).count(24_000, 19_968, output=1_200)
+    made.thought().call("c3").result("c3").count(26_000, 23_936, output=1_200)
+    return made.thought().message("assistant", "It is done.").count(27_300, 25_984, output=1_200)
+
+
+def losses(path: Path) -> list[tuple[int, str, int, list[str]]]:
+    """Return turn, code, re-billed tokens and other causes of every cache break."""
+    found = lore("check", "-v", "--json", str(path)).json["findings"]
+    return [
+        (one["turn"], one["code"], one["lost_tokens"], [also["code"] for also in one["also"]])
+        for one in found if one["is_break"]
+    ]  # fmt: skip
+
+
+def test_read_below_dropped_reasoning_loses_only_what_precedes_it(tmp_path):
+    made = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
+    assert losses(written(made, tmp_path)) == [(5, "LORE130", 24_000 - 4_992, ["LORE116"])]
+
+
+def test_read_up_to_dropped_reasoning_is_expected(tmp_path):
+    made = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
+    assert breaks(written(made, tmp_path)) == [(5, "LORE116", "expected")]
+
+
+def test_reasoning_kept_at_a_steering_message_drops_later(tmp_path):
+    made = reasoned().user("use pytest").call("c4").count(28_600, 27_264).call("c5").count(28_700, 28_544)
+    made.user("and the docs?").call("c6").count(25_900, 23_936)
+    assert breaks(written(made, tmp_path)) == [(7, "LORE116", "expected")]
+
+
+def test_total_shows_that_a_steering_message_kept_reasoning(tmp_path):
+    made = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
+    made.thought().message("assistant", "Done.").count(21_000, 19_968, output=1_600)
+    made.user("use pytest").call("c3").count(22_700, 20_992).call("c4").count(22_800, 22_656)
+    made.user("and the docs?").call("c5").count(21_300, 20_992)
+    assert breaks(written(made, tmp_path)) == [(5, "LORE116", "expected")]
+
+
+@pytest.mark.parametrize(("minutes", "is_out"), [(4, True), (7, None)])
+def test_expiry_between_five_and_ten_minutes_is_unknown(minutes, is_out, tmp_path):
+    made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 23_424)
+    made.call("c2").result("c2", "line " * 100).count(25_642, 24_320)
+    made.second += minutes * 60
+    made.user("and now?").call("c3").count(26_302, 4_992)
+    found = lore("check", "-v", "--json", str(written(made, tmp_path))).json["findings"]
+    ruled = next(one["ruled_out"] for one in found if one["is_break"])
+    assert [one["out"] for one in ruled if one["reason"] == "expiry"] == [is_out]
+
+
+def test_shrunk_total_does_not_rule_out_cleared_results(tmp_path):
+    made = reasoned().user("and the tests?").call("c4").count(24_200, 4_992)
+    found = lore("check", "-v", "--json", str(written(made, tmp_path))).json["findings"]
+    ruled = next(one["ruled_out"] for one in found if one["is_break"])
+    assert [one["out"] for one in ruled if one["reason"].startswith("compaction, cleared")] == [None]
+
+
 # requests next to a conversation
 
 TOOLS = [{"name": name, "description": "does " * 20, "input_schema": {"type": "object"}} for name in ("bash", "read")]

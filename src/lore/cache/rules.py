@@ -53,7 +53,7 @@ _WHOLE: dict[str, tuple[str, ...]] = {
     "requests": ("requests_per_minute",), "checkpoints": ("checkpoints",),
 }  # fmt: skip
 _NUMBERS: dict[str, tuple[str, ...]] = {
-    "seconds": ("lifetime", "lifetime_implicit", "lifetime_long", "ready_after"), "multiple": ("lifetime_grace",),
+    "seconds": ("lifetime", "lifetime_least", "lifetime_implicit", "lifetime_long", "ready_after"), "multiple": ("lifetime_grace",),
     "share": ("slot_similarity", "output_recorded"), "usd_per_mtok": tuple([f"price_{kind}" for kind in KINDS]),
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
     "usd_per_mtok_hour": ("price_storage_hour",),
@@ -68,7 +68,7 @@ RULES: dict[str, RuleKind] = {
     "order": RuleKind("text", "sections"), "peak_hours": RuleKind("text", "hours"),
 }  # fmt: skip
 # Rules that no prediction reads: `lore simulate --rules` and `lore lint` show them.
-FOR_READING = frozenset(("lifetime_long", "requests_per_minute", "price_storage_hour"))
+FOR_READING = frozenset(("lifetime_long", "lifetime_least", "requests_per_minute", "price_storage_hour"))
 
 
 class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -284,6 +284,12 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
     rule = "lifetime" if implicit is None else "lifetime_implicit"
     lifetime = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
     return None if lifetime is None else float(lifetime)
+
+
+def least_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
+    """Return for how many seconds a cache without breakpoints surely keeps an unused prefix; None if unknown."""
+    least = rules.number("lifetime_least", where.provider, turn.model, where.platform, turn.at)
+    return idle_lifetime(rules, where, turn) if least is None else float(least)
 
 
 class Lifetime(Struct, frozen=True):

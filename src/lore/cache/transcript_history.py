@@ -142,6 +142,7 @@ class ChainHistory:
         self.added = 0  # tokens of the latest turn that had not been cached: input, writes, output
         self.output: int | None = None
         self.lifetime: float | None = None  # seconds that the latest entries live
+        self.least_lifetime: float | None = None  # seconds that they surely live, in a cache without breakpoints
         self.block = 1  # tokens that are read at a time
         self.charges = charges  # usage has shown that writes are billed apart
         self.shown: set[str] = set()  # signals so far

@@ -21,7 +21,7 @@ from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_t
 from lore.cache.falls import find_fall, random_reads, version_of
 from lore.cache.growth import Growth, growth
 from lore.cache.lookback import POSITIONS, lookback
-from lore.cache.rules import DatedRules, idle_lifetime
+from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
 from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, WaitingText, add_positions
 from lore.model.codes import Code
@@ -37,6 +37,7 @@ _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING, _NO_FIRST_THINKING = "hook-context", "reasoning", "first-without-thinking"
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
+_RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
 _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
 
 
@@ -68,6 +69,7 @@ class TurnState(NamedTuple):
     grown: Growth  # what follows the unchanged entries
     pause: float | None  # seconds since the previous turn; None: the clock says nothing
     lifetime: float | None  # seconds that the entries of the previous turn live
+    least_lifetime: float | None  # seconds that they surely live, in a cache without breakpoints
     changes: tuple[Change, ...]  # events since the previous turn that may change the prompt
     model: str | None  # that was asked
     model_changed: bool  # the previous turn asked another model
@@ -123,6 +125,7 @@ class TranscriptCache:
         asked = where.provider, turn.model, where.platform, turn.at
         if not self._breakpoints:
             chain.lifetime = idle_lifetime(rules, where, turn)
+            chain.least_lifetime = least_lifetime(rules, where, turn)
             chain.block = int(rules.number("block_tokens", *asked) or 1)
             chain.reads_output = rules.flag("reads_output", *asked)
         chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *asked)
@@ -155,9 +158,11 @@ class TranscriptCache:
             chain.client = usage.client
             name, _, version = usage.client.rpartition(" ")
             chain.head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
-        dropped = next((signal.entries for signal in state.signals if signal.name == _REASONING), None)
-        if dropped is not None:
-            history.cut(dropped)  # the prompt after it is shorter from now on
+        dropped = next((signal for signal in state.signals if signal.name == _REASONING), None)
+        if dropped is not None and not odd and _kept_reasoning(dropped, history, state, usage):
+            chain.waiting[_REASONING] = WaitingText(dropped.entries, (), dropped.version)
+        elif dropped is not None:
+            history.cut(dropped.entries)  # the prompt after it is shorter from now on
         if usage is None or odd or usage.read_tokens is None:
             _continue_without_usage(chain, history, state)
             return odd
@@ -203,6 +208,25 @@ class TranscriptCache:
             yield history.head if history.latest_read is None else history.latest_read, "no-sign"
 
 
+def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
+    """Return whether usage shows that reasoning stayed in the prompt: it grew by all that was added, or more was read.
+
+    A message that was sent into a running task begins no new task, and the provider keeps the reasoning.
+    """
+    if usage is None:
+        return False
+    read, whole = usage.first_pass.read_tokens, total(usage.first_pass)
+    if read is not None and dropped.read_if_moved is not None and read - dropped.read_if_moved > DROP:
+        return True
+    if whole is None or history.total is None or state.unchanged < state.entries:
+        return False
+    answer, added = (
+        history.rate.answer_tokens(state.grown, state.output),
+        history.rate.tokens(state.grown, state.output),
+    )
+    return whole - history.total > added + (added - answer) * _RATE_ERROR
+
+
 def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
     """Return whether the client sent a request that is not recorded at the end of the user's turn (2.1.59 and later).
 
@@ -243,6 +267,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     state = TurnState(
         cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
         lifetime=chain.lifetime if history.last is None else history.last.lifetime,
+        least_lifetime=chain.least_lifetime,
         changes=turn.changes, model=model, model_changed=model_changed, head_changed=head_changed,
         new_positions=distance if last is None or not breakpoints or last.entries != base else grown.positions,
         earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,

@@ -400,6 +400,16 @@ def find_dropped_reasoning(*, exact: bool) -> Find:
     return find
 
 
+def find_reasoning_beyond_read(facts: PairFacts) -> e.ReasoningDropped | None:
+    """Return omitted reasoning if less was read than precedes it: it explains the part of the fall that follows it."""
+    dropped, read, state = dropped_reasoning(facts), facts.read, facts.state
+    if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
+        return None
+    if read - dropped.read_if_moved >= -counts.DROP:
+        return None
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved)
+
+
 def find_dropped_thinking(*, shrank: bool) -> Find:
     """Return a finder of thinking that a provider with breakpoints omits from this prompt of the user on.
 

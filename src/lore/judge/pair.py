@@ -25,7 +25,7 @@ from lore.cache.counts import (
 from lore.cache.prices import Price
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
-from lore.model.evidence import Disputed, ProviderSaid
+from lore.model.evidence import Disputed, ProviderSaid, ReadFell
 from lore.model.turn import Turn
 from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
 
@@ -158,6 +158,9 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
         if is_lost and not bills_writes(left) and not read_everything(left, right):
             unbilled = min(tokens, prompt_tokens(left.usage) - (first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
+    evidence = pair.causes[number].evidence
+    if isinstance(evidence, ReadFell):  # what another cause made unreadable is not counted with it
+        tokens = min(tokens, evidence.lost_tokens)
     own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
     return capped_by_usage(pair.right.usage, tokens, own_breakpoints=own), source
 

@@ -33,13 +33,18 @@ def unexplained(facts: PairFacts) -> Cause:
     """Return the cause of a fall that nothing explains, with everything that was examined."""
     usage = facts.previous.usage
     evidence: e.Evidence = e.NothingRead(counts.prompt_tokens(usage))
+    dropped = find.find_reasoning_beyond_read(facts)
     if facts.fell:
-        evidence = e.ReadFell(facts.fell, counts.cached(usage) or 0, facts.read or 0)
+        reachable = counts.cached(usage) or 0
+        if dropped is not None:  # what follows the reasoning could not be read
+            reachable = min(reachable, dropped.tokens)
+        evidence = e.ReadFell(min(facts.fell, reachable - (facts.read or 0)), reachable, facts.read or 0)
     reasons = tuple(_examine(facts))
     is_implicit = facts.state is not None and facts.state.implicit
     is_routing = is_implicit and all(reason.out is not False for reason in reasons)
     code = Code.SERVER_SIDE_MISS if is_routing else Code.BILLED_READ_FELL
-    return Cause(code, None, evidence, strength="weak", ruled_out=reasons)
+    also = () if dropped is None else (Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", dropped),)
+    return Cause(code, None, evidence, strength="weak", ruled_out=reasons, also=also)
 
 
 def _examine(facts: PairFacts) -> Iterator[RuledOut]:
@@ -78,7 +83,10 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
         lifetime = find.entry_lifetime(facts)
         if lifetime is None and state is not None and not state.implicit and pause <= counts.FIVE_MINUTES:
             lifetime = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
-        yield RuledOut("expiry", None if lifetime is None else True, seconds=pause, limit=lifetime)
+        by_rule = state is not None and state.implicit and facts.lifetime in (None, state.lifetime)
+        least = state.least_lifetime if state is not None and by_rule else None
+        is_unknown = lifetime is None or (least is not None and pause > least)
+        yield RuledOut("expiry", None if is_unknown else True, seconds=pause, limit=lifetime)
     pause = find.seconds_since(previous, current)
     if pause is None or pause < 0:
         yield RuledOut("a parallel start", None)
@@ -94,8 +102,7 @@ def _history(facts: PairFacts) -> Iterator[RuledOut]:
     usages, state = (facts.previous.usage, facts.current.usage), facts.state
     before, after = (None if usage is None else counts.total(usage) for usage in usages)
     has_shrunk = before is not None and after is not None and before - after > find.SHRANK
-    has_shrunk = has_shrunk and find.dropped_reasoning(facts) is None
-    if has_shrunk:
+    if has_shrunk and find.dropped_reasoning(facts) is None:
         yield RuledOut("the prompt shrank", out=False, count=after, limit=before)
     if state is None:
         return
