@@ -224,7 +224,8 @@ def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, us
         history.rate.answer_tokens(state.grown, state.output),
         history.rate.tokens(state.grown, state.output),
     )
-    return whole - history.total > added + (added - answer) * _RATE_ERROR
+    beyond = whole - history.total - added
+    return (added - answer) * _RATE_ERROR < beyond < added  # it cannot be judged if something unrecorded was added
 
 
 def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
