@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from formats.recorded import Recorded
-from lore.formats.kimi.code import KimiCode
+from lore.formats.agents.kimi import KimiCode
 
 MODEL = "kimi-k3"
 START = 1_782_295_300_000

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from formats.recorded import Recorded
-from lore.formats.opencode.reader import OpenCode
+from lore.formats.agents.opencode import OpenCode
 
 START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
 

@@ -6,7 +6,7 @@ import pytest
 
 from formats.kimi import MODEL, Wire, plain, text, usage
 from formats.recorded import ends, items
-from lore.formats.kimi.code import KimiCode
+from lore.formats.agents.kimi import KimiCode
 from lore.formats.registry import recognise
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, UserMessage

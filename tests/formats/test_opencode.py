@@ -9,7 +9,7 @@ import pytest
 
 from formats.opencode import START, Export, compacted, plain
 from formats.recorded import folded, items
-from lore.formats.opencode.reader import OpenCode
+from lore.formats.agents.opencode import OpenCode
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

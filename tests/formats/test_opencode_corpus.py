@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from formats.recordings import absent, figures, of_each, recordings
-from lore.formats.opencode.reader import OpenCode
+from lore.formats.agents.opencode import OpenCode
 from lore.recording.opening import Options
 from lore.run.folding import fold
 from recording.test_opencode_store import stored, written

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lore.formats.contents import ContentError as ContentError, decompress as decompress, object_of as object_of
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
     from lore.formats.http import FIELDS as FIELDS, account_of as account_of, call_of as call_of, is_body as is_body
-    from lore.formats.kimi import content as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from lore.formats.agents import kimi as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.lines import Line as Line, LineCutter as LineCutter, RecordReader as RecordReader
     from lore.formats.lines import TextReader as TextReader
     from lore.formats.lines import (
@@ -53,5 +53,5 @@ __getattr__ = public_names(
             "FunctionCall Said blocks_in called image_at opens output_of result_of said_in stamp_at stamp_of text_in"
         ),
     },
-    {"kimi_content": "kimi.content", "pi_messages": "pi.messages"},
+    {"kimi_content": "agents.kimi", "pi_messages": "pi.messages"},
 )

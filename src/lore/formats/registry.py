@@ -91,7 +91,7 @@ FORMATS: dict[str, Format] = {
         "events of Managed Agents as the API lists them", b'"processed_at"'),
     "managed-agents": _log("agents.managed_agents:ManagedAgents", "session events of Anthropic's Managed Agents",
         b'"processed_at"', system_prompt="some"),
-    "kimi-code": _log("kimi.code:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
+    "kimi-code": _log("agents.kimi:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
         tools="some", members=frozenset(("type", "protocol_version"))),
     # before Claude Code, whose records have the same members around messages
     "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
@@ -102,7 +102,7 @@ FORMATS: dict[str, Format] = {
     "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",
         bills="some", system_prompt="yes"),
     "pi": _log("pi.reader:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"'),
-    "opencode": _log("opencode.reader:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
+    "opencode": _log("agents.opencode:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
         "yes", "some", members=frozenset(("turn", "chain"))),
     "cline": _log("agents.cline:Cline", "one file of such a task; sessions of Cline's command line", b'"ts"',

@@ -1,6 +1,6 @@
 """Read the usage of a session's requests from Copilot CLI's database (`session-store.db`).
 
-The result is one line to read before the log, in the form that `lore.formats.copilot.usage` describes; there is none if
+The result is one line to read before the log, in the form that `lore.formats.copilot.bills` describes; there is none if
 the log is not Copilot's or has no database. The database is in the log's folder or up to two folders above it
 (`$COPILOT_HOME`). Columns are read by name, and a missing one is unknown. An error is part of the line, and becomes a
 problem. Only a copy of the database is opened.

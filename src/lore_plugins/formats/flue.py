@@ -20,25 +20,174 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats import BOM, SPACE, Line, Read, RecordReader, SessionBuilder, Yields, array_at, first_records
+from lore.formats import (
+    BOM,
+    SPACE,
+    Line,
+    Read,
+    RecordReader,
+    SessionBuilder,
+    Yields,
+    array_at,
+    billed_of,
+    first_records,
+)
+from lore.formats import pi_messages as pi
 from lore.model import (
+    NULL,
     RECORD_BYTES,
+    AssistantMessage,
+    Block,
     Code,
+    Item,
+    OpaqueItem,
+    Status,
+    TextBlock,
     ToolCall,
+    UserMessage,
     array,
     cut_masked,
     element_ranges,
     member_ranges,
     printable,
     raw_members,
+    text_of,
 )
 from lore.model import events as e
-from lore_plugins.formats import flue_messages as messages
+
+Members: TypeAlias = dict[str, bytes]
+
+ENTRIES = ("message", "compaction", "branch_summary")
+ROLES = ("user", "assistant", "toolResult")
+_INJECTED = "context_injection"
+_BRANCH = b"[Branch Summary]"  # the heading that flue writes into a prompt
+
+
+class FlueAnswer(NamedTuple):
+    """The request data of an assistant's message."""
+
+    model: str | None
+    dialect: str | None  # None: an unsupported API
+    usage: e.Usage | None
+    response_id: str | None
+    stop: str
+    error: str
+
+
+def kind_of(members: Members) -> str:
+    """Return an entry's kind: a message's role, else its type; "" if unknown."""
+    kind = word(members, "type")
+    if kind != "message":
+        return kind if kind in ENTRIES else ""
+    role = word(raw_members(members.get("message", b"null")) or {}, "role")
+    return role if role in ROLES else ""
+
+
+def word(members: Members, key: str) -> str:
+    """Return a text member without lone surrogates, "" for any other."""
+    text = text_of(members[key]) if members.get(key, b"")[:1] == b'"' else ""
+    return text if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text) else ""
+
+
+def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
+    """Return the items of an entry; a tool's result or a compaction has none."""
+    members = raw_members(raw) or {}
+    kind = kind_of(members)
+    message = raw_members(members.get("message", b"null")) or {}
+    content = message.get("content", b"null")
+    match kind:
+        case "user":
+            if content[:1] == b'"':
+                return (UserMessage(name, text=Raw(content)),)
+            return (UserMessage(name, blocks=_blocks(content)),) if content[:1] == b"[" else _opaque(name, raw)
+        case "assistant":
+            return _spoken(name, message) if content[:1] == b"[" else _opaque(name, raw)
+        case "toolResult" | "compaction":
+            return ()
+        case "branch_summary":
+            text = summary_of(members, _BRANCH)
+            return _opaque(name, raw) if text == NULL else (UserMessage(name, text=text, source=_INJECTED),)
+        case _:
+            return _opaque(name, raw)
+
+
+def _opaque(name: str, raw: bytes) -> tuple[Item, ...]:
+    return (OpaqueItem(name, Raw(raw)),)
+
+
+def summary_of(members: Members, heading: bytes = b"[Context Summary]") -> Raw:
+    """Return a summary with its heading, as flue puts it into the prompt; NULL if there is none."""
+    text = members.get("summary", b"")
+    if text[:1] != b'"':
+        return NULL
+    return Raw(text if text[1:].startswith(heading) else b'"' + heading + b"\\n\\n" + text[1:])
+
+
+def _spoken(name: str, message: Members) -> tuple[Item, ...]:
+    """Return the items of a response: one message with all blocks, then the calls."""
+    response = word(message, "responseId") or name
+    stop = word(message, "stopReason")
+    blocks: list[Block] = []
+    calls: list[ToolCall] = []
+    for number, part in enumerate(pi.parts_of(Raw(message["content"]))):
+        if type(part) is pi.PiCall:
+            calls.append(ToolCall(f"{name}:{number}", part.id, part.name, part.arguments, response_id=response))
+        else:
+            blocks.append(pi.block_of(part))
+    if not blocks:
+        return tuple(calls)
+    said = AssistantMessage(
+        name, blocks=tuple(blocks), stop_reason=pi.STOP_REASONS.get(stop, stop) or None, response_id=response
+    )
+    return (said, *calls)
+
+
+def _blocks(content: bytes) -> tuple[Block, ...]:
+    return tuple(map(pi.block_of, pi.parts_of(Raw(content))))
+
+
+def call_of(members: Members) -> str:
+    """Return the id of the call of a result entry, "" for any other entry."""
+    return word(raw_members(members.get("message", b"null")) or {}, "toolCallId")
+
+
+def result_of(members: Members) -> e.PatchToolCall:
+    """Return a tool's result as the change of its call."""
+    message = raw_members(members.get("message", b"null")) or {}
+    status: Status = "failed" if message.get("isError") == b"true" else "completed"
+    content = message.get("content", b'""')
+    if content[:1] == b"[":
+        blocks = _blocks(content)
+        alone = blocks[0] if len(blocks) == 1 else None
+        content = bytes(alone.text) if isinstance(alone, TextBlock) else msgspec.json.encode(blocks)
+    elif content[:1] != b'"':
+        content = b'[{"type":"raw","json":' + content + b"}]"
+    detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
+    return e.PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
+
+
+def answer_of(members: Members) -> FlueAnswer:
+    """Return the request data of an assistant's entry."""
+    message = raw_members(members.get("message", b"null")) or {}
+    stop = word(message, "stopReason")
+    usage = billed_of(message.get("usage", b"null"))
+    counts = (
+        () if usage is None else (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
+    )
+    if stop in ("error", "aborted") and not any(counts):
+        usage = None  # a failed request has zeros for unknown counts
+    wire = word(message, "api")
+    return FlueAnswer(
+        word(message, "model") or None, pi.dialect_of(wire), usage, word(message, "responseId") or None, stop,
+        word(message, "errorMessage"),
+    )  # fmt: skip
+
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
 _RESULT, _COMPACTION, _ANSWER = "toolResult", "compaction", "assistant"
@@ -53,7 +202,7 @@ class FlueEntry(Struct, frozen=True, gc=False):
     at: str | None
 
     @property
-    def members(self) -> messages.Members:
+    def members(self) -> Members:
         """The entry's JSON, sliced each time: entries are held for the whole file."""
         return raw_members(self.line.data) or {}
 
@@ -93,7 +242,7 @@ class FlueTree:
         """Emit the header, with model and dialect of the first answer, and the waiting entries."""
         session, waiting, self._waiting = self.session, self._waiting, []
         first, last = (self.entries[waiting[at]] if waiting else None for at in (0, -1))
-        answer = messages.answer_of(last.members) if last is not None and last.kind == _ANSWER else None
+        answer = answer_of(last.members) if last is not None and last.kind == _ANSWER else None
         model, dialect = (answer.model, answer.dialect) if answer is not None else (None, None)
         session.line = first.line if first is not None else Line(1, 0, b"")
         session.start_session(at=self.created or (first.at if first else None), model=model, dialect=dialect)
@@ -212,7 +361,7 @@ class FlueTree:
 
     def _first_kept(self, at: int) -> int:
         """Return the index of the first entry that the compaction at an index keeps; its own if it keeps none."""
-        first = messages.word(self.entries[self._path[at]].members, "firstKeptEntryId")
+        first = word(self.entries[self._path[at]].members, "firstKeptEntryId")
         return min(at, self._places.get(first, at))
 
     def _kept(self, at: int) -> list[str]:
@@ -268,12 +417,12 @@ class FlueTree:
         members, uuids = self._go_to(name), dict.fromkeys(self._uuids(kept))
         count = members.get("tokensBefore", b"")
         before = int(count) if count.isdigit() and len(count) < 16 else None
-        self.session.prune(name, uuids, summary=messages.summary_of(members), pre_tokens=before)
+        self.session.prune(name, uuids, summary=summary_of(members), pre_tokens=before)
 
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
         session, members = self.session, self._go_to(name)
-        answer, at = messages.answer_of(members), session.at
+        answer, at = answer_of(members), session.at
         session.counter.asked_at = self.entries[self._path[-2]].at if len(self._path) > 1 else at
         turn = session.start_turn(answer.model)
         self._show_items(name)
@@ -287,13 +436,13 @@ class FlueTree:
     def _show_items(self, name: str) -> None:
         session, members = self.session, self._go_to(name)
         if self.entries[name].kind == _RESULT:
-            session.emit(replace(messages.result_of(members), at=session.at))
-        for item in messages.items_of(name, session.line.data):
+            session.emit(replace(result_of(members), at=session.at))
+        for item in items_of(name, session.line.data):
             session.append(item)
             if isinstance(item, ToolCall):
                 self._calls[item.call_id] = item.uuid
 
-    def _go_to(self, name: str) -> messages.Members:
+    def _go_to(self, name: str) -> Members:
         """Make an entry the place of the next events; return its members."""
         entry = self.entries[name]
         self.session.line, self.session.at = entry.line, entry.at
@@ -305,9 +454,9 @@ class FlueTree:
             entry = self.entries[name]
             if entry.kind == _COMPACTION:
                 yield name
-            elif entry.kind == _RESULT and (call := self._calls.get(messages.call_of(entry.members))) is not None:
+            elif entry.kind == _RESULT and (call := self._calls.get(call_of(entry.members))) is not None:
                 yield call
-            yield from (item.uuid for item in messages.items_of(name, entry.line.data))
+            yield from (item.uuid for item in items_of(name, entry.line.data))
 
     def _remove_items(self, names: Sequence[str]) -> None:
         self.session.line, self.session.at = self.place, None
@@ -337,7 +486,7 @@ class Flue(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         record = raw_members(next(iter(first_records(head)), b"")) or {}
         if record.keys() >= _ENTRY:
-            return messages.kind_of(record) != ""
+            return kind_of(record) != ""
         if record:
             is_header = record.keys() >= _HEADER and "type" not in record
             return (is_header and record.get("entries", b"[")[:1] == b"[") or _is_delta(record)
@@ -351,33 +500,33 @@ class Flue(RecordReader):
             self._read_session(data, record, line)
         elif _is_delta(record):
             tree.is_known, tree.leaf = True, ""
-            tree.remove([messages.word({"id": raw}, "id") for raw in array(record.get("removedEntryIds", b"[]"))])
+            tree.remove([word({"id": raw}, "id") for raw in array(record.get("removedEntryIds", b"[]"))])
             for raw in array(record.get("newEntries", b"[]")):
                 tree.place = Line(line.number, line.byte, raw)
                 self._add(raw)
-            tree.move_to(messages.word(record, "leafId"))
+            tree.move_to(word(record, "leafId"))
         elif "type" not in record and not _HEADER.isdisjoint(record):
             self._read_header(record)
-            tree.leaf = messages.word(record, "leafId")
+            tree.leaf = word(record, "leafId")
         else:
             self._add(data)
         return tree.session.take()
 
-    def _read_header(self, record: messages.Members) -> None:
+    def _read_header(self, record: Members) -> None:
         tree, version = self._tree, record.get("version", b"2")
         tree.is_known = True
-        tree.created = tree.created or messages.word(record, "createdAt") or None
+        tree.created = tree.created or word(record, "createdAt") or None
         if version != b"2":
             shown = printable(cut_masked(version.decode("utf-8", "replace"), 20))
             tree.problem(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
 
-    def _read_session(self, data: bytes, record: messages.Members, line: Line) -> None:
+    def _read_session(self, data: bytes, record: Members, line: Line) -> None:
         """Read a whole session; each entry has its own place in the file."""
         self._read_header(record)
         listed, tree = record["entries"], self._tree
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(listed)
-        names = {messages.word(raw_members(listed[begin:end]) or {}, "id") for begin, end in ranges}
+        names = {word(raw_members(listed[begin:end]) or {}, "id") for begin, end in ranges}
         tree.remove([name for name in tree.entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
@@ -385,12 +534,12 @@ class Flue(RecordReader):
             tree.place, before = Line(number, line.byte + start + begin, listed[begin:end]), begin
             self._add(listed[begin:end])
         tree.leaf = ""
-        tree.move_to(messages.word(record, "leafId"))
+        tree.move_to(word(record, "leafId"))
 
     def _add(self, raw: bytes) -> None:
         """Add an entry; one with a known id changes nothing."""
         record, tree = raw_members(raw) or {}, self._tree
-        name = messages.word(record, "id")
+        name = word(record, "id")
         if not name or "type" not in record:
             tree.problem(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
             tree.session.emit(e.OpaqueEvent(record=Raw(raw)))
@@ -399,17 +548,17 @@ class Flue(RecordReader):
             if known.line.data != raw:
                 tree.problem(Code.DUPLICATE_UUID, f"entry {name!r} is repeated with other content; the first is used")
             return
-        kind = messages.kind_of(record)
+        kind = kind_of(record)
         if not kind:
-            shown = printable(cut_masked(messages.word(record, "type"), 60))
+            shown = printable(cut_masked(word(record, "type"), 60))
             tree.problem(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
-        at = messages.word(record, "timestamp") or None
-        tree.add(name, FlueEntry(tree.place, kind, messages.word(record, "parentId"), at))
+        at = word(record, "timestamp") or None
+        tree.add(name, FlueEntry(tree.place, kind, word(record, "parentId"), at))
 
     def _rest(self) -> Sequence[Read]:
         self._tree.finish()
         return self._tree.session.take()
 
 
-def _is_delta(record: messages.Members) -> bool:
+def _is_delta(record: Members) -> bool:
     return "type" not in record and any(record.get(key, b"")[:1] == b"[" for key in _DELTA)

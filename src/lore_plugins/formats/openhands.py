@@ -15,13 +15,14 @@ Sources: `event/`, `conversation/` and `context/` of the OpenHands software-agen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import ClassVar
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats import (
@@ -31,10 +32,15 @@ from lore.formats import (
     Read,
     SessionBuilder,
     Yields,
+    blocks_in,
     called,
     fault,
+    image_at,
+    object_of,
     opens,
+    result_of,
     stamp_at,
+    text_in,
     usage_with_cached_input,
     usage_without_cached_input,
 )
@@ -45,17 +51,219 @@ from lore.model import (
     Block,
     Code,
     Item,
+    RawBlock,
     Sign,
+    TextBlock,
+    ThinkingBlock,
     ToolCall,
     UserMessage,
+    array,
     cut_masked,
     encode,
     is_absent,
+    lenient,
     mask_credentials,
+    raw_members,
 )
 from lore.model import events as e
-from lore_plugins.formats import openhands_records as records
-from lore_plugins.formats.openhands_records import OpenHandsEvent, OpenHandsUsage
+
+_EMPTY = Raw(b'""')
+_ERROR = "[An error occurred during execution.]\n"
+
+
+class Reasoning(Struct, frozen=True, gc=False):
+    """An item of reasoning of the Responses API."""
+
+    id: str | None = None
+    summary: tuple[str, ...] = ()
+    encrypted_content: str | None = None
+
+
+class OpenHandsMessage(Struct, frozen=True, gc=False):
+    """A message of any role."""
+
+    role: str = ""
+    content: Raw = NULL
+    reasoning_content: Raw = NULL
+    thinking_blocks: tuple[Raw, ...] = ()
+    responses_reasoning_item: Reasoning | None = None
+
+
+class OpenHandsCall(Struct, frozen=True, gc=False):
+    """A call; arguments are JSON in a string."""
+
+    id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+    origin: str = ""
+
+
+class OpenHandsMetadata(Struct, frozen=True, gc=False):
+    """A terminal's data about a command."""
+
+    exit_code: int = -1
+    working_dir: str | None = None
+    py_interpreter_path: str | None = None
+    prefix: str = ""
+    suffix: str = ""
+
+
+class Observation(Struct, frozen=True, gc=False):
+    """The result of a call."""
+
+    content: Raw = NULL
+    is_error: bool = False
+    metadata: Raw = NULL
+    kind: str = ""
+
+
+class OpenHandsEvent(Struct, frozen=True, gc=False):
+    """One event; its fields depend on its kind."""
+
+    kind: str
+    id: str
+    timestamp: str | None = None
+    source: str = ""
+    system_prompt: dict[str, Raw] | None = None  # a text block
+    dynamic_context: dict[str, Raw] | None = None  # a text block
+    tools: tuple[Raw, ...] | None = None
+    llm_message: OpenHandsMessage | None = None
+    llm_response_id: str | None = None
+    extended_content: Raw = NULL
+    thought: Raw = NULL
+    reasoning_content: Raw = NULL
+    thinking_blocks: tuple[Raw, ...] = ()
+    responses_reasoning_item: Reasoning | None = None
+    tool_call: OpenHandsCall | None = None
+    tool_call_id: str = ""
+    observation: Observation | None = None
+    rejection_reason: str = "User rejected the action"
+    error: Raw = NULL
+    forgotten_event_ids: tuple[str, ...] = ()
+    summary: Raw = NULL
+    summary_offset: int | None = None
+    reason: str | None = None
+    code: str = ""
+
+
+class OpenHandsUsage(Struct, frozen=True, gc=False):
+    """The usage of one response; the prompt count includes cached tokens."""
+
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    response_id: str = ""
+
+
+class Latency(Struct, frozen=True, gc=False):
+    """The duration of a response."""
+
+    latency: float = 0.0  # seconds
+    response_id: str = ""
+
+
+class OpenHandsMetrics(Struct, frozen=True, gc=False):
+    """The usage of all requests of one use of a model."""
+
+    token_usages: tuple[OpenHandsUsage, ...] = ()
+    response_latencies: tuple[Latency, ...] = ()
+
+
+class Stats(Struct, frozen=True, gc=False):
+    """Usage by use of the model."""
+
+    usage_to_metrics: dict[str, Raw] = {}
+
+
+class OpenHandsModel(Struct, frozen=True, gc=False):
+    """The configured model."""
+
+    model: str | None = None
+
+
+class OpenHandsAgent(Struct, frozen=True, gc=False):
+    """The agent of a conversation."""
+
+    llm: OpenHandsModel | None = None
+    kind: str = ""
+
+
+class OpenHandsState(Struct, frozen=True, gc=False):
+    """`base_state.json`."""
+
+    id: str = ""
+    agent: OpenHandsAgent | None = None
+    stats: Stats | None = None
+
+
+decode_event = lenient.decoding(OpenHandsEvent)
+decode_state = lenient.decoding(OpenHandsState)
+decode_metrics = lenient.decoding(OpenHandsMetrics)
+_METADATA = msgspec.json.Decoder(OpenHandsMetadata)
+
+
+def blocks_of(content: Raw) -> tuple[Block, ...]:
+    """Return the blocks of a text or a list of parts, without empty texts; raise ValueError for anything else."""
+    blocks: list[Block] = []
+    for block in blocks_in(content):
+        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        if members.get("type") == b'"image"':  # images by URL
+            for url in array(members.get("image_urls", b"")):
+                shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
+                blocks.append(image_at(url) or shown)
+        elif not isinstance(block, TextBlock) or block.text != _EMPTY:
+            blocks.append(block)
+    return tuple(blocks)
+
+
+def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
+    """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
+    for raw in thinking:
+        members = raw_members(bytes(raw)) or {}
+        if members.get("type") == b'"thinking"' and members.get("thinking", b"")[:1] == b'"':
+            yield ThinkingBlock(Raw(members["thinking"]), text_in(members.get("signature", b"")) or None)
+        else:
+            yield RawBlock(Raw(bytes(raw)), "anthropic")
+    if not thinking and opens(text) == '"' and text != _EMPTY:
+        yield ThinkingBlock(text)
+    if item is not None:
+        summary = [{"type": "summary_text", "text": piece} for piece in item.summary]
+        members = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
+        made = encode({name: value for name, value in members.items() if value is not None})
+        yield RawBlock(Raw(made), "openai-responses")
+
+
+def output_of(observation: Observation, extended: Raw) -> Raw:
+    """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
+    blocks: list[Block] = list(blocks_of(observation.content))
+    if opens(observation.metadata) == "{":
+        members = lenient.decoded(_METADATA, observation.metadata)
+        text = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
+        lines = (
+            f"[Current working directory: {members.working_dir}]" if members.working_dir else "",
+            f"[Python interpreter: {members.py_interpreter_path}]" if members.py_interpreter_path else "",
+            f"[Command finished with exit code {members.exit_code}]" if members.exit_code != -1 else "",
+        )
+        end = encode("\n".join([members.suffix, *filter(None, lines)]))
+        blocks = [TextBlock(Raw(encode(members.prefix)[:-1] + text + end[1:]))]
+    if observation.is_error:
+        blocks.insert(0, TextBlock(Raw(encode(_ERROR))))
+    blocks += blocks_of(extended)
+    return result_of(blocks)
+
+
+def tool_of(raw: Raw) -> Raw:
+    """Return a tool as a function with name, description and, for MCP tools, schema."""
+    members = raw_members(bytes(raw)) or {}
+    mcp = raw_members(members.get("mcp_tool", b"null")) or {}
+    name = mcp.get("name") or members.get("name") or members.get("title") or members.get("kind", b'""')
+    description = members.get("description") or mcp.get("description") or b"null"
+    every = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}
+    members = {key: value for key, value in every.items() if key == "name" or value != b"null"}
+    return Raw(b'{"type":"function","function":%b}' % object_of(members))
+
 
 CLIENT, STATE = "openhands", "base_state.json"
 _SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests are in their own folders
@@ -137,9 +345,9 @@ class OpenHands(PackReader):
 
     def _handle(self, data: bytes) -> None:
         if self.session.file == STATE:
-            self._read_state(records.decode_state(data))
+            self._read_state(decode_state(data))
             return
-        event, session = records.decode_event(data), self.session
+        event, session = decode_event(data), self.session
         stamp = event.timestamp
         session.at = None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
         if event.kind in _SILENT:
@@ -153,8 +361,8 @@ class OpenHands(PackReader):
             case "ActionEvent":
                 self._read_action(event)
             case "ObservationEvent":
-                observation = event.observation or records.Observation()
-                self._add_result(event, records.output_of(observation, event.extended_content))
+                observation = event.observation or Observation()
+                self._add_result(event, output_of(observation, event.extended_content))
             case "UserRejectObservation" | "AgentErrorEvent":
                 rejection = Raw(encode(f"Action rejected: {event.rejection_reason}"))
                 self._add_result(event, event.error if opens(event.error) == '"' else rejection)
@@ -173,15 +381,15 @@ class OpenHands(PackReader):
             case kind:
                 session.keep_unknown("unknown event kind", kind)
 
-    def _read_state(self, state: records.OpenHandsState) -> None:
-        agent = state.agent or records.OpenHandsAgent()
+    def _read_state(self, state: OpenHandsState) -> None:
+        agent = state.agent or OpenHandsAgent()
         self._session_id, self._counts_cached = state.id, not agent.kind.startswith("ACP")
         self._model = None if agent.llm is None else agent.llm.model
-        for use, raw in (state.stats or records.Stats()).usage_to_metrics.items():
+        for use, raw in (state.stats or Stats()).usage_to_metrics.items():
             if use.startswith(_SUBAGENTS):
                 continue
             try:
-                metrics = records.decode_metrics(raw)
+                metrics = decode_metrics(raw)
             except ValueError as error:
                 reason = f"usage of {mask_credentials(use)[:40]!r} is skipped: {cut_masked(str(error), 120)}"
                 self.session.problem(Code.MALFORMED_RECORD, reason)
@@ -214,11 +422,9 @@ class OpenHands(PackReader):
         message = event.llm_message
         if message is None:
             raise ValueError("an event without its message")
-        blocks = [*records.blocks_of(message.content), *records.blocks_of(event.extended_content)]
+        blocks = [*blocks_of(message.content), *blocks_of(event.extended_content)]
         if message.role == "assistant":
-            thoughts = records.thoughts_of(
-                message.thinking_blocks, message.reasoning_content, message.responses_reasoning_item
-            )
+            thoughts = thoughts_of(message.thinking_blocks, message.reasoning_content, message.responses_reasoning_item)
             response = self._start_turn(event.llm_response_id or event.id)
             self._add_answer(event, [*thoughts, *blocks], response)
             return
@@ -227,15 +433,15 @@ class OpenHands(PackReader):
         self._add_event(event.id, [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else [])
 
     def _read_action(self, event: OpenHandsEvent) -> None:
-        call = event.tool_call or records.OpenHandsCall()
+        call = event.tool_call or OpenHandsCall()
         response = self._start_turn(event.llm_response_id or event.id)
         if call.origin == "responses" and self._dialect == "openai-chat":
             self._dialect = "openai-responses"
             self.session.emit(e.SessionChanged(dialect=self._dialect))
-        thoughts = records.thoughts_of(event.thinking_blocks, event.reasoning_content, event.responses_reasoning_item)
+        thoughts = thoughts_of(event.thinking_blocks, event.reasoning_content, event.responses_reasoning_item)
         call_id = event.tool_call_id or call.id or event.id
         item = called(f"{event.id}/call", call_id, call.name, call.arguments, response)
-        self._add_answer(event, [*thoughts, *records.blocks_of(event.thought)], response, item)
+        self._add_answer(event, [*thoughts, *blocks_of(event.thought)], response, item)
 
     def _add_answer(self, event: OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:
         message = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
@@ -273,7 +479,7 @@ class OpenHands(PackReader):
         session.prune(event.id, [item.uuid for one in self._history for item in one.items], trigger=self._trigger)
         self._trigger, self._condensations = "auto", self._condensations + 1
         if offset is not None:
-            uuid, blocks = f"{event.id}-summary", records.blocks_of(event.summary)
+            uuid, blocks = f"{event.id}-summary", blocks_of(event.summary)
             self._add_event(uuid, [UserMessage(uuid, blocks=blocks, source="context_injection")])
         for one in tail:
             uuids = [f"{item.uuid.partition('~')[0]}~{self._condensations}" for item in one.items]
@@ -333,7 +539,7 @@ def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
     fixed, dynamic = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
     has_both = opens(fixed) == opens(dynamic) == '"'
     system = Raw(b"[%b,%b]" % (bytes(fixed), bytes(dynamic))) if has_both else fixed
-    tools = None if event.tools is None else tuple([records.tool_of(tool) for tool in event.tools])
+    tools = None if event.tools is None else tuple([tool_of(tool) for tool in event.tools])
     return (system if opens(fixed) == '"' else NULL), tools
 
 

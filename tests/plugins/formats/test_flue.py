@@ -30,8 +30,7 @@ from lore.model.items import (
 from lore.model.jsonslice import raw_members
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
-from lore_plugins.formats.flue import Flue
-from lore_plugins.formats.flue_messages import items_of, result_of
+from lore_plugins.formats.flue import Flue, items_of, result_of
 from model.making import dumps
 from plugins.formats import flue
 

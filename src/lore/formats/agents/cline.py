@@ -13,23 +13,30 @@ sent), an array each; Cline's command line writes an object with `messages`.
 - Read as a folder, the files are merged by time, each in its own order; a file that is missing or damaged takes nothing
   from the others. They are held until the last one is read (64 MiB each).
 
+What `tokensIn` counts depends on the client. Roo (since 3.29.5 of 2025-11-01; Kilo since 2025-11-12) counts the whole
+prompt; before that the whole prompt for the protocol "openai", and only uncached tokens for "anthropic". Cline, which
+notes no protocol, leaves out cached tokens, except for providers whose count it passes on; its command line counts the
+whole prompt. A count that is less than the cached tokens leaves these out.
+
 System prompt and tools are not in these files; those of the command line have the system prompt.
+
+Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline (3.89, November 2026).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.agents import cline_records as records
-from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
+from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import DocumentReader
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
@@ -37,13 +44,168 @@ from lore.formats.lines import Line, fault, problem
 from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.canonical import decode
+from lore.model.canonical import decode, encode
 from lore.model.codes import Code
+from lore.model.events import Usage
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage
 from lore.model.jsonslice import raw_members
 from lore.model.limits import MEMBER_BYTES
 from lore.model.mask import cut_masked
 from lore.model.state import Sign
+
+_WHOLE_SINCE = 1_761_955_200_000  # milliseconds: since 2025-11-01 Roo counts the whole prompt
+_WHOLE_PROVIDERS = frozenset(
+    ("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai")
+)  # whose count Cline passes on
+_MODEL = re.compile(rb"<model>([^<\\\"]{1,200})</model>")
+_ENVIRONMENT = re.compile(rb'"(?:\\[nrt]|\s)*<environment_details>')
+_PROMPT = re.compile(rb'"(?:\\[nrt]|\s)*<(?:task|feedback|answer|user_message)>')
+_PROMPT_WORDS = (rb"\n<feedback>\n", b"New instructions for task continuation:")
+_RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|The tool execution failed)')
+
+
+class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
+    """A message that was sent (it has a `role`), or a record of the screen (it has a `type`)."""
+
+    ts: Raw = NULL
+    role: str = ""
+    content: Raw = NULL
+    type: str = ""
+    say: str | None = None
+    ask: str | None = None
+    text: Raw = NULL
+    partial: bool | None = None
+    is_summary: bool | None = None
+    is_truncation_marker: bool | None = None
+    condense_id: str | None = None
+    condense_parent: str | None = None
+    truncation_id: str | None = None
+    truncation_parent: str | None = None
+    context_condense: Condense | None = None
+    context_truncation: Condense | None = None
+    conversation_history_deleted_range: list[int] | None = None
+    model_info: ModelInfo | None = None
+    metrics: dict[str, Raw] | None = None
+    metadata: ClineNotes | None = None
+
+
+class ClineNotes(Struct, frozen=True, gc=False, rename="camel"):
+    """Notes of Cline's command line about a message."""
+
+    kind: str | None = None
+    tokens_before: Raw = NULL
+    display_only: bool | None = None
+
+
+class Condense(Struct, frozen=True, gc=False, rename="camel"):
+    """A condensation or a truncation, as the screen shows it."""
+
+    summary: Raw = NULL
+    prev_context_tokens: Raw = NULL
+    new_context_tokens: Raw = NULL
+    condense_id: str | None = None
+    truncation_id: str | None = None
+
+
+class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
+    """Who answered, as Cline notes it."""
+
+    model_id: str | None = None
+    provider_id: str | None = None
+    id: str | None = None
+    provider: str | None = None
+
+
+class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
+    """The `text` of an `api_req_started`: the text that was sent, and its counts once the answer has come."""
+
+    request: Raw = NULL
+    api_protocol: str | None = None
+    tokens_in: Raw = NULL
+    tokens_out: Raw = NULL
+    cache_writes: Raw = NULL
+    cache_reads: Raw = NULL
+    cancel_reason: str | None = None
+
+
+class ClineUsage(Struct, frozen=True, gc=False):
+    """A model of `task_metadata.json`, and since when it was used."""
+
+    ts: float = 0
+    model_id: str = ""
+    model_provider_id: str | None = None
+
+
+class ClineMetadata(Struct, frozen=True, gc=False):
+    """The part of `task_metadata.json` that is read."""
+
+    model_usage: list[ClineUsage] = []
+
+
+class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
+    """The part of `history_item.json` that is read."""
+
+    id: str | None = None
+    parent_task_id: str | None = None
+
+
+RECORD = msgspec.json.Decoder(ClineRecord)
+_API_REQUEST = msgspec.json.Decoder(ApiRequest)
+
+
+def is_environment(block: Block) -> bool:
+    """Return whether a block is the details of the environment."""
+    return isinstance(block, TextBlock) and _ENVIRONMENT.match(block.text) is not None
+
+
+def text_joined(content: Raw) -> Raw:
+    """Return the texts of a message as one JSON text, without the details of the environment."""
+    blocks = (block for block in said_in(content).blocks if not is_environment(block))
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+    return texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(text_in(text) for text in texts)))
+
+
+def has_prompt(texts: list[Raw]) -> bool:
+    """Return whether a message in the user's role has text that a person wrote, not only results of tools."""
+    if any(_PROMPT.match(text) is not None or any(word in bytes(text) for word in _PROMPT_WORDS) for text in texts):
+        return True
+    return not any(_RESULT.match(text) for text in texts)
+
+
+def model_in(text: Raw) -> str:
+    """Return the model that the details of the environment name; empty if they name none."""
+    models = _MODEL.findall(text)
+    return models[-1].decode("utf-8", "replace").strip() if models else ""
+
+
+def request_in(text: Raw) -> ApiRequest:
+    """Read the JSON in the text of an `api_req_started`; ValueError if it is malformed."""
+    return _API_REQUEST.decode(text_in(text) or "{}")
+
+
+def usage_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Usage | None:
+    """Return the counts of a request that began `at` this time in milliseconds; None if nothing was counted.
+
+    A write count of 0 is unknown if the protocol has no such count.
+    """
+    tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
+    (whole, read, write, output), protocol = map(count_in, tokens), request.api_protocol
+    if whole is None and output is None:
+        return None
+    if not write and protocol != "anthropic" and (protocol is not None or "claude" not in (model or "")):
+        write = None
+    is_whole = at >= _WHOLE_SINCE or protocol != "anthropic" if protocol is not None else provider in _WHOLE_PROVIDERS
+    cached = (read or 0) + (write or 0)
+    if whole is None or not is_whole or (cached > whole and protocol != "openai"):
+        return Usage(whole, read, write, output)
+    return usage_with_cached_input(whole, read, write, output)
+
+
+def usage_in(metrics: Mapping[str, Raw]) -> Usage:
+    """Return the counts of a message of the command line, whose input is the whole prompt."""
+    names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
+    return usage_with_cached_input(*(count_in(metrics.get(name, NULL)) for name in names))
+
 
 _ROLES = frozenset(("user", "assistant"))
 _ANSWERS = {"text": TextBlock, "completion_result": TextBlock, "reasoning": ThinkingBlock}  # by what the screen says
@@ -68,7 +230,7 @@ class ClineRequest:
     file: str
     at: str | None
     began: float  # milliseconds
-    counts: records.ApiRequest
+    counts: ApiRequest
     model: str = ""
     provider: str | None = None
     is_prompted: bool = False  # the history has the message that it sent
@@ -84,7 +246,7 @@ class Cline(DocumentReader):
     paths: ClassVar[tuple[str, ...]] = ("", ".messages")
     unseen: ClassVar[str] = "the system prompt and the schemas of tools"
 
-    def __init__(self, item: records.HistoryItem | None = None, models: Iterable[records.ClineUsage] = ()) -> None:
+    def __init__(self, item: HistoryItem | None = None, models: Iterable[ClineUsage] = ()) -> None:
         super().__init__()
         self._session_id, self._parent = (item.id or "", item.parent_task_id) if item is not None else ("", None)
         self._models = sorted(models, key=lambda usage: usage.ts)  # since when each model was used
@@ -126,7 +288,7 @@ class Cline(DocumentReader):
         self._session_id = text_in(members.get("sessionId", b""))
 
     def handle(self, data: bytes) -> None:
-        self._read(lenient.decoded(records.RECORD, data))
+        self._read(lenient.decoded(RECORD, data))
 
     def _read(self, record: ClineRecord) -> None:
         self.session.at = stamp_of(record.ts)
@@ -172,13 +334,13 @@ class Cline(DocumentReader):
 
     def _start_request(self, record: ClineRecord) -> None:
         self._end_request(record)
-        session, info = self.session, record.model_info or records.ModelInfo()
+        session, info = self.session, record.model_info or ModelInfo()
         try:
-            counts = records.request_in(record.text)
+            counts = request_in(record.text)
         except ValueError:
-            counts = records.ApiRequest()
+            counts = ApiRequest()
             session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
-        model = info.model_id or (records.model_in(counts.request) if opens(counts.request) == '"' else "")
+        model = info.model_id or (model_in(counts.request) if opens(counts.request) == '"' else "")
         self._start()
         line = Line(session.line.number, session.line.byte, b"")
         began = moment_of(record)
@@ -217,7 +379,7 @@ class Cline(DocumentReader):
         if used is not None:
             request.model = request.model or used.model_id
             request.provider = request.provider or used.model_provider_id
-        return records.usage_of(request.counts, request.provider, request.model or self._model, request.began)
+        return usage_of(request.counts, request.provider, request.model or self._model, request.began)
 
     # condensations and truncations
 
@@ -235,14 +397,14 @@ class Cline(DocumentReader):
         self._coming -= 1
         self._cut(cut_id, summary, shown)
 
-    def _cut(self, cut_id: str, summary: Raw, shown: records.Condense | None = None) -> None:
+    def _cut(self, cut_id: str, summary: Raw, shown: Condense | None = None) -> None:
         """Drop the messages that name a cut, and those that only the screen showed."""
         self._history = [
             message
             for message in self._history
             if message.is_logged and (not cut_id or cut_id not in (message.condensed, message.truncated))
         ]
-        shown = shown or records.Condense()
+        shown = shown or Condense()
         before, after = count_in(shown.prev_context_tokens), count_in(shown.new_context_tokens)
         self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
@@ -265,16 +427,16 @@ class Cline(DocumentReader):
 
     def _read_message(self, record: ClineRecord) -> None:
         self._start()
-        notes, session = record.metadata or records.ClineNotes(), self.session
+        notes, session = record.metadata or ClineNotes(), self.session
         if notes.kind == "compaction_summary":  # of the command line: it replaces all before it
             self._history = []
-            shown = records.Condense(prev_context_tokens=notes.tokens_before)
-            self._cut("", records.text_joined(record.content), shown)
+            shown = Condense(prev_context_tokens=notes.tokens_before)
+            self._cut("", text_joined(record.content), shown)
             return
         if notes.display_only:
             return
         if record.is_summary or record.is_truncation_marker:
-            cut_id, summary = record.condense_id or record.truncation_id or "", records.text_joined(record.content)
+            cut_id, summary = record.condense_id or record.truncation_id or "", text_joined(record.content)
             if self._coming > len(self._waiting):
                 self._waiting.append((cut_id, summary))
             else:
@@ -294,14 +456,14 @@ class Cline(DocumentReader):
         self._add_prompt(said.blocks, message, has_results=bool(said.results))
 
     def _add_prompt(self, said: list[Block], message: ClineMessage, *, has_results: bool = False) -> None:
-        blocks = [block for block in said if not records.is_environment(block)]
-        environment = [block for block in said if records.is_environment(block)]
+        blocks = [block for block in said if not is_environment(block)]
+        environment = [block for block in said if is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
         for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
-            self._model = records.model_in(text) or self._model
+            self._model = model_in(text) or self._model
         uuid = self._uuid_of(message)
         if blocks:
-            is_prompt = records.has_prompt(texts) and (not has_results or any(b"<" in bytes(text) for text in texts))
+            is_prompt = has_prompt(texts) and (not has_results or any(b"<" in bytes(text) for text in texts))
             source = "user" if is_prompt else "context_injection"
             self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
         if environment:
@@ -318,9 +480,9 @@ class Cline(DocumentReader):
             usage = self._usage_of(request, record)
         self._start_turn(request, record.model_info)
         if record.metrics is not None:
-            usage = records.usage_in(record.metrics)
+            usage = usage_in(record.metrics)
         uuid = self._uuid_of(message)
-        if blocks := tuple([block for block in said.blocks if not records.is_environment(block)]):
+        if blocks := tuple([block for block in said.blocks if not is_environment(block)]):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(said.calls):
             message.items.append(f"{uuid}.{number}")
@@ -334,7 +496,7 @@ class Cline(DocumentReader):
         self._history.append(message)
         return f"m{self._count}"
 
-    def _start_turn(self, request: ClineRequest | None, info: records.ModelInfo | None = None) -> None:
+    def _start_turn(self, request: ClineRequest | None, info: ModelInfo | None = None) -> None:
         model = None if info is None else info.model_id or info.id
         if request is not None:
             model = model or request.model
@@ -348,7 +510,7 @@ def moment_of(record: ClineRecord) -> float:
     return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
 
 
-S = TypeVar("S", records.ClineMetadata, records.HistoryItem)
+S = TypeVar("S", ClineMetadata, HistoryItem)
 
 
 class Placed(NamedTuple):
@@ -381,7 +543,7 @@ class ClineTask(PackReader):
         files, self._files = self._files, {}
         problems: list[Read] = []
         shown, sent = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
-        item, metadata = _part(files, HISTORY, records.HistoryItem), _part(files, METADATA, records.ClineMetadata)
+        item, metadata = _part(files, HISTORY, HistoryItem), _part(files, METADATA, ClineMetadata)
         coming = sum(bool(one.record.context_condense or one.record.context_truncation) for one in shown)
         return problems + Cline(item, metadata.model_usage).read_task(_merge(shown, sent), coming)
 
@@ -399,7 +561,7 @@ def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
         try:
-            yield Placed(name, records.RECORD.decode(line.data), line)
+            yield Placed(name, RECORD.decode(line.data), line)
         except (ValueError, RecursionError) as error:
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
             problems += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])

@@ -21,9 +21,8 @@ from msgspec import Raw, Struct
 
 from lore.formats.base import Clock
 from lore.formats.builder import LogReader
-from lore.formats.claude import records, signals
-from lore.formats.claude.graph import RecordGraph
-from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part
+from lore.formats.claude import records
+from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, RecordGraph
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import item_name, opens, text_in
 from lore.model import events as e
@@ -54,7 +53,7 @@ class ClaudeChain(Struct):
     has_answer: bool = False  # since the latest prompt
     has_thought: bool = False  # since the latest prompt
     ever_thought: bool = False
-    thinking: signals.ThinkingSetting = msgspec.field(default_factory=signals.ThinkingSetting)
+    thinking: records.ThinkingSetting = msgspec.field(default_factory=records.ThinkingSetting)
     has_plan: bool = False  # a plan was presented since the latest prompt
 
 
@@ -160,7 +159,7 @@ class ClaudeCode(LogReader):
             self.session.signal(sign)
 
     def _note_start(self) -> None:
-        if signals.STARTED in self.session.line.data:
+        if records.STARTED in self.session.line.data:
             self._records_starts = self._has_started = True
 
     def _note_setting(self, record: ClaudeRecord, chain: ClaudeChain, name: str) -> None:
@@ -171,7 +170,7 @@ class ClaudeCode(LogReader):
             return
         chain.settings[name] = value.copy()
         if not is_absent(before):
-            changed = Sign(signals.SETTINGS[name], before=records.shown(before), after=records.shown(value))
+            changed = Sign(records.SETTINGS[name], before=records.shown(before), after=records.shown(value))
             self._signal(record, (changed,))
 
     # records without content
@@ -180,7 +179,7 @@ class ClaudeCode(LogReader):
         session = self.session
         if record.type == "progress":
             self._note_start()
-            if session.chain in self._chains and signals.RESUMED in session.line.data:
+            if session.chain in self._chains and records.RESUMED in session.line.data:
                 self._signal(record, (Sign("resume"),))
         elif record.type in records.TITLES:
             self._read_title(record.type)
@@ -215,7 +214,7 @@ class ClaudeCode(LogReader):
                 return
             self._end_compaction(chain)
         after_plan = chain.has_plan or not is_absent(record.plan_content)
-        if chain.turns and signals.begins_conversation(parts, after_plan=after_plan):
+        if chain.turns and records.begins_conversation(parts, after_plan=after_plan):
             self._restart(chain)
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._add_silent(record, chain)
@@ -258,7 +257,7 @@ class ClaudeCode(LogReader):
     def _add_result(self, record: ClaudeRecord, part: records.ToolResult) -> None:
         self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
         if opens(part.content) == "[":
-            self._signal(record, signals.signals_of_result(part.content))
+            self._signal(record, records.signals_of_result(part.content))
 
     def _add_prompt(
         self, record: ClaudeRecord, chain: ClaudeChain, parts: Sequence[Part], *, has_result: bool
@@ -272,15 +271,15 @@ class ClaudeCode(LogReader):
             chain.prompts[parent] = uuid
         self.session.append(records.prompt_item(uuid, parts, records.source_of(record)))
         self._note_setting(record, chain, "permission_mode")
-        if not record.is_meta and not signals.is_client_text(parts[0]):
+        if not record.is_meta and not records.is_client_text(parts[0]):
             self._note_thinking(record, chain)
             chain.has_plan = False
-        self._signal(record, signals.signals_of_prompt(parts))
+        self._signal(record, records.signals_of_prompt(parts))
 
     def _note_thinking(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
         """Signal that thinking is on, by the prompt's metadata or by earlier answers, and the latest ones had none."""
         metadata = raw_members(bytes(record.thinking_metadata)) or {}
-        is_on = (bool(metadata) or chain.ever_thought) and not signals.is_thinking_off(metadata)
+        is_on = (bool(metadata) or chain.ever_thought) and not records.is_thinking_off(metadata)
         if chain.has_answer and not chain.has_thought and is_on:
             self._signal(record, (Sign("no-thinking"),))
         chain.has_answer = chain.has_thought = False
@@ -331,7 +330,7 @@ class ClaudeCode(LogReader):
             billed = records.billed(message.usage, NULL)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
-        self._continue_response(record, chain, response, message, thinks=any(map(signals.is_thinking, parts)))
+        self._continue_response(record, chain, response, message, thinks=any(map(records.is_thinking, parts)))
         chain.has_answer = True
         if record.uuid is not None:
             chain.order[uuid] = response
@@ -346,8 +345,8 @@ class ClaudeCode(LogReader):
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
-                    self._signal(record, (signals.signal_of_skill(part),))
-            elif signals.is_thinking(part):
+                    self._signal(record, (records.signal_of_skill(part),))
+            elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message.stop_reason, response))
 
@@ -416,8 +415,8 @@ class ClaudeCode(LogReader):
         if cleared:
             self._end_response(chain)
             session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
-        elif record.subtype in signals.SYSTEM:
-            self._signal(record, (Sign(signals.SYSTEM[record.subtype]),))
+        elif record.subtype in records.SYSTEM:
+            self._signal(record, (Sign(records.SYSTEM[record.subtype]),))
         self._add_silent(record, chain)
 
     def _compact(self, record: ClaudeRecord, chain: ClaudeChain, meta: records.Compact) -> e.CompactApplied:
@@ -476,7 +475,7 @@ class ClaudeCode(LogReader):
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
             chain.held.append((session.line, event))
         self._note_start()
-        found = signals.signals_of_attachment(session.line.data)
+        found = records.signals_of_attachment(session.line.data)
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
-            found = (sign for sign in found if sign.names != (signals.PENDING,))
+            found = (sign for sign in found if sign.names != (records.PENDING,))
         self._signal(record, found)

@@ -1,16 +1,21 @@
 """The usage of requests of Copilot CLI, from answers, the client's database, checkpoints and the sums at the end.
 
-An answer states its output tokens only. The database (`usage.py`) has the rest. A checkpoint is written when a session
-goes idle; it states the session's cost so far, and from version 1.0.83 on the latest request of each conversation and
-model, with hashes of its prompt (`promptCacheBreakState`); its counts hold over the database's. The sums at the end are
-of the requests since the client began to count, which it does again when it starts and when it compacts a session; they
-may include requests that the log does not hold. A later source ends a turn again, with more of its usage; sources that
-contradict each other are a problem.
+An answer states its output tokens only. The database (`session-store.db`) has the rest: a plug-in reads it and writes
+one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`; a row is an array of the fields of `UsageRow`.
+The rows of one agent are in the order of its requests, and a row belongs to a request if model and output tokens are
+the same, as far as both are known. Rows in between belong to requests that the log does not hold (given up, or for a
+title); rows of compactions name what started them.
+
+A checkpoint is written when a session goes idle; it states the session's cost so far, and from version 1.0.83 on the
+latest request of each conversation and model, with hashes of its prompt (`promptCacheBreakState`); its counts hold over
+the database's. The sums at the end are of the requests since the client began to count, which it does again when it
+starts and when it compacts a session; they may include requests that the log does not hold. A later source ends a turn
+again, with more of its usage; sources that contradict each other are a problem.
 
 Sources: as in `reader.py`; public readers of `promptCacheBreakState` (September and October 2026): hashes are 12 hex
-digits of SHA-256, `prompt_tokens` include cached tokens, `model_call_id` is the `apiCallId` of the
-response, `request_id` and `github_request_id` are its `requestId` and `serviceRequestId`; a compaction restarts the
-sums: a public reader (October 2026); an AI credit costs a cent: GitHub's page on usage-based billing (June 2026).
+digits of SHA-256, `prompt_tokens` include cached tokens, `model_call_id` is the `apiCallId` of the response,
+`request_id` and `github_request_id` are its `requestId` and `serviceRequestId`; a compaction restarts the sums: a
+public reader (October 2026); an AI credit costs a cent: GitHub's page on usage-based billing (June 2026).
 """
 
 from __future__ import annotations
@@ -24,13 +29,87 @@ from msgspec.structs import replace
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
 from lore.formats.copilot import records
-from lore.formats.copilot.usage import COMPACTION, DatabaseUsage
 from lore.formats.values import opens
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.jsonslice import array
 from lore.model.mask import mask
+
+OPENING = b'{"lore_usage":'
+COMPACTION = "compaction"
+_ROWS_TRIED = 16  # for one request
+
+
+class UsageRow(Struct, frozen=True, gc=False, array_like=True):
+    """The usage of one request."""
+
+    agent: str = ""  # the subagent that sent it; empty: the session itself
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    initiator: str = ""
+
+    def fits(self, model: str | None, output: int | None) -> bool:
+        """Return whether this may be the row of a request with this answer."""
+        is_same_model = self.model is None or model is None or self.model == model
+        return is_same_model and (self.output_tokens is None or output is None or self.output_tokens == output)
+
+
+class _Usage(Struct, frozen=True):
+    rows: tuple[UsageRow, ...] = ()
+    problem: str = ""  # why the database could not be read
+
+
+class _UsageLine(Struct, frozen=True):
+    lore_usage: _Usage
+
+
+class DatabaseUsage:
+    """The rows that belong to no request yet."""
+
+    def __init__(self) -> None:
+        self.problem = ""  # why the database could not be read
+        self.skipped = 0  # rows that belong to no request of the log
+        self.missing = 0  # requests of the log without a row; 0 if there is no database
+        self._rows: dict[str, list[UsageRow]] = {}  # by agent, the next one last
+
+    def read(self, line: bytes) -> None:
+        """Read the line before a log."""
+        try:
+            usage = msgspec.json.decode(line, type=_UsageLine).lore_usage
+        except ValueError:
+            self.problem = "the usage in its database cannot be read"
+            return
+        self.problem = usage.problem
+        for row in reversed(usage.rows):
+            self._rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
+
+    @property
+    def left(self) -> int:
+        """The number of rows without a request."""
+        return sum(map(len, self._rows.values())) + self.skipped
+
+    def has(self, agent: str) -> bool:
+        """Return whether the database has rows of an agent."""
+        return agent in self._rows
+
+    def take(self, agents: tuple[str, ...], model: str | None, output: int | None) -> UsageRow | None:
+        """Return the row of an agent's next request, by the first of its names that has rows; None if it has none."""
+        if not self._rows:
+            return None
+        rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
+        for back in range(1, min(_ROWS_TRIED, len(rows)) + 1):
+            if rows[-back].fits(model, output):
+                row = rows[-back]
+                self.skipped += back - 1
+                del rows[-back:]
+                return row
+        self.missing += 1
+        return None
+
 
 _NANO_AIU_PER_DOLLAR = 10**11  # an AI unit is an AI credit: a cent
 _MOST = 10**15  # of a stated total; a larger one is not believed

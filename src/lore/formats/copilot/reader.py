@@ -24,8 +24,7 @@ from msgspec.structs import replace
 from lore.formats.base import Read
 from lore.formats.builder import LogReader
 from lore.formats.copilot import records
-from lore.formats.copilot.bills import Answer, CopilotBills, CopilotChain
-from lore.formats.copilot.usage import OPENING
+from lore.formats.copilot.bills import OPENING, Answer, CopilotBills, CopilotChain
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import Kinds, opens, text_in
 from lore.model import events as e

@@ -266,7 +266,7 @@ def _read_file(path: str, *_: object) -> _Session | None:
     if corpus.opencode().is_session_file(path):
         found = corpus.opencode().session_of(path)
         return None if found is None or not found.id else (found.id, found.parent)
-    from lore.formats.opencode.reader import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
+    from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
 
     with filesystem.opened(path) as file:
         head = file.read(_EXPORT)

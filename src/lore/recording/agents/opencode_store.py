@@ -24,8 +24,8 @@ from typing import NamedTuple
 import msgspec
 
 from lore.errors import LoreError
+from lore.formats.agents.opencode import OpenCodeSession
 from lore.formats.beginning import SQLITE
-from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
 from lore.model import jsonslice
 from lore.model.canonical import encode

@@ -1,8 +1,8 @@
 """Kimi Code's logs (`~/.kimi-code/sessions/wd_*/SESSION/agents/AGENT/wire.jsonl`), protocol 1.0 to 1.5.
 
 Each line is one event of one agent; every agent has its own file. A model request is a "step": it begins, has parts and
-tool calls, and ends with its usage, which a `usage.record` repeats. Since protocol 1.4 the log also holds the system
-prompt and the tools that were sent: then prompts are structural.
+tool calls, and ends with its usage, which a `usage.record` repeats. Kimi CLI logs content, calls and usage alike. Since
+protocol 1.4 the log also holds the system prompt and the tools that were sent: then prompts are structural.
 
 Source: `agent/records/types.ts`, `agent/context` and `loop/events.ts` of kimi-code, October 2026; no public log was
 found.
@@ -16,15 +16,94 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.bills import usage_without_cached_input
 from lore.formats.builder import LogReader, Message
-from lore.formats.kimi import content as kimi
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import stamp_of
+from lore.formats.values import CalledFunction, blocks_in, called, image_at, opens, result_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    Item,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+)
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
+
+_EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
+
+
+class KimiCall(Struct, frozen=True, gc=False):
+    """A call. Its name and arguments are in `function`, or (newer) in the call itself."""
+
+    id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+    function: CalledFunction | None = None
+
+
+class KimiUsage(Struct, frozen=True, gc=False):
+    """Usage as Kimi CLI spells it; `input_other` leaves out what the cache read and wrote."""
+
+    input_other: int | None = None
+    input_cache_read: int | None = None
+    input_cache_creation: int | None = None
+    output: int | None = None
+
+
+class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
+    """Usage as Kimi Code spells it."""
+
+    input_other: int | None = None
+    input_cache_read: int | None = None
+    input_cache_creation: int | None = None
+    output: int | None = None
+
+
+def blocks_of(content: Raw) -> tuple[Block, ...]:
+    """Return the blocks of a text, a part or a list of parts; raise ValueError for any other content."""
+    listed = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content
+    return tuple([_known(block) for block in blocks_in(listed)])
+
+
+def _known(block: Block) -> Block:
+    """Return a raw block as a thought or an image, if it is one."""
+    own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+    kind, thought = own.get("type"), own.get("think", b"")
+    if kind == b'"think"' and thought[:1] == b'"':
+        return ThinkingBlock(Raw(thought), text_in(own.get("encrypted", b"")) or None)
+    url = (raw_members(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
+    return (image_at(url) if kind == b'"image_url"' else None) or block
+
+
+def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
+    """Return the item of a call; without arguments it has an empty object."""
+    function = call.function or CalledFunction(call.name, call.arguments)
+    given = function.arguments
+    given = _NO_INPUT if is_absent(given) or given == _EMPTY else given
+    return called(uuid, call.id or uuid, function.name, given, response)
+
+
+def output_of(content: Raw, note: Raw = NULL) -> Raw:
+    """Return a result as the model sees it, a text or blocks; the client's note for the model follows it."""
+    has_note = opens(note) == '"' and note != _EMPTY
+    if opens(content) == '"':
+        return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if has_note else content
+    blocks = (*blocks_of(content), *((TextBlock(note),) if has_note else ()))
+    return result_of(blocks)
+
+
+def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Usage:
+    """Return usage in lore's counts."""
+    counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
+    return usage_without_cached_input(*counts, client=client, dialect=dialect)
 
 
 class KimiCodeOrigin(Struct, frozen=True, gc=False):
@@ -38,7 +117,7 @@ class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
 
     role: str = ""
     content: Raw = NULL
-    tool_calls: tuple[kimi.KimiCall, ...] = ()
+    tool_calls: tuple[KimiCall, ...] = ()
     tool_call_id: str | None = None
     origin: KimiCodeOrigin | None = None
     is_error: bool | None = None
@@ -64,7 +143,7 @@ class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     args: Raw = NULL
     result: KimiCodeResult | None = None
-    usage: kimi.CamelUsage | None = None
+    usage: CamelUsage | None = None
     message_id: str | None = None  # the provider's name for the response
 
 
@@ -85,7 +164,7 @@ class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
     provider: str | None = None
     model: str | None = None
     tools_hash: str | None = None  # of the tools that a request sends
-    usage: kimi.CamelUsage | None = None
+    usage: CamelUsage | None = None
     source: str | None = None  # who asked for a compaction
     summary: Raw = NULL
     context_summary: Raw = NULL
@@ -191,16 +270,16 @@ class KimiCode(LogReader):
         if message is None:
             raise ValueError("a record without its message")
         if message.role == "tool":
-            output = kimi.output_of(message.content, message.note)
+            output = output_of(message.content, message.note)
             self._add_result(message.tool_call_id or "", output, failed=bool(message.is_error))
             return
         origin = (message.origin or KimiCodeOrigin()).kind
         is_prompt = message.role == "user" and origin in _USER_ORIGINS
-        blocks, items = kimi.blocks_of(message.content), list[Item]()
+        blocks, items = blocks_of(message.content), list[Item]()
         if message.role == "assistant":
             if blocks:
                 items.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
-            items += [kimi.call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
+            items += [call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
         elif blocks:
             source = "user" if is_prompt else "tick" if origin in _SCHEDULER_ORIGINS else "context_injection"
             items.append(UserMessage(uuid, blocks=blocks, source=source))
@@ -220,7 +299,7 @@ class KimiCode(LogReader):
             raise ValueError("a record without its event")
         if event.type == "tool.result":
             result = event.result or KimiCodeResult()
-            output = kimi.output_of(result.output, result.note)
+            output = output_of(result.output, result.note)
             self._add_result(event.tool_call_id, output, failed=bool(result.is_error))
             return
         if event.type == "step.begin":
@@ -240,7 +319,7 @@ class KimiCode(LogReader):
             step.has_ended = True
             self._end_step(step, event.usage, event.message_id)
         elif event.type == "content.part":
-            blocks = kimi.blocks_of(event.part)
+            blocks = blocks_of(event.part)
             session.add_item(step.message, AssistantMessage(uuid, blocks=blocks, response_id=step.uuid))
         elif event.type == "tool.call":
             arguments = Raw(b"{}") if is_absent(event.args) else event.args
@@ -254,9 +333,9 @@ class KimiCode(LogReader):
         self._step = KimiStep(uuid or session.line_id, session.at, session.add_message())
         return self._step
 
-    def _end_step(self, step: KimiStep, usage: kimi.CamelUsage | None, response_id: str | None = None) -> None:
+    def _end_step(self, step: KimiStep, usage: CamelUsage | None, response_id: str | None = None) -> None:
         step.has_usage = usage is not None
-        bill = kimi.billed(usage, _CLIENT, self._dialect) if usage is not None else None
+        bill = billed(usage, _CLIENT, self._dialect) if usage is not None else None
         self.session.end_turn(bill, response_id or step.uuid, number=step.turn)
 
     def _read_late_usage(self, record: KimiCodeRecord) -> None:
@@ -267,7 +346,7 @@ class KimiCode(LogReader):
         if self._compacting is not None:
             session.chain = _COMPACTIONS
             session.start_turn(record.model)
-            session.end_turn(kimi.billed(usage, _CLIENT, self._dialect))
+            session.end_turn(billed(usage, _CLIENT, self._dialect))
         elif step is not None and step.has_ended and not step.has_usage:
             self._end_step(step, usage)
 
@@ -306,7 +385,7 @@ class KimiCode(LogReader):
         kept = [*prompts[:head], *prompts[len(prompts) - tail :]]
         session.compact(uuid, kept, trigger=trigger, pre_tokens=before, post_tokens=after)
         if not is_absent(summary):
-            blocks = kimi.blocks_of(summary)
+            blocks = blocks_of(summary)
             session.add_message(UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))
 
 
@@ -314,5 +393,5 @@ def _summary_of(record: KimiCodeRecord) -> Raw:
     summary = record.context_summary if is_absent(record.summary) else record.summary
     if is_absent(summary) or bytes(memoryview(summary)[:1]) == b'"':
         return summary
-    texts = kimi.blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))  # older: a whole message
-    return kimi.output_of(Raw(msgspec.json.encode(list(texts))))
+    texts = blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))  # older: a whole message
+    return output_of(Raw(msgspec.json.encode(list(texts))))

@@ -1,0 +1,579 @@
+"""The reader of sessions of OpenCode and Kilo CLI: what `opencode export` writes.
+
+The document is `{info, messages: [{info, parts[]}]}`; `recording/agents/opencode_store.py` writes sessions of the
+database and of the storage folder in the same way. A step of an assistant's message is one request (today a message has
+one step). A tool runs inside its message: its result is known when the message ends.
+
+A compaction is a marker in a message of the user, followed by a response whose text is the summary; that request has a
+system prompt of its own and no tools, and is a chain of its own. An output that was pruned (`time.compacted`) is
+cleared before the next request. If the agent, the `tools` map or the system prompt of a user's message changes, a part
+of the prompt changes that the log does not hold: neither the system prompt nor schemas of tools are in it.
+
+Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn
+2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from lore.formats.beginning import BOM, SPACE, array_at
+from lore.formats.bills import name_of, recorded_dollars, usage_without_cached_input
+from lore.formats.builder import DocumentReader
+from lore.formats.http import visible_value
+from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_in
+from lore.model import events as e
+from lore.model import lenient
+from lore.model.canonical import encode
+from lore.model.codes import Code
+from lore.model.events import Usage
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    Item,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+)
+from lore.model.jsonslice import raw_members
+from lore.model.mask import cut_masked, mask
+from lore.model.state import Sign, bounded
+
+
+class Time(Struct, frozen=True, gc=False):
+    """Times in ms since 1970."""
+
+    created: Raw = NULL
+    completed: Raw = NULL
+    end: Raw = NULL
+    compacted: Raw = NULL  # when an output was removed from later prompts
+
+
+class Cached(Struct, frozen=True, gc=False):
+    """Tokens of a cache."""
+
+    read: int | None = None
+    write: int | None = None
+
+
+class OpenCodeTokens(Struct, frozen=True, gc=False):
+    """Token counts of a request."""
+
+    input: int | None = None  # neither read from a cache nor written to one
+    output: int | None = None  # with reasoning or without: the total shows which
+    reasoning: int | None = None
+    total: int | None = None
+    cache: Cached = Cached()
+
+    @property
+    def prompt(self) -> int:
+        """All input."""
+        return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
+
+
+class OpenCodeFailure(Struct, frozen=True, gc=False):
+    """Why a response is not whole."""
+
+    name: str = ""
+
+
+class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
+    """A message without its parts."""
+
+    id: str = ""
+    role: str = ""
+    provider: str = ""  # of a response
+    asked: str | None = None  # the model of a response
+    agent: str | None = None
+    model: Raw = NULL  # of a prompt: the model and its variant, which is the effort
+    time: Time = Time()
+    tokens: OpenCodeTokens | None = None
+    cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
+    error: OpenCodeFailure | None = None
+    summary: Raw = NULL  # true: a compaction asked for the response
+    tools: dict[str, Raw] | None = None
+    system: Raw = NULL
+
+
+class OpenCodeState(Struct, frozen=True, gc=False):
+    """The state of a tool call."""
+
+    status: str = ""
+    input: Raw = NULL
+    output: Raw = NULL
+    error: Raw = NULL
+    time: Time | None = None
+    attachments: list[OpenCodePart] | None = None
+
+
+class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
+    """A part of a message; its type decides which fields it has."""
+
+    type: str = ""
+    id: str = ""
+    text: Raw = NULL
+    ignored: bool | None = None
+    synthetic: bool | None = None
+    tool: str = ""
+    call_id: str = ""
+    state: OpenCodeState | None = None
+    mime: str = ""
+    url: Raw = NULL
+    metadata: Raw = NULL
+    tokens: OpenCodeTokens | None = None
+    cost: Raw = NULL  # of the step
+    auto: bool | None = None
+    tail_start_id: str | None = None
+
+    @property
+    def is_image(self) -> bool:
+        return self.type == "file" and self.mime.startswith("image/")
+
+
+class OpenCodeRecord(Struct, frozen=True, gc=False):
+    """A message."""
+
+    info: OpenCodeInfo
+    parts: list[OpenCodePart] = []
+
+    @property
+    def steps(self) -> list[list[OpenCodePart]]:
+        """The parts of each request. Without steps a message is one request if it counts tokens or failed."""
+        starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
+        if not starts:
+            return [self.parts] if usage_of(self.info.tokens, NULL) is not None or self.info.error else []
+        starts[0] = 0
+        ends = [*starts[1:], len(self.parts)]
+        return [self.parts[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
+    """A revert of a session."""
+
+    message: str = ""  # the first message that was taken back
+
+
+class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
+    """A session."""
+
+    id: str = ""
+    parent: str | None = None
+    version: str = ""
+    title: Raw = NULL
+    time: Time = Time()
+    revert: Reverted | None = None
+
+
+decode_record = lenient.decoding(OpenCodeRecord)
+_SESSION = msgspec.json.Decoder(OpenCodeSession)
+DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
+SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))  # parts that no model sees
+_URL_KEPT = 2_000  # characters of a file's address
+_READ_AS_TEXT = frozenset(("text/plain", "application/x-directory"))
+_TEXTS = {
+    "compaction": Raw(b'"What did we do so far?"'), "subtask": Raw(b'"The following tool was executed by the user"'),
+}  # fmt: skip
+_SIGNATURES = frozenset(  # members of reasoning in which providers sign it
+    ("signature", "reasoningOpaque", "reasoningEncryptedContent", "thoughtSignature", "redactedData")
+)
+# The dialects of providers. Others are gateways, whose SDKs send OpenAI's chat completions.
+_DIALECTS = {
+    "anthropic": "anthropic", "google-vertex-anthropic": "anthropic", "minimax": "anthropic",
+    "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
+    "amazon-bedrock": "bedrock",
+}  # fmt: skip
+_BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways with a dialect for each model
+_MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
+
+
+_OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
+
+
+def with_own_ids(record: OpenCodeRecord, line_id: str, seen: set[str]) -> OpenCodeRecord:
+    """Return a message without ids that identify nothing: a redactor's placeholders, and ids that records share.
+
+    Those of calls become unique, the others empty. `seen` has the ids of earlier messages; this one's is added.
+    """
+    ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
+    ids = list(filter(None, ids))
+    shared = {name for name in ids if ids.count(name) > 1} if len({*ids}) < len(ids) else set[str]()
+    if record.info.id:
+        shared |= {record.info.id} & seen
+        seen.add(record.info.id)
+    if not shared and all(_OWN_ID.match(name) or visible_value(name) for name in ids):
+        return record
+
+    def own(name: str) -> str:
+        return "" if name in shared else visible_value(name)
+
+    parts = [
+        replace(part, id=own(part.id), call_id=own(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
+        for number, part in enumerate(record.parts)
+    ]
+    return OpenCodeRecord(replace(record.info, id=own(record.info.id)), parts)
+
+
+def decode_session(data: bytes) -> OpenCodeSession:
+    """Decode a session; an empty one if the data has another shape."""
+    try:
+        return _SESSION.decode(data)
+    except (ValueError, RecursionError):
+        return OpenCodeSession()
+
+
+# parts in a prompt
+
+
+def prompt_blocks(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
+    """Return what a message of the user is in a prompt, and the types of unknown parts."""
+    blocks: list[Block] = []
+    unknown: list[str] = []
+    for part in parts:
+        if part.type == "text":
+            if not part.ignored and opens(part.text) == '"' and bytes(part.text) != b'""':
+                blocks.append(TextBlock(part.text))
+        elif part.type == "file":
+            if part.mime not in _READ_AS_TEXT:
+                blocks.append(_file(part))
+        elif part.type in _TEXTS:
+            blocks.append(TextBlock(_TEXTS[part.type]))
+        elif part.type not in SILENT:
+            unknown.append(part.type)
+    return tuple(blocks), unknown
+
+
+def _file(part: OpenCodePart) -> Block:
+    begin, comma, data = bytes(part.url).partition(b",")
+    if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
+        return ImageBlock(part.mime, Raw(b'"' + data))
+    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_URL_KEPT]})))
+
+
+def item_of(part: OpenCodePart, uuid: str, response: str) -> AssistantMessage | ToolCall | None:
+    """Return the item of a part of a response; None if it has none."""
+    if part.type == "text" and opens(part.text) == '"':
+        return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
+    if part.type == "reasoning" and opens(part.text) == '"':
+        providers = (raw_members(own) or {} for own in (raw_members(bytes(part.metadata)) or {}).values())
+        signatures = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
+        thinking = ThinkingBlock(part.text, next(filter(None, signatures), None))
+        return AssistantMessage(uuid, blocks=(thinking,), response_id=response)
+    if part.type == "tool":
+        arguments = part.state.input if part.state is not None and opens(part.state.input) == "{" else Raw(b"{}")
+        return ToolCall(uuid, part.call_id or uuid, part.tool, arguments, response_id=response)
+    return None
+
+
+def result_of(state: OpenCodeState) -> tuple[Literal["failed", "completed"], Raw] | None:
+    """Return status and output of a tool call; None while it runs."""
+    if state.status not in ("error", "completed"):
+        return None
+    has_failed = state.status == "error"
+    text = state.error if has_failed else state.output
+    output = text if opens(text) == '"' else Raw(b'""')
+    files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ_AS_TEXT]
+    if files and not has_failed:
+        output = Raw(msgspec.json.encode([TextBlock(output), *files]))
+    return "failed" if has_failed else "completed", output
+
+
+def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
+    """Return the text of a response; NULL if it has none."""
+    texts = [text_in(part.text).strip() for part in parts if part.type == "text"]
+    text = "\n\n".join(filter(None, texts))
+    return Raw(encode(text)) if text else NULL
+
+
+# usage
+
+
+def counted(parts: list[OpenCodePart]) -> tuple[OpenCodeTokens | None, Raw]:
+    """Return tokens and cost of a step, which its end states."""
+    ends = (part for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None)
+    end = next(ends, OpenCodePart())
+    return end.tokens, end.cost
+
+
+def usage_of(tokens: OpenCodeTokens | None, cost: Raw, client: str = "", dialect: str | None = None) -> Usage | None:
+    """Return the usage of a request; None if all counts are 0, as of one that was given up."""
+    if tokens is None:
+        return None
+    output, reasoning, total = tokens.output, tokens.reasoning, tokens.total
+    counts = tokens.input, tokens.cache.read, tokens.cache.write
+    if not (any(counts) or output):
+        return None
+    if total and output is not None and reasoning and total == tokens.prompt + output + reasoning:
+        output += reasoning
+    recorded = recorded_dollars(bytes(cost))
+    return usage_without_cached_input(*counts, output, client=client, dialect=dialect, total=total, recorded=recorded)
+
+
+def dialect_of(provider: str, model: str) -> str:
+    """Return the dialect of a provider's requests to a model."""
+    if provider in _BY_MODEL:
+        name = model.rpartition("/")[2].lower()
+        found = next((dialect for begin, dialect in _MODELS if name.startswith(begin)), "openai-chat")
+        return "openai-chat" if provider == "github-copilot" and found != "openai-responses" else found
+    return _DIALECTS.get(provider, "openai-chat")
+
+
+_PATHS = (".messages",)
+_BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
+
+
+@dataclass(slots=True)
+class Asked:
+    """The settings of the latest message of the user."""
+
+    agent: str | None = None
+    effort: str | None = None
+    system: str | None = None
+    tools: dict[str, bool] | None = None
+
+
+@dataclass(slots=True)
+class Marker:
+    """A compaction that was asked for."""
+
+    id: str  # its message
+    is_auto: bool
+    tail: str | None = None  # the first message that it keeps
+
+    @property
+    def trigger(self) -> str:
+        return "auto" if self.is_auto else "manual"
+
+
+class OpenCode(DocumentReader):
+    """Reader of OpenCode's sessions."""
+
+    name: ClassVar[str] = "opencode"
+    paths: ClassVar[tuple[str, ...]] = _PATHS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = ""
+        self.reverted_from = ""  # the first message that was taken back
+        self.reverted: list[str] | None = None  # items that were taken back; None before the first
+        self.dialect: str | None = None
+        self.prompt_size: int | None = None  # of the latest request, in tokens
+        self.summaries = 0
+        self.asked = Asked()
+        self.message_ids: set[str] = set()  # of the messages read so far
+        self.marker: Marker | None = None
+        self.items: list[tuple[str, str]] = []  # since the last compaction: their messages and uuids
+        self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = head.removeprefix(BOM).lstrip(SPACE)
+        return _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0
+
+    def handle_head(self, data: bytes) -> None:
+        self._start_session(decode_session((raw_members(data) or {}).get("info", b"{}")))
+
+    def _start_session(self, info: OpenCodeSession) -> None:
+        self.version = info.version
+        self.reverted_from = "" if info.revert is None else info.revert.message
+        title = text_in(info.title)
+        title = None if title.startswith(DEFAULT_TITLES) else title or None
+        at = stamp_of(info.time.created)
+        self.session.start_session(info.id, at=at, parent_session_id=info.parent, title=title)
+
+    def handle(self, data: bytes) -> None:
+        if not self.session.is_started:
+            self._start_session(OpenCodeSession())
+        record = with_own_ids(decode_record(data), self.session.line_id, self.message_ids)
+        info = record.info
+        if self.reverted is None and self.reverted_from and info.id == self.reverted_from:
+            self.reverted = []
+        if info.role == "user":
+            self._read_prompt(record)
+        elif info.role == "assistant" and bytes(info.summary) == b"true":
+            self._read_summary(record)
+        elif info.role == "assistant":
+            self._read_response(record)
+        else:
+            self.session.keep_unknown("unknown message role", info.role)
+
+    def finish(self) -> None:
+        self.session.remove(self.reverted or ())
+
+    def _append(self, item: Item, message: str) -> None:
+        self.session.append(item)
+        self.items.append((message, item.uuid))
+        if self.reverted is not None:
+            self.reverted.append(item.uuid)
+
+    def _report_unknown(self, types: Iterable[str]) -> None:
+        for kind in types:
+            self.session.problem(Code.UNKNOWN_RECORD, f"unknown part type {mask(kind)[:60]!r}; passed over")
+
+    # prompts
+
+    def _read_prompt(self, record: OpenCodeRecord) -> None:
+        info, session = record.info, self.session
+        session.at = stamp_of(info.time.created)
+        self._signal_changes(info)
+        for part in record.parts:
+            if part.type == "compaction":
+                self.marker = marker = Marker(info.id, part.auto is not False, part.tail_start_id)
+                pre_tokens = self.prompt_size
+                session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=pre_tokens, at=session.at))
+        blocks, unknown = prompt_blocks(record.parts)
+        self._report_unknown(unknown)
+        if blocks:
+            is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
+            source = "user" if is_typed else "context_injection"
+            self._append(UserMessage(info.id or session.line_id, blocks=blocks, source=source), info.id)
+        if any(part.is_image for part in record.parts):
+            session.signal(Sign("image"))
+
+    def _signal_changes(self, info: OpenCodeInfo) -> None:
+        """Signal settings that differ from those of the user's previous message."""
+        asked, system = self.asked, text_in(info.system)
+        effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
+        signs: list[Sign] = []
+        if asked.agent is not None and info.agent not in (None, asked.agent):
+            signs.append(_change("instructions", asked.agent, info.agent))
+        elif asked.system is not None and system != asked.system:
+            signs.append(Sign("instructions"))
+        if asked.agent is not None and effort != asked.effort:
+            signs.append(_change("effort", asked.effort, effort))
+        tools = None if info.tools is None else {name: bytes(is_on) == b"true" for name, is_on in info.tools.items()}
+        before, now = asked.tools or {}, tools or {}
+        added = [name for name, is_on in now.items() if is_on and before.get(name) is False]
+        added += [name for name, is_on in before.items() if not is_on and name not in now]
+        removed = [name for name, is_on in now.items() if not is_on and before.get(name, True)]
+        removed = removed if asked.agent is not None else []
+        if added or removed:
+            signs.append(Sign("tools-delta", bounded(added), bounded(removed)))
+        self.asked = Asked(info.agent or asked.agent, effort, system, tools)
+        self.session.version = self.version
+        self.session.signal(*signs)
+        self.session.version = ""
+
+    # responses
+
+    def _read_response(self, record: OpenCodeRecord) -> None:
+        info, steps = record.info, record.steps
+        asked_at = stamp_of(info.time.created)
+        for number, step in enumerate(steps):
+            is_last = number == len(steps) - 1
+            self._clear_pruned(count_in(info.time.created, LATEST_MS))
+            turn = self._start_turn(info, asked_at)
+            tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
+            tokens, cost = counted(step)
+            tokens = tokens or (info.tokens if is_last else None)
+            cost = info.cost if len(steps) == 1 and is_absent(cost) else cost
+            self.session.at = (stamp_of(info.time.completed) if is_last else None) or tool_ended
+            self._end_turn(turn, info, tokens, cost, is_last=is_last)
+            asked_at = tool_ended or asked_at
+        if not steps:
+            self._append_parts(info, record.parts, info.id)
+
+    def _clear_pruned(self, now: int | None) -> None:
+        """Clear the outputs that were pruned before a request."""
+        due = [call for at, call in self.pruned if now is None or at <= now]
+        if due:
+            self.pruned = [(at, call) for at, call in self.pruned if now is not None and at > now]
+            self.session.emit(e.ToolResultCleared(call_ids=tuple(due)))
+
+    def _start_turn(self, info: OpenCodeInfo, asked_at: str | None) -> int:
+        session, counter = self.session, self.session.counter
+        dialect, is_main = dialect_of(info.provider, info.asked or ""), session.chain == e.MAIN
+        if not is_main or (info.asked, dialect) != (counter.model, self.dialect):
+            session.emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=session.chain))
+        counter.model, counter.asked_at = info.asked, asked_at
+        self.dialect = dialect if is_main else self.dialect
+        return session.start_turn(None)
+
+    def _append_parts(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
+        """Append the parts of a step with the results of its tools; return when the last tool ended."""
+        ended: str | None = None
+        for number, part in enumerate(parts):
+            self.session.at = stamp_of(info.time.created)
+            item = item_of(part, part.id or f"{response or self.session.line_id}:{number}", response)
+            if item is not None:
+                self._append(item, info.id)
+            elif part.type not in SILENT and part.type != "tool":
+                self._report_unknown([part.type])
+            if part.type == "tool" and part.state is not None:
+                ended = self._add_result(part.call_id, part.state) or ended
+        return ended
+
+    def _add_result(self, call_id: str, state: OpenCodeState) -> str | None:
+        session, result, time = self.session, result_of(state), state.time or Time()
+        session.at = stamp_of(time.end)
+        if result is not None:
+            status, output = result
+            session.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, at=session.at))
+        pruned_at = count_in(time.compacted, LATEST_MS)
+        if pruned_at:
+            self.pruned.append((pruned_at, call_id))
+        if any(file.is_image for file in state.attachments or ()):
+            session.signal(Sign("image"))
+        return session.at
+
+    def _end_turn(
+        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, cost: Raw, *, is_last: bool
+    ) -> None:
+        session, client = self.session, f"opencode {self.version}".rstrip()
+        usage = usage_of(tokens, cost, client, dialect_of(info.provider, info.asked or ""))
+        if info.error is None or not is_last:
+            session.end_turn(usage, name_of(count_in(info.time.created, LATEST_MS), usage), number=turn)
+        else:
+            is_aborted, error = info.error.name == "MessageAbortedError", info.error.name or None
+            ended = e.TurnCanceled if is_aborted else e.TurnFailed
+            session.emit(ended(turn=turn, at=session.at, usage=usage, error=error, chain=session.chain))
+            session.signal(Sign("interrupt" if is_aborted else "api-error"))
+        if session.chain == e.MAIN and tokens is not None:
+            self.prompt_size = tokens.prompt
+
+    # compactions
+
+    def _read_summary(self, record: OpenCodeRecord) -> None:
+        """Read the response to a compaction: a request of its own, whose text replaces the history."""
+        info, session = record.info, self.session
+        self.summaries += 1
+        session.chain = f"utility-{self.summaries}"
+        turn = self._start_turn(info, stamp_of(info.time.created))
+        for number, part in enumerate(record.parts):
+            item = item_of(part, part.id or f"{info.id}:{number}", info.id)
+            if isinstance(item, AssistantMessage):
+                session.emit(e.Append(item=item, chain=session.chain))
+        session.at = stamp_of(info.time.completed)
+        tokens, _ = counted(record.parts)
+        self._end_turn(turn, info, tokens or info.tokens, info.cost, is_last=True)
+        session.chain = e.MAIN
+        text, marker, self.marker = text_of_parts(record.parts), self.marker, None
+        if info.error is None and text != NULL:
+            marker = marker or Marker(info.id, is_auto=True)
+            self.items = list(self._kept(marker))
+            kept = [uuid for _, uuid in self.items]
+            pre_tokens = self.prompt_size
+            session.prune(f"{marker.id}:summary", kept, trigger=marker.trigger, pre_tokens=pre_tokens, summary=text)
+
+    def _kept(self, marker: Marker) -> Iterator[tuple[str, str]]:
+        """Yield the items that a compaction keeps: those from its tail on, without its marker."""
+        is_kept = False
+        for message, uuid in self.items:
+            is_kept = is_kept or (bool(marker.tail) and message == marker.tail)
+            if is_kept and message != marker.id:
+                yield message, uuid
+
+
+def _change(name: str, before: str | None, after: str | None) -> Sign:
+    return Sign(name, before=cut_masked(before or "", 80), after=cut_masked(after or "", 80))

@@ -1,1 +1,0 @@
-"""Sessions of Kimi CLI and of Kimi Code."""

@@ -1,1 +1,0 @@
-"""Sessions of OpenCode and Kilo CLI."""
