@@ -226,7 +226,7 @@ def test_only_what_a_baseline_does_not_hold_fails(runner) -> None:
 
 @needs_bash
 def test_options_are_passed_one_a_line(runner) -> None:
-    done = runner.check(paths="fixtures/recordings/stable.jsonl", args="--min-reuse=1.0\r\n\n--max-breaks\n0\n")
+    done = runner.check(paths="fixtures/recordings/stable.jsonl", args="--min-reuse=1.0\r\n\n--ignore\nLORE2\n")
     assert done.returncode == 0, done.stderr
     assert runner.check(paths="fixtures/recordings/stable.jsonl", args="--no-such option").returncode == 2
 

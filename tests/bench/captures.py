@@ -17,7 +17,6 @@ import orjson
 
 from bench import clock, files
 from bench.generate import pool
-from lore.judge.policy import Budgets
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
@@ -169,7 +168,7 @@ def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
         _agrees(names)
         ratios = [
             clock.alternate(run, lambda: [parse(path) for path in found], pairs, clock.CPU)
-            for run in (lambda: check(names, Budgets(), Options()), lambda: [_convert(name) for name in names])
+            for run in (lambda: check(names), lambda: [_convert(name) for name in names])
         ]
     finally:
         for path in found:
@@ -191,7 +190,7 @@ def _convert(name: str) -> None:
 
 def _agrees(names: list[str]) -> None:
     """See that what is measured is done: every capture is judged, and those that break are found."""
-    summary = check(names, Budgets(), Options()).result.summary
+    summary = check(names).result.summary
     breaking = sum(number % BREAKING == 0 for number in range(len(names)))
     turns = summary.turns // len(names)
     if summary.files != len(names) or summary.waste != breaking * (turns - 1):

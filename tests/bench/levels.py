@@ -11,7 +11,6 @@ from pathlib import Path
 from bench import clock
 from bench.recordings import ABSENT, Fields, sessions
 from lore.cache.predictor import Predictor
-from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.rules import packaged
@@ -38,6 +37,6 @@ def simulate(pairs: int, most: int | None, lore: tuple[str, ...]) -> Fields:
         lambda: clock.process(*lore, "simulate", "--json", *names),
         lambda: clock.process(*lore, "check", "--json", "--jobs", "1", *names, codes=(0, 1)), pairs, clock.WALL,
     )  # fmt: skip
-    own = clock.alternate(lambda: predicted(paths), lambda: check(names, Budgets(), Options()), pairs, clock.CPU)
+    own = clock.alternate(lambda: predicted(paths), lambda: check(names), pairs, clock.CPU)
     said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s; in process {own.median:.2f}"
     return measure, bar, said, found.median <= 1.2

@@ -16,8 +16,6 @@ import orjson
 from bench import clock
 from fuzz.samples import CORPUS
 from lore.formats.registry import reader_of
-from lore.judge.policy import Budgets
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 
 PIECE = 256 * 1024  # bytes that a reader gets at a time
@@ -46,7 +44,7 @@ def parse(pairs: int, most: int | None) -> Fields:
         return measure, bar, ABSENT, None
     names = [str(path) for path in paths]
     _parse_lines(paths)
-    ratio = clock.alternate(lambda: check(names, Budgets(), Options()), lambda: _parse_lines(paths), pairs, clock.CPU)
+    ratio = clock.alternate(lambda: check(names), lambda: _parse_lines(paths), pairs, clock.CPU)
     return measure, bar, _seconds(ratio, paths), ratio.median <= 1.6
 
 

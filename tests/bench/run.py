@@ -37,8 +37,6 @@ from bench import (
     verdicts,
     waiting,
 )
-from lore.judge.policy import Budgets
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 
 SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
@@ -78,7 +76,7 @@ HEADER = "| measure | bar | measured | met |\n|---|---|---|---|"
 
 def judge(path: Path, turns: int) -> None:
     """Judge a log as `lore check` does."""
-    result = check([str(path)], Budgets(), Options()).result
+    result = check([str(path)]).result
     if result.summary.turns != turns or result.summary.breaks or result.problems:
         raise RuntimeError(f"{path.name} is not judged as it was made: {result.summary}")
 

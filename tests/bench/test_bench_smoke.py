@@ -24,10 +24,8 @@ from bench import (
 from faults.sessions import Session
 from formats.opencode import Export
 from lore.formats.lore_log import LoreLog
-from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import TurnStarted
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 
 
@@ -167,7 +165,7 @@ def test_rows_without_corpus_say_so(monkeypatch, tmp_path):
 
 def test_the_sessions_of_a_made_home_are_all_different(tmp_path):
     made = waiting.home(tmp_path, 25, datetime(2026, 11, 1, tzinfo=UTC))
-    summary = check([str(made / ".claude" / "projects")], Budgets(), Options()).result.summary
+    summary = check([str(made / ".claude" / "projects")]).result.summary
     assert (summary.files, summary.sessions, summary.turns, summary.copied, summary.problems) == (25, 25, 100, 0, 0)
 
 

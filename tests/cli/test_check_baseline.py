@@ -8,19 +8,40 @@ from pathlib import Path
 
 import pytest
 
-from cli.policies import clock, sums, update, waste
+from cli.policies import clock, settings, sums, update, waste
 from cli.running import lore, put
 from model.making import body
 
 
 def test_only_new_findings_fail():
     made = update(waste())
-    assert (made.code, made.err) == (0, "b.json knows 2 findings now\n")
+    assert (made.code, made.err) == (0, "baseline written: 2 findings\n")
     code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
     assert (code, codes, summary["known"], summary["breaks"], summary["lost_tokens"]) == (0, [], 2, 0, 0)
     assert "left out of these: 2 known" in lore("check", "r.jsonl", "--baseline", "b.json").out
     waste("new.jsonl")
     assert sums("r.jsonl", "new.jsonl", "--baseline", "b.json")[::2] == (1, ["LORE101", "LORE101"])
+
+
+COMPRESSED = str(Path(__file__).parents[2] / "fixtures/causes/LORE222/positive.json")  # its request cannot be decoded
+
+
+def test_update_baseline_makes_next_run_pass():
+    settings('[check]\nmin_reuse = 1.0\nmax_breaks = 0\n'
+             '[[check.exempt]]\ncode = "LORE103"\npath = "r.jsonl"\nreason = "there is none"\n')  # fmt: skip
+    os.symlink("nowhere", put("logs/a.jsonl", body("a")) + "l")
+    paths = (waste(), "logs", COMPRESSED)
+    before = lore("check", *paths, "--json")
+    codes = {finding["code"] for finding in before.json["findings"] if finding["severity"] != "note"}
+    assert codes >= {"LORE101", "LORE215", "LORE222", "LORE401", "LORE402", "LORE404"}
+    assert update(*paths).code == 0
+    assert sums(*paths, "--baseline", "b.json")[::2] == (0, [])
+
+
+def test_exit_3_names_file_and_reason():
+    ran = lore("check", COMPRESSED, "--ignore", "LORE2", "-q")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith(f"not judged: {COMPRESSED}:1: the body of a request to ")
 
 
 def test_findings_are_known_again_in_another_order_and_behind_other_turns():
@@ -48,7 +69,7 @@ def test_what_was_not_looked_for_stays_in_a_baseline():
     update(waste())
     before = Path("b.json").read_bytes()
     made = lore("check", "r.jsonl", "--baseline", "b.json", "--update-baseline", "--select", "LORE2")
-    assert made.err == "b.json knows 2 findings now, 2 of them kept: not looked for in this run\n"
+    assert made.err == "baseline written: 2 findings, 2 of them kept: not looked for in this run\n"
     assert Path("b.json").read_bytes() == before
     assert sums("r.jsonl", "--baseline", "b.json", "--select", "LORE2")[2] == []
 

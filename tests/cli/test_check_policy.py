@@ -83,7 +83,7 @@ def test_links_out_of_settings_folder_are_not_followed(path, tmp_path_factory, m
     os.symlink(outside / "r.jsonl", "inner/r.jsonl")
     settings(EXEMPT.replace("r.jsonl", path))
     looked_at = []
-    monkeypatch.setattr("lore.run.checking.exemptions._may_be_recording", looked_at.append)
+    monkeypatch.setattr("lore.run.checking.exemptions.kind_of", lambda *head: looked_at.append(head))
     assert sums(put("other.jsonl", body("a")))[2] == []
     assert looked_at == []
 
@@ -139,6 +139,15 @@ def test_an_unknown_code_on_the_command_line_is_an_error():
 
 
 # reports
+
+
+def test_quiet_check_prints_findings_only():
+    quiet, whole = lore("check", waste(), "-q"), lore("check", "r.jsonl")
+    assert whole.out.startswith(quiet.out)
+    assert quiet.out.splitlines()[-1].startswith("    fix (agent author): ")
+    assert lore("check", put("a.jsonl", body("a")), "-q")[:2] == (0, "")
+    assert lore("check", "r.jsonl", "-q", "-v").code == 2
+
 
 KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
 
@@ -212,15 +221,6 @@ def test_what_the_bill_read_all_the_same_fails_nothing():
     assert (ran.code, ran.json["summary"]["lost_tokens"], ran.json["top"]) == (0, 0, [])
     found = {one["code"]: one for one in ran.json["findings"]}
     assert (found["LORE103"]["severity"], found["LORE103"]["qualifiers"]) == ("note", ["nothing-lost"])
-
-
-# following
-
-
-def test_what_means_nothing_while_a_recording_grows_is_refused():
-    waste()
-    for args in (("--baseline", "b"), ("--since", "1d"), ("--last",), ("--report", "junit"), ("--report", "json=x")):
-        assert lore("check", "r.jsonl", "--follow", *args).code == 2
 
 
 # processes

@@ -12,7 +12,7 @@ import pytest
 
 from cli.running import lore, put, session
 from helpers.schemas import valid
-from model.making import assistant, body, dumps, record, said, user
+from model.making import dumps, record, said, user
 
 LOG = session()
 MORE = dumps(record("append", item=user("u3", "third"))) + b"\n"
@@ -28,12 +28,6 @@ MORE = dumps(record("append", item=user("u3", "third"))) + b"\n"
         (("fold", "s.jsonl", "--since", "01234567:1"), "use it with --follow --json"),
         (("fold", "s.jsonl", "--follow", "--since", "01234567:1"), "use it with --follow --json"),
         (("fold", "s.jsonl", "--follow", "--json", "--since", "soon"), "is no cursor"),
-        (("check", "--follow"), "one recording"),
-        (("check", ".", "--follow"), "one recording"),
-        (("check", "s.jsonl", "s.jsonl", "--follow"), "one recording"),
-        (("check", "s.jsonl", "--follow", "--jobs", "2"), "leave --jobs out"),
-        (("check", "-", "--follow"), "is a stream"),
-        (("check", "none.jsonl", "--follow"), "cannot read none.jsonl"),
     ],
 )
 def test_what_cannot_be_is_a_usage_error(args, said):
@@ -108,31 +102,6 @@ def test_the_timeline_of_a_log_that_another_process_writes_is_shown_as_it_grows(
         add("s.jsonl", dumps(record("append", item=said("a2", "third"))) + b"\n")
         assert follower.line() == "assistant  third\n"
         assert follower.interrupted() == (130, "", "")
-
-
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_findings_come_before_the_recording_ends_and_sums_when_interrupted(form):
-    waste = [body("one", assistant("two"), system=f"Today is 2026-01-0{n}.") for n in (1, 2, 3)]
-    put("r.jsonl", *waste[:2])
-    with Running("check", "r.jsonl", "--follow", "--no-color", *form) as follower:
-        first = follower.line()
-        if form:
-            valid(json.loads(first), "finding")
-            assert json.loads(first)["code"] == "LORE101"
-        else:
-            assert first.startswith("✗ r.jsonl:2  turn 2  system  LORE101 date-in-prefix")
-        add("r.jsonl", dumps(waste[2]) + b"\n")
-        while "r.jsonl:3" not in (seen := follower.line()) and '"line":3' not in seen:
-            assert seen
-        code, out, err = follower.interrupted()
-    assert (code, err) == (130, "")
-    last = out.splitlines()
-    if form:
-        summary = json.loads(last[-1])
-        valid(summary, "check")
-        assert (summary["summary"]["turns"], summary["summary"]["breaks"]) == (3, 2)
-    else:
-        assert last[-4].startswith("1 file, 1 chain, 3 turns, 2 pairs compared")
 
 
 def test_a_closed_pipe_ends_a_follower_quietly():

@@ -42,7 +42,8 @@ def four():
 def test_a_file_whose_process_dies_is_named_and_the_rest_is_judged():
     four()
     ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=True))
-    assert (ran.code, ran.err) == (3, "")
+    assert (ran.code, ran.err.count("\n")) == (3, 1)
+    assert ran.err.startswith("not judged: d/1.jsonl: the process that judged it was killed")
     assert ran.json["summary"]["files"] == 3
     assert _damage(ran.json) == [("LORE215", "d/1.jsonl")]
     assert "killed" in ran.json["problems"][0]["message"]
@@ -76,7 +77,7 @@ def dies(file, context, progress=None):
 lore.run.checking.check.judge_file = dies
 """
     ran = pooled("check", "--json", "-j", "2", "d", patch=half)
-    assert (ran.code, ran.err) == (3, "")
+    assert (ran.code, ran.err.count("\n")) == (3, 1)
     assert _damage(ran.json) == [("LORE215", "d/1.jsonl")]
 
 

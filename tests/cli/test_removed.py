@@ -1,8 +1,11 @@
-"""What `lore` answers to commands and options that were removed."""
+"""Removed commands and options are answered with what to use instead."""
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from lore.commands import removed
+from lore.commands.check import CheckOptions
 from lore.commands.main import main
 
 
@@ -16,6 +19,10 @@ def test_removed_option_names_its_replacement(monkeypatch, capsys, desk):
     monkeypatch.setitem(removed.OPTIONS, ("check", "--tarot"), "Use --budget.")
     assert main(["check", "--tarot", "x"]) == 2
     assert capsys.readouterr().err == "error: lore check --tarot was removed\nhint: Use --budget.\n"
+
+
+def test_check_has_at_most_16_options():
+    assert len(fields(CheckOptions)) - 1 <= 16  # the paths are no option
 
 
 def test_every_removed_name_is_gone():

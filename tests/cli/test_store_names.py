@@ -158,7 +158,6 @@ def test_what_needs_a_file_says_so(args):
     assert (ran.code, ran.out) == (2, "")
     assert "is a stored session" in ran.err
     assert "hint: " in ran.err
-    assert lore("check", "sqlite:s.db#s-1", "--follow").code == 2
 
 
 @each_store

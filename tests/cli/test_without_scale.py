@@ -25,7 +25,7 @@ def no_plug_ins(monkeypatch):
     [
         (("check", "s3://b/p/"), "s3://", "remote"),
         (("fold", "https://host/s.jsonl"), "https://", "remote"),
-        (("check", "s.jsonl", "--cluster", "local"), "--cluster", "dask"),
+        (("check", "s.jsonl", "--jobs", "local"), "--jobs local", "dask"),
         (("check", "s.jsonl", "--report", "parquet=t"), "--report parquet", "tables"),
     ],
 )

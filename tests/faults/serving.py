@@ -19,12 +19,12 @@ from faults.script import TOOLS, Capture, Request, Turn, conversation, system, t
 from lore.formats.base import Clock, Read
 from lore.formats.lines import Line, TextReader
 from lore.formats.registry import READERS
-from lore.judge.policy import Budgets
 from lore.model.events import Usage, Verdict
 from lore.model.results import Finding
 from lore.model.turn import Call, Exchange
 from lore.recording.opening import Options
 from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 from oracle.naive import Seg, common_bytes, common_segments, flatten
 
 MODELS = {
@@ -273,7 +273,7 @@ def judged(captures: list[Capture], folder: Path) -> list[list[Finding]]:
         paths.append(str(path))
     READERS[Injected.name] = Injected
     try:
-        found = check(paths, Budgets(), Options(format=Injected.name)).result.findings
+        found = check(paths, CheckContext(options=Options(format=Injected.name))).result.findings
     finally:
         del READERS[Injected.name]
     by_path: dict[str, list[Finding]] = {path: [] for path in paths}

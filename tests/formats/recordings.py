@@ -17,7 +17,6 @@ from lore.cache.counts import total
 from lore.cache.predictor import Predictor
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
-from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import ToolCall
@@ -48,7 +47,7 @@ def of_each(files: Sequence[Path]) -> pytest.MarkDecorator:
 
 def judged(path: Path) -> Summary:
     """What `lore check` sums of a file."""
-    return check([str(path)], Budgets(), Options()).result.summary
+    return check([str(path)]).result.summary
 
 
 def used(path: Path) -> SessionUsage:

@@ -8,11 +8,9 @@ import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
 from lore.formats.claude.reader import ClaudeCode
-from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, RawBlock, TextBlock, ThinkingBlock, UserMessage
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.testing import ReaderContract
 
@@ -243,10 +241,10 @@ def forked(*lines):
 
 def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
     (tmp_path / "fork.jsonl").write_bytes(joined(*forked(*PLAIN)))
-    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    summary = check([str(tmp_path)]).result.summary
     assert (summary.turns, summary.copied) == (1, 2)
     (tmp_path / "parent.jsonl").write_bytes(joined(*PLAIN))  # is read after its fork
-    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    summary = check([str(tmp_path)]).result.summary
     assert (summary.turns, summary.copied) == (3, 2)
     assert read(*forked(*PLAIN))[0].parent_session_id == "s"
 

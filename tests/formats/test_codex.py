@@ -10,7 +10,6 @@ from helpers.fed import fed
 from lore.cache.served import served_by
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
-from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.canonical import decode, text_of
 from lore.model.items import ToolCall, UserMessage
@@ -211,7 +210,7 @@ def test_resumed_session_signals_resume_and_version():
 def test_check_estimates_unrecorded_tools_once(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_bytes(plain().data().replace(b"t-1", name.encode()))
-    result = check([str(tmp_path)], Budgets(), Options()).result
+    result = check([str(tmp_path)]).result
     texts = BASE, "<permissions instructions>\nread only\n</permissions instructions>", "what is here?"
     known = len("".join(texts)) + len("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>")
     (unseen,) = result.unseen
@@ -230,7 +229,7 @@ def test_fork_beside_its_parent_counts_own_requests(tmp_path):
     parent.user("this way").message("assistant", "yes").count(10_500, 10_112)
     (tmp_path / "a.jsonl").write_bytes(parent.data())
     (tmp_path / "b.jsonl").write_bytes(fork.data())
-    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    summary = check([str(tmp_path)]).result.summary
     assert (summary.turns, summary.copied, summary.sessions) == (4, 2, 2)
     assert fork.read()[0].parent_session_id == "t-1"
 
@@ -253,7 +252,7 @@ def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
 
 
 def requests_and_copies(path):
-    summary = check([str(path)], Budgets(), Options()).result.summary
+    summary = check([str(path)]).result.summary
     return summary.turns, summary.copied, summary.chains
 
 
@@ -381,7 +380,7 @@ def test_history_in_another_log_is_reported(tmp_path):
     assert [(found.code, "'t-1'" in found.message) for found in made.folded().problems] == [("LORE206", True)]
     assert turns(made) == [(288, 10_112, 10)]
     (tmp_path / "a.jsonl").write_bytes(made.data())
-    assert check([str(tmp_path)], Budgets(), Options()).result.unseen[0].tokens is None
+    assert check([str(tmp_path)]).result.unseen[0].tokens is None
 
 
 def test_items_never_sent_are_skipped_in_replaced_history():

@@ -8,7 +8,6 @@ from formats.pi import Pages, call, plain, shown, thought
 from formats.recorded import folded
 from lore.formats.pi.reader import Pi
 from lore.formats.registry import recognise
-from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, OpaqueItem, RawBlock, ThinkingBlock, ToolCall
@@ -111,7 +110,7 @@ def test_session_names_parent_by_path_or_id():
 def test_copied_requests_of_fork_count_once(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     (tmp_path / "b.jsonl").write_bytes(plain().user("more").answer("x").data().replace(b'"s-1"', b'"s-2"'))
-    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    summary = check([str(tmp_path)]).result.summary
     assert (summary.turns, summary.copied) == (3, 2)
 
 
@@ -119,7 +118,7 @@ def test_fork_copies_requests_without_response_id_too(tmp_path):
     old = plain().data().replace(b"responseId", b"noId")
     (tmp_path / "a.jsonl").write_bytes(old)
     (tmp_path / "b.jsonl").write_bytes(old.replace(b'"s-1"', b'"s-2"'))
-    assert check([str(tmp_path)], Budgets(), Options()).result.summary.copied == 2
+    assert check([str(tmp_path)]).result.summary.copied == 2
 
 
 def test_aborted_response_has_no_usage_and_no_items():

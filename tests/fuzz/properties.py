@@ -48,6 +48,7 @@ from lore.report.forms.registry import REPORTS
 from lore.report.timeline import write as write_timeline
 from lore.run.assembling import assemble
 from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 from lore.run.diff import TurnComparison, diff_files, diff_session
 from lore.run.folding import fold
 
@@ -205,7 +206,8 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
             write_diff(made, screen)
 
     def judge() -> None:
-        found = check([str(left)], Budgets(min_reuse=0.9, max_breaks=0, max_lost_tokens=0), options)
+        budgets = Budgets(min_reuse=0.9, max_breaks=0, max_lost_tokens=0)
+        found = check([str(left)], CheckContext(budgets=budgets, options=options))
         for report in REPORTS.values():
             report.write(found.result, screen, verbose=True)
         _renders(found.result)

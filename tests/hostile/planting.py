@@ -248,10 +248,9 @@ STORE = ("--store", "sqlite:s.db")
 FORMS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", "html=page.html")
 COMMANDS = {
     **{f"check {form}": Command(("check", "FILE", "--report", form)) for form in FORMS},
-    "check verbose": Command(("check", "FILE", "-v", "--no-color")),
-    "check in colour": Command(("check", "FILE", "--color")),
+    "check verbose": Command(("check", "FILE", "-v")),
+    "diff-prefix in colour": Command(("diff-prefix", "FILE", "--color")),
     "check with a baseline": Command(("check", "FILE", "--baseline", "b.json", "--update-baseline")),
-    "check --follow": Command(("check", "FILE", "--follow")),
     "lint": Command(("lint", "FILE", "-v")),
     **{f"lint {form}": Command(("lint", "FILE", "--report", form)) for form in FORMS},
     "diff-prefix": Command(("diff-prefix", "FILE", "-v")),

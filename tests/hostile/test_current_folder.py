@@ -25,7 +25,7 @@ _CLUSTER = """
 import sys
 from lore.commands.main import main
 if __name__ == "__main__":
-    sys.exit(main(["check", "--json", "--cluster", "local", "-j", "1", "logs"]))
+    sys.exit(main(["check", "--json", "--jobs", "local", "logs"]))
 """
 TRAPS = ("multiprocessing", "concurrent", "signal", "msgspec", "random", "distributed")
 

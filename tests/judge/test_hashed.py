@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from formats.copilot import Log
-from lore.judge.policy import Budgets
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 
 TOOLS = {"bash": "a1", "view": "b1"}
@@ -31,7 +29,7 @@ def judged(tmp_path, log):
     """The findings and the summary of a log."""
     path = tmp_path / "events.jsonl"
     path.write_bytes(log.data())
-    result = check([str(path)], Budgets(), Options()).result
+    result = check([str(path)]).result
     return result.findings, result
 
 

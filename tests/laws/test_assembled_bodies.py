@@ -20,7 +20,6 @@ from helpers.matrix import crossed
 from helpers.strategies import bodies, places_for_breakpoints, with_breakpoints
 from helpers.strategies.sessions import Agent, scripts
 from lore.judge.lint import Linter
-from lore.judge.policy import Budgets
 from lore.model.codes import CODES
 from lore.model.jsonslice import raw_members
 from lore.model.turn import Memo, Turn
@@ -49,7 +48,7 @@ def judged(log, dialect, tail, folder):
     """Return the result of `lore check` on the bodies of a session."""
     recording = folder / "bodies.jsonl"
     recording.write_bytes(written(log, dialect, tail))
-    return check([str(recording)], Budgets(), Options()).result
+    return check([str(recording)]).result
 
 
 @crossed("path, dialect, tail", [(path.stem, path) for path in SESSIONS], DIALECTS, POLICIES)

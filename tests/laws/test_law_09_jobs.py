@@ -26,7 +26,7 @@ COMMANDS = (
     ("check", "-v", "logs"),
     ("check", "-v", "logs/c", "logs/f.txt", "logs/none"),
     ("check", "--json", "logs/**/*.jsonl", "logs"),
-    ("check", "--json", "--min-reuse", "1", "--max-breaks", "0", "logs"),
+    ("check", "--json", "--min-reuse", "1", "logs"),
     ("check", "logs/c", "-", "logs/a"),
     ("check", "logs/a", "none*"),
 )

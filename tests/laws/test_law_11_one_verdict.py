@@ -1,6 +1,6 @@
 """Law 11: one verdict. Every command, report and plugin shows the same causes of a turn, with the same cost.
 
-`check`, `simulate`, `diff-prefix`, `check --follow` and the pytest plugin agree in code, kind, section, lost tokens and
+`check`, `simulate`, `diff-prefix` and the pytest plugin agree in code, kind, section, lost tokens and
 their source, evidence and words. Tried on every fixture, on real recordings, and on every generated fault (in
 `make test` one of each cause); of small files every pair of turns.
 """
@@ -21,8 +21,7 @@ from faults.expected import EXPECTED, Happened, happening
 from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
 from lore.errors import LoreError
-from lore.formats.registry import READERS, is_by_time
-from lore.judge.policy import Budgets
+from lore.formats.registry import READERS
 from lore.model.cause import Place
 from lore.model.results import Finding
 from lore.pytest_plugin.judging import RequestEntry, judge
@@ -31,7 +30,6 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext, verdicts
-from lore.run.checking.watch import follow_check
 from lore.run.dated import PACKAGED
 from lore.run.diff import TurnComparison, compared
 from lore.run.rules import packaged
@@ -103,24 +101,13 @@ def by_turn(findings: list[Finding]) -> Verdicts:
 
 def checked(path: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore check`."""
-    return by_turn(check([path], Budgets(), options).result.findings)
+    return by_turn(check([path], CheckContext(options=options)).result.findings)
 
 
 def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore simulate`, with predictions by these `caches`."""
     (result,) = simulate(SimulateRequest([path], caches), options, packaged())
     return {(one.chain, one.turn): said(one.causes) for one in result.turns if one.causes}
-
-
-def followed(path: str, options: Options = READ) -> Verdicts:
-    """Return the verdicts of `lore check --follow` on a finished log."""
-    every = list(follow_check(path, CheckContext(options=options), [].append, wait=lambda: False))
-    return by_turn([one for one in every if isinstance(one, Finding)])
-
-
-def can_grow(path: str, options: Options = READ) -> bool:
-    """Return whether `check --follow` reads a recording: a file with requests in their order, not an archive."""
-    return Path(path).is_file() and not path.endswith(".eval") and not is_by_time(options.format or reader_of(path))
 
 
 def of_session(path: str, options: Options = READ) -> Verdicts:
@@ -164,8 +151,6 @@ def assert_agrees(path: str, options: Options = READ) -> Verdicts:
         pytest.skip("no recording")
     expected = checked(path, options)
     assert simulated(path, options=options) == expected
-    if can_grow(path, options):
-        assert followed(path, options) == expected
     rights = {one.right for one in every}
     of_pairs = {turn: causes for turn, causes in expected.items() if turn in rights}
     for one in sampled(every, expected):
@@ -213,7 +198,7 @@ def is_bodies(path: str) -> bool:
 def assert_plugin_agrees(path: str) -> None:
     """Assert that `lore check` and the pytest plugin agree on a file of bodies."""
     found = [
-        one for one in check([path], Budgets(), READ).result.findings
+        one for one in check([path], CheckContext(options=READ)).result.findings
         if one.turn is not None and one.code.startswith(OF_TURNS)
     ]  # fmt: skip
     judged = judge(bodies(path))

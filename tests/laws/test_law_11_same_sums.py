@@ -14,7 +14,6 @@ import pytest
 from conftest import CORPUS, recordings
 from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
-from lore.judge.policy import Budgets
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -40,7 +39,7 @@ def assert_same_money(*dollars: float | None) -> None:
 
 
 def assert_same_sums(path: str, home: Path) -> None:
-    checked = check([path], Budgets(), Options()).result
+    checked = check([path]).result
     counted, causes = checked.summary, Counter(finding.code for finding in checked.findings if finding.is_break)
     assert counted.breaks == counted.waste + counted.unattributable + counted.expected <= causes.total()
     if not counted.turns:

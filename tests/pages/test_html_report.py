@@ -151,7 +151,6 @@ def test_bare_lore_and_compact_write_pages_too():
         (("simulate", "a.jsonl", "--report", "html", "--json"), "cannot share"),
         (("simulate", "a.jsonl", "--report", "junit"), "writes html alone"),
         (("compact", "a.jsonl", "--report", "html=x.html"), "add --dry-run"),
-        (("check", "a.jsonl", "--follow", "--report", "html=x.html"), "--follow"),
         (("--report", "html=x.html", "check", "a.jsonl"), "--report stands behind the command"),
     ],
 )
@@ -181,12 +180,12 @@ def test_open_keeps_the_page_in_the_cache_folder_for_its_owner_and_opens_it(monk
     session("a.jsonl", growing(3))
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
-    assert lore("check", "a.jsonl", "--open").code == 0
-    place = Path("home/.cache/lore/pages/check.html").absolute()
+    assert lore("simulate", "a.jsonl", "--open").code == 0
+    place = Path("home/.cache/lore/pages/simulate.html").absolute()
     assert opened == [place.as_uri()]
     assert place.parent.stat().st_mode & 0o077 == 0
     monkeypatch.setattr("webbrowser.open", lambda url: False)
-    ran = lore("check", "a.jsonl", "--report", "html=x.html", "--open")
+    ran = lore("simulate", "a.jsonl", "--report", "html=x.html", "--open")
     assert "no browser could be opened" in ran.err
 
 

@@ -10,7 +10,6 @@ from contextlib import closing
 import pytest
 
 from formats.opencode import START, Export, compacted
-from lore.judge.policy import Budgets
 from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
@@ -70,8 +69,8 @@ def test_session_is_read_with_its_subagents(names):
 def test_check_judges_each_subagent_once(names):
     one, two, three, four, _ = names
     assert [file.path for file in inputs([one])] == [one, two, three, four]
-    assert check([one], Budgets(), Options()).result.summary.turns == 8
-    assert check(names, Budgets(), Options()).result.summary.turns == 9
+    assert check([one]).result.summary.turns == 8
+    assert check(names).result.summary.turns == 9
 
 
 def test_recorded_prompt_wins_over_completion(tmp_path):

@@ -11,7 +11,6 @@ import pytest
 
 from formats.opencode import Export, plain
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 from lore.recording import corpus
 from lore.recording.agents import databases, opencode_store
 from lore.recording.agents.sessions import newest
@@ -56,7 +55,7 @@ def test_storage_folder_stays_unchanged(tmp_path, two):
     (home / "opencode-dangling.db").symlink_to(home / "gone.db")
     before = listing(home)
     for folder in (home, path, f"{path}#ses_1", storage, storage / "session" / "p" / "ses_1.json"):
-        result = check([str(folder)], Budgets(), Options()).result
+        result = check([str(folder)]).result
         assert result.summary.turns == 2 + (not str(folder).endswith(("#ses_1", "ses_1.json")))
         assert listing(home) == before, folder
     assert newest([str(home)], None)
@@ -105,7 +104,7 @@ def test_too_long_value_ends_only_its_session(tmp_path, two, monkeypatch):
     assert usage(f"{path}#ses_1")[1].turns == 2
     with pytest.raises(LoreError, match="too big"):
         fold(f"{path}#ses_2", Options())
-    found = check([str(path)], Budgets(), Options())
+    found = check([str(path)])
     assert (found.result.summary.turns, found.incomplete) == (2, True)
 
 
@@ -174,6 +173,6 @@ def test_why_a_database_has_no_sessions_is_said(tmp_path, two, damage, said):
     damage(path)
     before = listing(tmp_path)
     with pytest.raises(LoreError) as raised:
-        check([str(path)], Budgets(), Options())
+        check([str(path)])
     assert ";" not in raised.value.message if said is None else raised.value.message.endswith(f"; {said}")
     assert listing(tmp_path) == before

@@ -13,7 +13,6 @@ import pytest
 
 from formats.opencode import Export, compacted, plain
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
@@ -121,13 +120,13 @@ def test_storage_session_reads_like_its_export(tmp_path, exports):
 def test_each_session_is_an_input_of_its_own(tmp_path, exports):
     path = written(tmp_path / "opencode.db", *exports)
     assert [file.path for file in inputs([str(path)])] == [f"{path}#ses_1", f"{path}#ses_2"]
-    summary = check([str(path)], Budgets(), Options()).result.summary
+    summary = check([str(path)]).result.summary
     assert (summary.files, summary.turns, summary.sessions) == (2, 6, 2)
     folder = stored(tmp_path / "old", *exports)
     names = [os.path.basename(file.path) for file in inputs([str(folder)])]
     assert names == ["ses_1.json", "ses_2.json"]
-    assert check([str(folder)], Budgets(), Options()).result.summary.turns == 6
-    whole = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert check([str(folder)]).result.summary.turns == 6
+    whole = check([str(tmp_path)]).result.summary
     assert (whole.turns, whole.copied) == (6, 6)
 
 
@@ -147,7 +146,7 @@ def test_database_stays_unchanged_and_wal_is_read(tmp_path, exports):
         fill(connection, *exports)
         connection.execute("begin exclusive")
         before = listing(tmp_path)
-        assert check([str(path)], Budgets(), Options()).result.summary.turns == 6
+        assert check([str(path)]).result.summary.turns == 6
         assert listing(tmp_path) == before
 
 

@@ -14,12 +14,10 @@ import pytest
 from formats.captures import CAPTURES
 from hostile import child
 from lore.formats.captures.inspect_log import InspectArchive
-from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.recording import packed
 from lore.recording.corpus import open_head
 from lore.recording.inputs import inputs
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.testing import everything
 
@@ -55,7 +53,7 @@ def test_folder_of_pairs_is_one_input(tmp_path):
 
 def test_findings_name_the_file_in_the_folder():
     folder = CAPTURES / "body-pairs" / "breaks"
-    result = check([str(folder)], Budgets(), Options()).result
+    result = check([str(folder)]).result
     assert result.summary.files == 1
     assert {os.path.dirname(one.path) for one in result.findings} == {str(folder)}
     assert all(one.path.endswith(".request.json") and one.line == 1 for one in result.findings)
@@ -148,7 +146,7 @@ def test_archives_of_other_things_are_passed_over(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
         made.writestr("word/document.xml", "<x/>")
     (tmp_path / "b.jsonl").write_text(json.dumps(EVENT["call"]["request"]) + "\n")
-    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    summary = check([str(tmp_path)]).result.summary
     assert (summary.files, summary.skipped, summary.problems) == (1, 1, 0)
 
 

@@ -7,10 +7,8 @@ import zstandard
 
 from formats.codex import plain
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 from lore.recording import corpus, zstd
 from lore.recording.inputs import inputs
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 
 
@@ -48,7 +46,7 @@ def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage):
     before = file.read_bytes()
     with pytest.raises(LoreError, match="a.jsonl.zst"):
         read(file)
-    result = check([str(tmp_path)], Budgets(), Options()).result
+    result = check([str(tmp_path)]).result
     assert [problem.code for problem in result.problems] == ["LORE215"]
     assert file.read_bytes() == before
 

@@ -17,6 +17,7 @@ from lore.model.cause import Place
 from lore.model.evidence import Told
 from lore.model.results import CheckResult, CostlyCause, Summary
 from lore.report.console import console
+from lore.report.forms.junit import Junit
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
 from report import sarif_rules
@@ -65,18 +66,34 @@ def strictly(xml):
     return ElementTree.fromstring(xml.encode("utf-8"))  # noqa: S314 - our own
 
 
-def test_junit_without_findings_is_a_test_that_passes():
+def test_junit_without_recordings_is_one_passing_test():
     root = strictly(text("junit", checked()))
-    assert [case.get("name") for case in root.findall("testsuite/testcase")] == ["no findings"]
+    assert [case.get("name") for case in root.findall("testsuite/testcase")] == ["no recordings"]
     assert root.get("tests") == "1"
+
+
+def test_junit_has_one_case_for_each_recording():
+    unread = finding("LORE215", Place("d.jsonl"), Told("cannot read it"))
+    result = checked(*MIXED, found("LORE301", "b.jsonl"), unread)
+    out = io.StringIO()
+    report = Junit(["logs/a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"])
+    report.write(result, console(out, colour=False, terminal=False), verbose=False)
+    root = strictly(out.getvalue())
+    cases = {case.get("name"): [child.tag for child in case] for case in root.findall("testsuite/testcase")}
+    assert cases == {"logs/a.jsonl": ["failure"], "b.jsonl": ["skipped"], "c.jsonl": [], "d.jsonl": ["error"]}
+    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
+    failure = root.find("testsuite/testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == "LORE101 date-in-prefix, LORE301 billed-read-fell"
+    assert all(words in (failure.text or "") for words in ("large", "small", "500 tokens re-billed"))
 
 
 @given(st.text(st.characters(), max_size=40))
 def test_junit_is_well_formed_whatever_is_quoted(words):
-    one = found(path=words, message=words, chain=words, json_path=words)
+    one = found(path=words or "x", message=words, chain=words, json_path=words)
     case = strictly(text("junit", checked(one))).find("testsuite/testcase")
     assert case is not None
-    assert case.get("classname") == visible(words)
+    assert case.get("name") == visible(words or "x")
 
 
 # sarif

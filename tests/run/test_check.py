@@ -1,9 +1,7 @@
 def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, monkeypatch):
     """The problems of a file that failed midway were dropped with it."""
     from lore.errors import LoreError
-    from lore.judge.policy import Budgets
     from lore.recording import corpus
-    from lore.recording.opening import Options
     from lore.run.checking.check import check
 
     head = b'{"kind":"session_started","session_id":"s"}\n{"kind":"odd"}\n'
@@ -14,6 +12,6 @@ def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, mo
 
     (tmp_path / "a.jsonl").write_bytes(head)
     monkeypatch.setattr(corpus, "open_head", lambda _: corpus.Opened(head, torn()))
-    outcome = check([str(tmp_path)], Budgets(), Options())
+    outcome = check([str(tmp_path)])
     result, incomplete = outcome.result, outcome.incomplete
     assert ([one.code for one in result.problems], incomplete) == (["LORE203", "LORE215"], True)

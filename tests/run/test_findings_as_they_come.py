@@ -10,10 +10,9 @@ import pytest
 
 from lore.judge.policy import Budgets
 from lore.model.results import Finding
-from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.forms.terminal import FindingsWriter, Terminal
-from lore.run.checking.check import check
+from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +29,8 @@ def test_findings_as_they_come_are_the_text_of_the_whole(verbose: bool, redact: 
     whole, parts = io.StringIO(), io.StringIO()
     writer = FindingsWriter(plain(parts), verbose=verbose)
     budgets = Budgets(max_breaks=0)  # found at the end, of the run as a whole
-    result = check(FIXTURES, budgets, Options(), context=CheckContext(redact=redact), hear=writer.write).result
+    context = CheckContext(budgets=budgets, redact=redact)
+    result = check(FIXTURES, context, CheckRun(on_findings=writer.write)).result
     before = parts.getvalue()
     Terminal(writer).write(result, plain(parts), verbose=verbose)
     Terminal().write(result, plain(whole), verbose=verbose)
@@ -53,6 +53,6 @@ def test_a_file_is_told_before_the_last_is_judged(tmp_path: Path, jobs: int) -> 
     def hear(findings: list[Finding]) -> None:
         told.extend((Path(finding.path).name, done) for finding in findings)
 
-    check([str(tmp_path)], Budgets(), Options(), jobs=jobs, progress=progress, hear=hear)
+    check([str(tmp_path)], run=CheckRun(jobs=jobs, progress=progress, on_findings=hear))
     assert [name for name, _ in told] == sorted(name for name, _ in told)
     assert told[0][1] < told[-1][1]

@@ -10,11 +10,10 @@ from msgspec import UNSET
 
 from cli.running import lore, put, session
 from lore.config import Loaded, Settings
-from lore.judge.policy import Budgets
 from lore.judge.what_if import TTL
 from lore.model.results import Interruption
 from lore.recording.opening import Options
-from lore.run.checking.check import check
+from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import chosen
 from lore.run.simulate import SimulateRequest, simulate
@@ -36,8 +35,8 @@ def after(questions: int):
 
 
 def test_interrupted_check_returns_files_judged_so_far():
-    whole = check(FILES, Budgets(), Options()).result
-    result = check(FILES, Budgets(), Options(), interrupted=after(4)).result
+    whole = check(FILES).result
+    result = check(FILES, run=CheckRun(interrupted=after(4))).result
     assert (whole.interrupted, whole.summary.turns) == (UNSET, 6)
     assert result.interrupted == Interruption(2, 3)
     assert (result.summary.files, result.summary.turns) == (2, 3)
@@ -45,10 +44,10 @@ def test_interrupted_check_returns_files_judged_so_far():
 
 def test_interrupted_check_ignores_files_not_judged():
     """Neither `no recordings`, nor a baseline that forgets, nor an exemption that excuses nothing."""
-    result = check(["."], Budgets(), Options(), interrupted=lambda: True).result
+    result = check(["."], run=CheckRun(interrupted=lambda: True)).result
     assert (result.interrupted, result.findings) == (Interruption(0, 3), [])
     context = CheckContext(path="baseline.json", update=True)
-    outcome = check(FILES, Budgets(), Options(), context=context, interrupted=after(2))
+    outcome = check(FILES, context, CheckRun(interrupted=after(2)))
     assert outcome.baselined is None
     assert not os.path.exists("baseline.json")
 
@@ -86,7 +85,7 @@ def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
         return pieces(path, *rest)
 
     monkeypatch.setattr(corpus, "open_head", open_head)
-    ran = lore(command, *FILES, "--color", *(["--jobs", "1"] if command == "check" else []))
+    ran = lore(command, *FILES, *(["--jobs", "1"] if command == "check" else []))
     assert ran.code == 130
     assert "interrupted: this is partial, 2 of 3 files" in ran.out
     assert "c.jsonl" not in opened

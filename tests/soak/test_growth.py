@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 
 from bench import generate
-from lore.judge.policy import Budgets
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 
 CALLS, MEMORY = 2.15, 2.3  # most for twice the turns, times
@@ -32,7 +30,7 @@ def _log(folder: Path, turns: int, compact_every: int = 0) -> Path:
 
 
 def _judge(path: Path) -> None:
-    result = check([str(path)], Budgets(), Options()).result
+    result = check([str(path)]).result
     assert not result.problems
     assert result.summary.breaks == result.summary.expected
 

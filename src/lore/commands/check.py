@@ -4,251 +4,147 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lore.commands import common, flags
 from lore.commands.pages import page_among, read_twice, write_pages
-from lore.commands.tables import judge_into, tables_among
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from lore.config import Loaded
-    from lore.judge.messages import Finding
-    from lore.model.codes import Reader
+    from lore.model.codes import Problem, Reader
+    from lore.model.ledger import Ledger
+    from lore.recording.inputs import Input
     from lore.report.forms.terminal import FindingsWriter
-    from lore.run.checking.check import CheckOutcome
+    from lore.run.checking.check import CheckOutcome, Cluster
     from lore.run.checking.verdicts import CheckContext
     from lore.run.reports import Target
 
+_UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
-@common.quiet_pipe
-def run(
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """The options of `lore check`."""
+
     paths: Annotated[
         list[str] | None,
         typer.Argument(
             help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
         ),
-    ] = None,
-    last: flags.Last = False,
-    since: flags.Since = None,
-    select: flags.Select = None,
-    ignore: flags.Ignore = None,
+    ] = None
+    last: flags.Last = False
+    since: flags.Since = None
+    select: flags.Select = None
+    ignore: flags.Ignore = None
     min_reuse: Annotated[
-        float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
-    ] = None,
-    max_breaks: Annotated[
-        int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
-    ] = None,
-    max_lost_tokens: Annotated[
-        int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
-    ] = None,
+        float | None,
+        typer.Option("--min-reuse", help="Every pair of requests reuses at least this share (0 to 1) of its prefix."),
+    ] = None
     baseline: Annotated[
         str | None, typer.Option("--baseline", help="Findings listed in this file do not fail; only new ones do.")
-    ] = None,
+    ] = None
     update_baseline: Annotated[
         bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
-    ] = False,
-    report: flags.Reports = None,
-    open_page: flags.Open = False,
-    redact: flags.Redact = False,
-    reader: flags.For = None,
+    ] = False
+    report: flags.Reports = None
+    redact: flags.Redact = False
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
-    ] = None,
-    cluster: Annotated[
         str | None,
         typer.Option(
-            "--cluster",
-            help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
+            "--jobs", "-j",
+            help="Files judged at a time (default: the number of cores), or the address of a Dask scheduler whose"
+            " workers judge them, or local: Dask workers on this machine. Extra: dask.",
         ),
-    ] = None,
-    pass_over: flags.PassOver = False,
-    system: flags.System = None,
-    tools: flags.Tools = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
-    ] = False,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    ] = None  # fmt: skip
+    pass_over: flags.PassOver = False
+    as_json: flags.AsJson = False
+    format: flags.Format = None
+    config: flags.Config = None
+    verbose: flags.Verbose = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print findings only.")] = False
+
+
+@flags.takes(CheckOptions)
+def run(options: CheckOptions) -> int:
     """Judge recordings, for CI.
 
-    Exit code 1 where a session wastes its cache, 2 where a name cannot be read, 3 where not all could be
-    judged. `lore explain CODE` says what a finding means.
+    Exit code 1 if a session wastes its cache, 2 if a name cannot be read, 3 if not everything could be judged.
+    `lore explain CODE` says what a finding means.
 
-    Settings stand in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste
-    (lists of codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens. [[check.per_path]]: path,
-    and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
-    relative to the file of the settings; `*` is one name, `**` any folders.
+    Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of
+    codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens. [[check.per_path]]: path, and other
+    settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
+    relative to the settings file; `*` is one name, `**` any folders.
     """
-    from msgspec.structs import replace
-
-    from lore.errors import LoreError
-    from lore.judge.policy import Budgets
-    from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
-    from lore.recording.opening import Options
-    from lore.run.checking.check import check
-    from lore.run.reports import at_once, keep_apart, targets
+    from lore.run.reports import keep_apart, targets
 
-    loaded = common.found_settings(config)
-    given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
-    fault = given.fault()
-    if fault:
-        raise LoreError(fault)
-    budgets = given.over(loaded.settings.check.budgets)
-    given_reports, tables = tables_among(report or [])
-    reports = targets(given_reports, as_json=as_json)
-    context = context_of(
-        loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
-        update=update_baseline, redact=redact, reader=common.reader_named(reader),
-    )  # fmt: skip
-    options = Options(
-        format=format,
-        rules=loaded.settings.assemble,
-        completion=common.completion(system, tools, strict=False),
-        log=common.log(verbose),
-    )
-    if follow:
-        kinds = at_once(reports)
-        common.refuse(
-            (tables is not None, "--follow writes no tables", "leave --report parquet out"),
-            (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
-            (cluster is not None, "--follow judges one recording as it grows", "leave --cluster out"),
-            (since is not None or last, "--follow takes one recording",
-             "name the file, and leave --since and --last out"),
-            (pass_over, "--follow judges the recording that is named", "leave --pass-over out"),
-            (baseline is not None, "--follow says findings as they come", "leave --baseline out"),
-            (bool(kinds), f"--follow writes no {kinds[0] if kinds else ''} report",
-             "leave --report out, or use --json"),
-        )  # fmt: skip
-        is_json = any(report.kind == "json" for report in reports)
-        context = replace(context, budgets=budgets, options=options)
-        return follow_one(paths or [], context, as_json=is_json, color=color, verbose=verbose)
-    workers = None
-    if cluster is not None:
-        from lore.run.checking.check import cluster_at
-
-        has_its_own = jobs is not None and cluster != "local"
-        common.refuse((has_its_own, "--jobs does not set how many workers a cluster has", "leave --jobs out"))
-        workers = cluster_at(cluster, jobs or common.cores(), common.tell)
-    page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
-    keep_apart(reports, needed(loaded, baseline))
-    which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
-    streamed: FindingsWriter | None = None
-    hear: Callable[[Sequence[Finding]], object] | None = None
-    if may_stream(reports):
-        from lore.report.forms.terminal import FindingsWriter
-
-        streamed = FindingsWriter(common.out(color), verbose=verbose)
-        hear = common.writing()(streamed.write)
-    again = [] if page is None else read_twice(inputs(which.paths, which.wanted))
-    with (
-        common.progress(wanted=not verbose, colour=color) as report_progress,
-        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
-    ):
-        judge = partial(
-            check, which.paths, budgets, options, context=context, jobs=common.cores() if jobs is None else jobs,
-            progress=report_progress, wanted=which.wanted, looked=which.looked,
-            pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers,
-            hear=hear,
-        )  # fmt: skip
-        outcome = judge() if tables is None else judge_into(tables, lambda take: judge(tabled=take), redact=redact)
-    code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
+    common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
+    loaded = common.found_settings(options.config)
+    context = _context(options, loaded)
+    workers = _workers(options.jobs)
+    tables, kinds = _tables_among(options.report or [])
+    reports = targets(kinds, as_json=options.as_json)
+    kept = files_kept(loaded, options.baseline)
+    page = page_among(reports, opens=False, needed=kept, name="check")
+    keep_apart(reports, kept)
+    which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
+    writer = _findings_writer(options, reports)
+    outcome = _judge(options, context, which, workers, writer, tables)
+    code = _report(options, context, outcome, reports, which.paths, writer)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
         from lore.run.pages import PageRequest
 
-        request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
-        intro = of_check(outcome.result, verbose=verbose)
-        write_pages(page, intro, again, request, verbose=verbose, colour=color)
+        request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
+        intro = of_check(outcome.result, verbose=options.verbose)
+        write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
     return code
 
 
-def may_stream(reports: list[Target]) -> bool:
-    """Return whether findings are written as files are judged: in a text report without a progress bar."""
-    texts = [target for target in reports if target.kind == "terminal"]
-    beside = [target for target in reports if not target.path]
-    return texts == beside and len(texts) == 1 and not sys.stderr.isatty()
+# what to judge
 
 
-def _answer(
-    outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
-    verbose: bool, streamed: FindingsWriter | None,
-) -> int:  # fmt: skip
-    """Report the size of a new baseline, write the reports, and return the exit code."""
-    from lore.report.forms.terminal import Terminal
-    from lore.report.plain import counted
-    from lore.report.sentences.findings import describe_interruption
-    from lore.run.reports import write_reports
+def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
+    """Return how to judge: the settings, and the options that override them."""
+    from msgspec.structs import replace
 
-    if outcome.baselined is not None:
-        kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
-        common.tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
-    stopped = outcome.result.interrupted
-    if stopped and not stopped.files:
-        return common.INTERRUPTED
-    if stopped:
-        if any(target.path for target in reports) or context.update:
-            common.tell("interrupted: no file is written")
-        reports = [target for target in reports if not target.path]
-        if all(target.kind != "terminal" for target in reports):
-            common.tell(describe_interruption(stopped))
-    with common.writing():
-        terminal = None if streamed is None else Terminal(streamed)
-        write_reports(outcome.result, reports, paths, common.out(color), os.environ, verbose=verbose, terminal=terminal)
-    if stopped:
-        return common.INTERRUPTED
-    if outcome.failed:
-        return 1
-    return 3 if outcome.incomplete else 0
-
-
-def follow_one(
-    paths: list[str], context: CheckContext, *, as_json: bool, color: bool | None, verbose: bool
-) -> int:  # fmt: skip
-    """Write findings when their turn is complete, and the sums when interrupted."""
     from lore.errors import LoreError
-    from lore.model.results import CheckResult
-    from lore.recording.tailing import every
-    from lore.report.forms.registry import REPORTS
-    from lore.report.forms.terminal import write_findings
-    from lore.report.redacted.results import redacted
-    from lore.run.checking.watch import follow_check
+    from lore.judge.policy import Budgets
+    from lore.recording.corpus import STDIN
+    from lore.recording.opening import Options
 
-    if len(paths) != 1 or os.path.isdir(paths[0]):
-        raise LoreError("--follow takes one recording", hint="name the file that is being written")
-
-    console = common.out(color)
-    with common.interruptible() as interrupted:
-        for result in follow_check(paths[0], context, common.tell, wait=lambda: every() and not interrupted()):
-            shown = redacted(result) if context.redact and result is not None else result
-            if shown is None:
-                sys.stdout.flush()
-            elif as_json:
-                common.write_json(shown)
-            elif isinstance(shown, CheckResult):
-                REPORTS["terminal"].write(shown, console, verbose=True)
-            elif verbose or shown.severity != "note":
-                write_findings([shown], console)
-    return common.INTERRUPTED
+    path = options.baseline
+    if options.update_baseline and path is None:
+        raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
+    if path is not None and (not path or path == STDIN):
+        raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
+    budgets = Budgets(min_reuse=options.min_reuse)
+    if fault := budgets.fault():
+        raise LoreError(fault)
+    return replace(
+        context_of(loaded, options.select, options.ignore, explicit=options.config is not None, redact=options.redact),
+        path=path or "", update=options.update_baseline, budgets=budgets.over(loaded.settings.check.budgets),
+        options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
+    )  # fmt: skip
 
 
 def context_of(
-    loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
-    redact: bool, reader: Reader | None,
+    loaded: Loaded, select: Sequence[str] | None, ignore: Sequence[str] | None, *, explicit: bool, redact: bool,
+    reader: Reader | None = None,
 ) -> CheckContext:  # fmt: skip
     """Return settings combined with options: `--select` replaces the settings' codes, `--ignore` adds to them.
 
-    Paths in settings are relative to the file that was found, or to the working directory if it was named.
+    Paths in settings are relative to their file; with `explicit`, a file that was named, to the working directory.
     """
-    import msgspec
+    from msgspec.structs import replace
 
     from lore.errors import LoreError
     from lore.files import relative
@@ -256,26 +152,16 @@ def context_of(
     from lore.recording import corpus
     from lore.run.checking.verdicts import CheckContext
 
-    if update and baseline is None:
-        raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
-    if baseline is not None and (not baseline or baseline == corpus.STDIN):
-        raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
-    narrowed = NarrowedRun(_listed(select), _listed(ignore))
+    narrowed = NarrowedRun(_split(select or ()), _split(ignore or ()))
     Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:
         raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")
-    policy = loaded.settings.check.policy
-    policy = msgspec.structs.replace(
-        policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)
-    )
-    file = loaded.file
+    policy, file = loaded.settings.check.policy, loaded.file
     return CheckContext(
-        policy=policy,
+        policy=replace(policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)),
         settings="" if file is None else corpus.show(relative(file)),
         root="" if file is None or explicit else str(file.parent),
-        path=baseline or "",
-        update=update,
         redact=redact,
         narrowed=narrowed,
         dated=common.dated_rules(loaded),
@@ -283,12 +169,154 @@ def context_of(
     )
 
 
-def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:
-    """Name the files of a run that no report may replace."""
+def _split(selectors: Iterable[str]) -> tuple[str, ...]:
+    """Return selectors, also those that are joined by commas."""
+    return tuple(part.strip() for text in selectors for part in text.split(",") if part.strip())
+
+
+def files_kept(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
+    """Return the files of a run that no report may replace, by what they are."""
     found = {} if loaded.file is None else {"the file of the settings": str(loaded.file)}
     return found if baseline is None else {**found, "the baseline": baseline}
 
 
-def _listed(given: Sequence[str]) -> tuple[str, ...]:
-    """Return selectors, also those that are joined by commas."""
-    return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
+def _workers(jobs: str | None) -> int | Cluster:
+    """Return how many processes judge, or the cluster that does; raises LoreError for a number below 1."""
+    from lore.errors import LoreError
+
+    if jobs is None:
+        return common.cores()
+    if jobs.lstrip("-").isdecimal():
+        if int(jobs) < 1:
+            raise LoreError(f"--jobs {jobs} is less than 1", hint="leave it out to use all cores")
+        return int(jobs)
+    from lore.run.checking.check import cluster_at
+
+    return cluster_at(jobs, common.cores(), common.tell)
+
+
+def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]]:
+    """Return the tables that `--report` asks for (form and folder), and the other reports."""
+    if not reports:
+        return None, reports
+    from lore.errors import LoreError
+    from lore.run.spending.tables import table_forms
+
+    forms = table_forms()
+    wanted = [(form, folder) for form, _, folder in (text.partition("=") for text in reports) if form in forms]
+    if not wanted:
+        return None, reports
+    form, folder = wanted[0]
+    if len(wanted) > 1 or folder in ("", "-"):
+        raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
+    return (form, folder), [text for text in reports if text.partition("=")[0] not in forms]
+
+
+# work
+
+
+def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> FindingsWriter | None:
+    """Return a writer of findings as they come: in a text report without a progress bar, else None."""
+    texts = [target for target in reports if target.kind == "terminal"]
+    if len(texts) != 1 or texts != [target for target in reports if not target.path] or sys.stderr.isatty():
+        return None
+    from lore.report.forms.terminal import FindingsWriter
+
+    return FindingsWriter(common.out(None), verbose=options.verbose)
+
+
+def _judge(
+    options: CheckOptions, context: CheckContext, which: flags.Chosen, workers: int | Cluster,
+    writer: FindingsWriter | None, tables: tuple[str, str] | None,
+) -> CheckOutcome:  # fmt: skip
+    """Judge the recordings, with a progress bar, and write tables meanwhile."""
+    from msgspec.structs import replace
+
+    from lore.recording.corpus import is_stream
+    from lore.run.checking.check import CheckRun, check
+
+    with (
+        common.progress(wanted=not options.verbose) as report_progress,
+        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+    ):
+        run = CheckRun(
+            wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
+            jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
+            progress=report_progress, interrupted=interrupted,
+            on_findings=None if writer is None else common.writing()(writer.write),
+        )  # fmt: skip
+        if tables is None:
+            return check(which.paths, context, run)
+
+        def judge(on_ledger: Callable[[Input, Ledger | None], object]) -> CheckOutcome:
+            return check(which.paths, context, replace(run, on_ledger=on_ledger))
+
+        return _judge_into(tables, judge, redact=options.redact)
+
+
+def _judge_into(
+    tables: tuple[str, str], judge: Callable[[Callable[[Input, Ledger | None], object]], CheckOutcome], *, redact: bool
+) -> CheckOutcome:  # fmt: skip
+    """Judge, and write tables into a folder; report what is in them."""
+    from lore.judge.totals import FINDINGS_KEPT
+    from lore.recording.corpus import show
+    from lore.run.spending.tables import write_tables
+
+    form, folder = tables
+    outcome, done = write_tables(form, folder, judge, redact=redact)
+    if done:
+        common.tell(f"{show(folder)}: {done}")
+    by_severity = Counter(finding.severity for finding in outcome.result.findings)
+    if done and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
+        common.tell(f"{show(folder)}: findings holds the first {FINDINGS_KEPT:,} of each severity")
+    return outcome
+
+
+# the answer
+
+
+def _report(
+    options: CheckOptions, context: CheckContext, outcome: CheckOutcome, reports: list[Target], paths: list[str],
+    writer: FindingsWriter | None,
+) -> int:  # fmt: skip
+    """Write the reports, name what could not be judged, and return the exit code."""
+    from lore.report.forms.junit import Junit
+    from lore.report.forms.terminal import Terminal
+    from lore.report.plain import counted
+    from lore.report.sentences.findings import describe_interruption
+    from lore.run.reports import write_reports
+
+    stopped = outcome.result.interrupted
+    if stopped and not stopped.files:
+        return common.INTERRUPTED
+    if stopped:
+        if any(target.path for target in reports) or context.update:
+            common.tell("interrupted: no file is written")
+        reports = [target for target in reports if not target.path]
+        if options.quiet or all(target.kind != "terminal" for target in reports):
+            common.tell(describe_interruption(stopped))
+    if outcome.baselined is not None:
+        kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
+        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}")
+    own = {"terminal": Terminal(writer, quiet=options.quiet), "junit": Junit(outcome.recordings)}
+    with common.writing():
+        write_reports(outcome.result, reports, paths, common.out(None), os.environ, verbose=options.verbose, own=own)
+    name_unjudged(outcome.unjudged)
+    if stopped:
+        return common.INTERRUPTED
+    if outcome.failed:
+        return 1
+    return 3 if outcome.unjudged else 0
+
+
+def name_unjudged(problems: Sequence[Problem]) -> None:
+    """Write each file of which something could not be judged to standard error, and why."""
+    by_file: dict[str | None, list[Problem]] = {}
+    for problem in problems:
+        by_file.setdefault(problem.file, []).append(problem)
+    for file, found in list(by_file.items())[:_UNJUDGED_NAMED]:
+        place = f"{file}:{found[0].line}" if found[0].line else file
+        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+        common.tell(f"not judged: {place}: {found[0].message}{more}")
+    if len(by_file) > _UNJUDGED_NAMED:
+        common.tell(f"not judged: {len(by_file) - _UNJUDGED_NAMED:,} more files")

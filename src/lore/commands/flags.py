@@ -8,15 +8,43 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 import typer
 
-from lore.commands.common import surroundings, tell
+from lore.commands.common import quiet_pipe, surroundings, tell
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
+
+T = TypeVar("T")
+
+
+def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[..., int]]:
+    """Make a command of a function: its one argument is a dataclass, whose fields are the command's options.
+
+    @takes(CheckOptions)
+    def run(options: CheckOptions) -> int: ...
+    """
+    hints = get_type_hints(options, include_extras=True)
+    given = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(options)  # pyright: ignore[reportArgumentType] - a dataclass
+    ]
+
+    def decorate(command: Callable[[T], int]) -> Callable[..., int]:
+        def run(**values: Any) -> int:
+            return command(options(**values))
+
+        run.__doc__, run.__module__ = command.__doc__, command.__module__
+        run.__annotations__ = {**hints, "return": "int"}
+        run.__signature__ = Signature(given)  # read by typer
+        return quiet_pipe(run)
+
+    return decorate
 
 
 Format: TypeAlias = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lore.commands import flags
-from lore.commands.check import context_of, needed
+from lore.commands.check import context_of, files_kept
 from lore.commands.common import found_settings, log, out, progress, quiet_pipe, reader_named, writing
 from lore.commands.pages import page_among, write_pages
 
@@ -47,6 +47,7 @@ def run(
     cannot be read, 3 where not all could be looked at. [check] in lore.toml holds here, too: select, ignore, exempt.
     """
     from lore.recording.opening import Options
+    from lore.report.forms.junit import Junit
     from lore.report.forms.lint import LintTerminal
     from lore.run.lint import lint
     from lore.run.reports import keep_apart, targets, write_reports
@@ -55,18 +56,18 @@ def run(
     loaded = found_settings(config)
     reports = targets(report or (), as_json=as_json)
     context = context_of(
-        loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=None, update=False,
-        redact=redact, reader=reader_named(reader),
-    )  # fmt: skip
+        loaded, select, ignore, explicit=config is not None, redact=redact, reader=reader_named(reader)
+    )
     options = Options(
         format=format, dialect=dialect, rules=loaded.settings.assemble, counter=Counter(), log=log(verbose)
     )
-    page = page_among(reports, opens=open_page, needed=needed(loaded, None), name="lint")
-    keep_apart(reports, needed(loaded, None))
+    page = page_among(reports, opens=open_page, needed=files_kept(loaded), name="lint")
+    keep_apart(reports, files_kept(loaded))
     with progress(wanted=not verbose, colour=color) as shown:
         outcome = lint(bodies, options, context, cache=cache, model=model, pass_over=pass_over, progress=shown)
     with writing():
-        write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, terminal=LintTerminal())
+        own = {"terminal": LintTerminal(), "junit": Junit([request.path for request in outcome.result.requests])}
+        write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, own=own)
     if page is not None:
         from lore.report.html.intros import of_report
         from lore.run.pages import PageRequest

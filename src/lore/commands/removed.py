@@ -15,6 +15,16 @@ OPTIONS: dict[tuple[str, str], str] = {
     ("fold", "--checkpoint"): "`lore fold SESSION` folds the whole log each time; `--follow` shows a log as it grows.",
     ("fold", "--verify"): "It compared a log with its checkpoint; `lore fold SESSION` always reads the whole log.",
     ("check", "--state"): "Judge new recordings only with --since or --last.",
+    ("check", "--cluster"): "Give the address of the scheduler to --jobs.",
+    ("check", "--color"): "Set FORCE_COLOR=1 in the environment.",
+    ("check", "--follow"): "`lore watch FILE` shows each request of a growing log with its verdict.",
+    ("check", "--for"): "Set `reader` in [check] of lore.toml.",
+    ("check", "--max-breaks"): "Set `max_breaks` in [check] of lore.toml.",
+    ("check", "--max-lost-tokens"): "Set `max_lost_tokens` in [check] of lore.toml.",
+    ("check", "--no-color"): "Set NO_COLOR=1 in the environment.",
+    ("check", "--open"): "Write a page with --report html=FILE.html, or use `lore simulate --open`.",
+    ("check", "--system"): "Verdicts do not need it; `lore diff-prefix` and `lore assemble` have it.",
+    ("check", "--tools"): "Verdicts do not need it; `lore diff-prefix` and `lore assemble` have it.",
     ("store export", "--salvage"): (
         "`lore store verify` names each damaged event; copy the other lines of a `jsonl:` store's log, or use a backup."
     ),

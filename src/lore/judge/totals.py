@@ -34,9 +34,10 @@ from lore.model.ledger import Ledger
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.turn import Turn
 
-VERSION = 3  # of an encoded result: changes with its fields or their meaning
+VERSION = 4  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
+RECORDINGS_LISTED = 10_000  # recordings that a report lists
 TOP = 3  # costliest causes
 UNJUDGED = (Code.REQUEST_NOT_JUDGED, Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT)
 # Problems after which more of a file may be missing.
@@ -46,8 +47,8 @@ UNREAD = (
 )  # fmt: skip
 
 
-def is_unjudged(problem: Problem) -> bool:
-    """Return whether requests, or a whole file, could not be judged: exit code 3."""
+def is_unjudged(problem: Problem | Finding) -> bool:
+    """Return whether a problem means that requests, or a whole file, could not be judged (exit code 3)."""
     return problem.code in UNJUDGED or (problem.code == Code.UNREADABLE_FILE and problem.line is None)
 
 
@@ -76,7 +77,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     unseen: UnrecordedParts | None = None  # parts of its prompts that are not recorded
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])  # lines that another process could not log
-    incomplete: bool = False
+    paths: list[str] = field(default_factory=list[str])  # of the recording, as it was named; none if it was not judged
     error: LoreError | None = None  # the file was named and cannot be judged
     ledger: Ledger | None = None  # if tables are written
 
@@ -163,7 +164,6 @@ class FileTotals:
         result.summary.files += 1
         result.summary.chains -= sum(chain not in result.turns for chain in self._inherited)
         result.summary.compactions += len(boundaries)
-        result.incomplete = any(map(is_unjudged, problems))
         result.whole = not any(code in UNREAD for code, _ in counts)
         return self.damage(problems, counts)
 
@@ -178,7 +178,7 @@ class FileTotals:
 
     def unreadable(self, reason: str) -> None:
         """Count a file or folder that could not be read to its end."""
-        self.result.incomplete = True
+        self.result.paths = [self.place.path]
         problem = Problem(Code.UNREADABLE_FILE, reason, file=self.place.path)
         self.damage([problem], {(problem.code, problem.file): 1})
 
@@ -263,7 +263,10 @@ class RunTotals:
     def __init__(self, known: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
         self.summary = Summary()
         self.failed = False  # a finding is an error
-        self.incomplete = False  # an input could not be judged
+        self.unjudged: list[
+            Problem
+        ] = []  # why requests, or whole files, could not be judged; not those of the baseline
+        self.paths: list[str] = []  # of recordings that were judged, up to a limit
         self.whole: set[str] = set()  # keys of files that were judged from end to end, or are not recordings
         self.partly: set[str] = set()  # keys of the others
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
@@ -286,18 +289,21 @@ class RunTotals:
         self.excused.update(each.by for turn in result.judged for each in turn.found if each.by >= 0)
         if any(turn.response_id in self._responses for turn in result.judged):
             _remove_copies(result, self._responses)
+        known: set[str] = set()  # codes of findings that the baseline has
         for turn in result.judged:
             if turn.response_id:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
             if turn.found:
                 found = [self._compared(decided, result.key) for decided in turn.found]
+                known |= {decided.finding.code for decided in found if decided.out == "known"}
                 self.failed = settle(found, result.summary, self._costs) or self.failed
                 self._keep(decided.finding for decided in found if not decided.out)
         self._count(result)
         if result.unseen is not None:
             unseen = result.unseen
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
-        self.incomplete = self.incomplete or result.incomplete
+        self.unjudged += [one for one in result.problems if is_unjudged(one) and one.code not in known]
+        self.paths += result.paths[: RECORDINGS_LISTED - len(self.paths)]
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
     def _compared(self, decided: Decided, key: str) -> Decided:
@@ -335,7 +341,7 @@ class RunTotals:
         self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
     ) -> list[Finding]:
         """Add the findings about the whole run; return those that count. `shown` redacts them."""
-        decided = list(map(ruling.decide, findings))
+        decided = [self._compared(ruling.decide(each), each.path) for each in findings]
         self.failed = settle(decided, self.summary, {}) or self.failed
         counted = [each.finding if shown is None else shown(each.finding) for each in decided if not each.out]
         self._keep(counted)

@@ -32,7 +32,7 @@ from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
-from lore.run.checking.check import CheckOutcome, check
+from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 
 FOLDER = "cassettes"
@@ -216,8 +216,10 @@ def _outcome(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
         settings.check.policy,
         settings="" if file is None else show(os.path.relpath(file)),
         root="" if file is None else str(file.parent),
+        budgets=settings.check.budgets,
+        options=Options(rules=settings.assemble),
     )
-    return check(paths, settings.check.budgets, Options(rules=settings.assemble), context=context, pass_over=True)
+    return check(paths, context, CheckRun(pass_over=True))
 
 
 def _shown(error: LoreError) -> str:

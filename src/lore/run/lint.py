@@ -33,13 +33,12 @@ from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, inputs
+from lore.recording.joining import join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
 from lore.report.redacted.findings import redacted_error
-from lore.run.checking.bodies import join_bodies, open_input
-from lore.run.checking.places import place_of
-from lore.run.checking.verdicts import CheckContext
+from lore.run.checking.verdicts import CheckContext, place_of
 
 _NUMBERS = str.maketrans("", "", "0123456789")
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"

@@ -11,6 +11,7 @@ import os
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lore.errors import LoreError, reason_of
@@ -93,13 +94,13 @@ def at_once(reports: Iterable[Target]) -> list[str]:
 
 def write_reports(
     result: Reported, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
-    verbose: bool, terminal: Report | None = None,
+    verbose: bool, own: Mapping[str, Report] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Write all reports: files first, so that a closed pipe loses none of them.
 
-    No report replaces a recording of `paths`. `terminal` replaces the usual report for a person.
+    No report replaces a recording of `paths`. `own` are reports of the command, used instead of those of the registry.
     """
-    kinds = REPORTS if terminal is None else ChainMap({"terminal": terminal}, REPORTS)
+    kinds = ChainMap(dict(own), REPORTS)
     recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
     for target in reports:
         if target.path:

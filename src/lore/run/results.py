@@ -25,7 +25,7 @@ from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.forms.json_report import render
-from lore.run.checking.check import CheckOutcome, concluded
+from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.program import maker_of
 from lore.run.checking.verdicts import CheckContext, judge_file
 from lore.run.dated import Dated
@@ -131,8 +131,8 @@ class Result:
             except ValueError:
                 raise LoreError("this is not a result of lore.judge", hint="give what Result.to_bytes wrote") from None
             totals.take(result)
-        checked = concluded(totals, settings.context, path)
-        return CheckOutcome(checked, totals.failed, totals.incomplete)
+        checked = conclude(totals, settings.context, path)
+        return CheckOutcome(checked, totals.failed, totals.unjudged)
 
     def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
         """Return the summary, findings and problems of all files; see `outcome`."""

@@ -46,12 +46,12 @@ class DaskCluster:
         self._address = address if address == LOCAL or "://" in address else f"tcp://{address}"
         self._workers, self._warn = workers, warn
         if self._address != LOCAL and not _ADDRESS.fullmatch(self._address):
-            hint = "--cluster local, or the address that `dask scheduler` prints: --cluster tcp://HOST:8786"
+            hint = "--jobs NUMBER, --jobs local, or the address that `dask scheduler` prints: --jobs tcp://HOST:8786"
             raise LoreError(f"{show(address)} is not the address of a scheduler", hint=hint)
         try:
             self._dask: Any = import_module("distributed")
         except ImportError:
-            raise LoreError("--cluster needs Dask, which is not installed", hint=install_hint("dask")) from None
+            raise LoreError("--jobs ADDRESS needs Dask, which is not installed", hint=install_hint("dask")) from None
 
     def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
         """Yield the result of each file, in order. Streams can be read only once and are checked here."""
@@ -120,7 +120,7 @@ class DaskCluster:
                         dashboard_address="127.0.0.1:0", silence_logs=_SILENT,
                     )  # fmt: skip
             except ImportError as error:  # certificates need cryptography
-                raise LoreError(f"--cluster local cannot start: {error}", hint=install_hint("dask")) from None
+                raise LoreError(f"--jobs local cannot start: {error}", hint=install_hint("dask")) from None
             with cluster, self._dask.Client(cluster, set_as_default=False) as client:
                 yield client
 

@@ -9,7 +9,6 @@ import pytest
 
 from formats.copilot import Log, plain
 from lore.formats.copilot.reader import Copilot
-from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.recording.opening import Options
@@ -100,12 +99,12 @@ def test_row_without_request_is_skipped(home):
     ]
     path = home(rows)
     assert bills(path)[1] == (100, 14_000, 1_000, 7)
-    assert not check([str(path)], Budgets(), Options()).result.summary.problems
+    assert not check([str(path)]).result.summary.problems
 
 
 def test_requests_without_row_are_one_problem(home):
     path = home([("s-1", None, SONNET, 15_000, 99, 0, 0, "user")])
-    problems = check([str(path)], Budgets(), Options()).result.problems
+    problems = check([str(path)]).result.problems
     assert [problem.message for problem in problems] == [
         "2 requests of the log have no usage in session-store.db; 1 of its rows belong to no request"
     ]
@@ -114,7 +113,7 @@ def test_requests_without_row_are_one_problem(home):
 
 def test_database_without_the_session_is_accepted(home):
     path = home([("s-2", None, SONNET, 15_000, 99, 0, 0, "user")])
-    assert not check([str(path)], Budgets(), Options()).result.problems
+    assert not check([str(path)]).result.problems
 
 
 def test_null_and_missing_columns_are_unknown(home):
@@ -135,13 +134,13 @@ def test_cached_beyond_input_gives_no_negative_count(home):
 
 def test_totals_that_contradict_the_database_are_a_problem(home):
     path = home(TWO, plain().shutdown(claude_sonnet_5=(2, 30_100, 13_000, 15_000, 17)))
-    (problem,) = check([str(path)], Budgets(), Options()).result.problems
+    (problem,) = check([str(path)]).result.problems
     assert problem.message == (
         "claude-sonnet-5: 2 requests (30,100 input, 13,000 read, 17 output tokens) by the sums at the end, "
         "2 requests (30,100 input, 14,000 read, 17 output tokens) in the log: one is incomplete"
     )
     path.write_bytes(plain().shutdown(claude_sonnet_5=(2, 30_100, 14_000, 15_000, 17)).data())
-    assert not check([str(path)], Budgets(), Options()).result.problems
+    assert not check([str(path)]).result.problems
 
 
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 100, b"SQLite format 3\x00" + bytes(200)])
@@ -150,14 +149,14 @@ def test_unreadable_database_is_a_problem(home, tmp_path, damage):
     for name in ("session-store.db-wal", "session-store.db-shm"):
         (tmp_path / name).unlink()
     (tmp_path / "session-store.db").write_bytes(damage)
-    found = check([str(path)], Budgets(), Options()).result
+    found = check([str(path)]).result
     assert found.summary.turns == 2
     assert [problem.message.startswith("session-store.db: ") for problem in found.problems] == [True]
 
 
 def test_a_database_of_another_schema_is_a_problem(home):
     path = home([], columns="id integer primary key, session_id text, input_tokens integer")
-    problems = check([str(path)], Budgets(), Options()).result.problems
+    problems = check([str(path)]).result.problems
     assert [problem.message for problem in problems] == [
         "session-store.db: no table assistant_usage_events with cache_read_tokens"
     ]
@@ -175,7 +174,7 @@ def test_places_are_those_of_the_log(home):
     log = Log().start().user("hi").answer("ho")
     path = home(TWO, log)
     path.write_bytes(log.data() + b"no json\n")
-    problem = check([str(path)], Budgets(), Options()).result.problems[0]
+    problem = check([str(path)]).result.problems[0]
     assert (problem.line, problem.byte) == (4, len(log.data()))
 
 

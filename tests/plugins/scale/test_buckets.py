@@ -15,9 +15,7 @@ import pytest
 from cli.running import lore, put, session
 from conftest import ROOT
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 from lore.recording import filesystem, inputs
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore_plugins.scale.remote import plain
 
@@ -222,7 +220,7 @@ def test_each_file_is_asked_once_whether_wanted(bucket, place):
         put(f"p/{name}.jsonl", session(session_id=name))
         bucket.keep(f"b/p/{name}.jsonl", session(session_id=name))
     asked = []
-    result = check([place], Budgets(), Options(), wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
+    result = check([place], wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
     assert [path[-7] for path in asked] == ["a", "b", "c"]
     assert result.result.summary.files == 2
 

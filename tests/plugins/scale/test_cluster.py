@@ -12,9 +12,7 @@ import pytest
 
 from cli.running import lore, put, session
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 from lore.model.results import Interruption
-from lore.recording.opening import Options
 from lore.run.checking import check as judging
 from lore.run.checking.check import check
 from lore_plugins.scale import cluster
@@ -55,7 +53,7 @@ def scheduler(place, empty_folder, monkeypatch):
 
 COMMANDS = (
     ("check", "logs", "--json"),
-    ("check", "-v", "logs", "--redact", "--min-reuse", "1", "--max-breaks", "0"),
+    ("check", "-v", "logs", "--redact", "--min-reuse", "1"),
     ("check", "logs/c", "logs/f.txt", "logs/none"),
     ("check", "logs/c", "logs/e.jsonl", "--json"),
 )
@@ -64,20 +62,20 @@ COMMANDS = (
 @pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
 def test_cluster_gives_the_same_output_as_one_process(scheduler, command):
     once = lore(*command, "--jobs", "1")
-    assert lore(*command, "--cluster", scheduler) == once
+    assert lore(*command, "--jobs", scheduler) == once
     assert once.code != 70
 
 
 def test_baseline_holds_on_a_cluster(scheduler, tmp_path):
     known = str(tmp_path / "known.json")
-    lore("check", "logs", "--baseline", known, "--update-baseline", "--cluster", scheduler)
+    lore("check", "logs", "--baseline", known, "--update-baseline", "--jobs", scheduler)
     args = ("check", "logs", "--json", "--baseline", known)
-    assert lore(*args, "--cluster", scheduler) == lore(*args)
+    assert lore(*args, "--jobs", scheduler) == lore(*args)
 
 
 def test_tables_are_written_on_a_cluster(scheduler, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    for name, extra in (("here", ()), ("there", ("--cluster", scheduler))):
+    for name, extra in (("here", ()), ("there", ("--jobs", scheduler))):
         lore("check", "logs", "--report", f"parquet={tmp_path / name}", *extra)
     tables = [parquet.read_table(tmp_path / name / "turns.parquet").to_pylist() for name in ("here", "there")]
     assert tables[0] == tables[1] != []
@@ -101,7 +99,7 @@ def _killing(judge_apart):
 
 def test_file_that_kills_workers_is_named(scheduler, monkeypatch):
     monkeypatch.setattr(judging, "judge_apart", _killing(judging.judge_apart))
-    ran = lore("check", "logs", "--json", "--cluster", scheduler)
+    ran = lore("check", "logs", "--json", "--jobs", scheduler)
     assert ran.code in (1, 3), ran.err
     whole = lore("check", "logs", "--json").json
     assert os.path.exists("died")
@@ -135,7 +133,7 @@ def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
         return compare(self, client, *args)
 
     monkeypatch.setattr(DaskCluster, "_compare_workers", compared)
-    ran = lore("check", "logs", "--json", "--cluster", "local", "--jobs", "2")
+    ran = lore("check", "logs", "--json", "--jobs", "local")
     assert ran == once, ran.err
     assert heard == ["tls://127.0.0.1:", b"", b""]
     assert b"compression" in _heard(scheduler, encrypted=False), "without certificate it answers anybody"
@@ -143,9 +141,7 @@ def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
 
 def test_interrupt_ends_the_run_in_order(scheduler):
     asked = iter([False] * 3)
-    result = check(
-        ["logs"], Budgets(), Options(), cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True)
-    ).result
+    result = check(["logs"], cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True)).result
     assert isinstance(result.interrupted, Interruption)
     assert result.interrupted.files < result.interrupted.of
 
@@ -153,7 +149,7 @@ def test_interrupt_ends_the_run_in_order(scheduler):
 def test_missing_scheduler_is_an_error(monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
     put("s.jsonl", session())
-    ran = lore("check", "s.jsonl", "--cluster", "tcp://127.0.0.1:9")
+    ran = lore("check", "s.jsonl", "--jobs", "tcp://127.0.0.1:9")
     assert ran.code == 2
     assert ran.err.startswith("error: no scheduler answers at tcp://127.0.0.1:9")
 
@@ -163,7 +159,7 @@ def test_worker_with_another_lore_is_refused(scheduler, monkeypatch):
     monkeypatch.setattr(
         distributed.Client, "run", lambda *args, **named: dict.fromkeys(run(*args, **named), ("another lore", ""))
     )
-    ran = lore("check", "logs", "--cluster", scheduler)
+    ran = lore("check", "logs", "--jobs", scheduler)
     assert ran.code == 2
     assert "has another lore, other plug-ins or another file of rules" in ran.err
 
@@ -172,16 +168,16 @@ def test_worker_that_cannot_answer_is_refused(scheduler, monkeypatch):
     run = distributed.Client.run
     error = ModuleNotFoundError("No module named 'lore'")
     monkeypatch.setattr(distributed.Client, "run", lambda *args, **named: dict.fromkeys(run(*args, **named), error))
-    assert "(No module named 'lore')" in lore("check", "logs", "--cluster", scheduler).err
+    assert "(No module named 'lore')" in lore("check", "logs", "--jobs", scheduler).err
 
 
 def test_worker_in_another_folder_takes_absolute_paths(scheduler, tmp_path, monkeypatch):
     logs = os.path.abspath("logs")
     monkeypatch.chdir(tmp_path)
     args = ("check", logs, "--json")
-    assert lore(*args, "--cluster", scheduler) == lore(*args)
+    assert lore(*args, "--jobs", scheduler) == lore(*args)
     os.symlink(logs, "logs")
-    assert "where these names mean other files" in lore("check", "logs", "--cluster", scheduler).err
+    assert "where these names mean other files" in lore("check", "logs", "--jobs", scheduler).err
 
 
 @pytest.mark.parametrize(
@@ -203,8 +199,3 @@ def test_private_addresses_are_local_or_use_tls(address, private):
 def test_invalid_scheduler_address_is_refused(address):
     with pytest.raises(LoreError, match="is not the address of a scheduler"):
         DaskCluster(address, 1, print)
-
-
-def test_jobs_and_an_address_exclude_each_other():
-    ran = lore("check", ".", "--cluster", "tcp://127.0.0.1:9", "--jobs", "2")
-    assert (ran.code, "leave --jobs out" in ran.err) == (2, True)

@@ -48,7 +48,7 @@ def test_missing_client_of_another_cloud_is_named(monkeypatch, scheme, package):
 
 def test_missing_dask_names_the_extra_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    ran = lore("check", "s.jsonl", "--cluster", "local")
+    ran = lore("check", "s.jsonl", "--jobs", "local")
     assert ran.code == 2
     assert INSTALL.format("dask") in ran.err
 

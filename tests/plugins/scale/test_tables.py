@@ -16,12 +16,11 @@ import pytest
 
 from cli.running import lore
 from conftest import ROOT
-from lore.judge.policy import Budgets
 from lore.model.ledger import CostParts, Ledger, LedgerRow, Loss
 from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.checking.check import check
+from lore.run.checking.check import CheckRun, check
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.tables import write_tables
 from lore_plugins.scale.columns import TABLES
@@ -53,7 +52,7 @@ def rows(folder: Path, table: str) -> list[dict[str, object]]:
 
 def written(folder: Path, files: list[str], *, redact: bool = False) -> None:
     def judge(take):
-        return check(files, Budgets(), Options(), tabled=take)
+        return check(files, run=CheckRun(on_ledger=take))
 
     write_tables("parquet", str(folder), judge, redact=redact)
 
@@ -94,7 +93,7 @@ def test_tables_add_up_to_ledgers_and_findings(folder):
     files = inputs(RECORDINGS)
     ledgers = [ledger for _, ledger in Ledgers(Options()).each(files)]
     expected = [row for ledger in ledgers for row in ledger.rows]
-    findings = check(RECORDINGS, Budgets(), Options()).result.findings
+    findings = check(RECORDINGS).result.findings
     turns = rows(folder, "turns")
     assert len(turns) == len(expected) == sum(row["requests"] for row in rows(folder, "sessions"))
     for name in ("prompt_tokens", "read_tokens"):
@@ -219,7 +218,7 @@ def test_interrupted_run_leaves_earlier_tables(tmp_path):
     outcome, made = write_tables(
         "parquet",
         str(tmp_path / "t"),
-        lambda take: check([RECORDINGS[0]], Budgets(), Options(), tabled=take, interrupted=lambda: True),
+        lambda take: check([RECORDINGS[0]], run=CheckRun(on_ledger=take, interrupted=lambda: True)),
         redact=False,
     )
     assert outcome.result.interrupted

@@ -142,13 +142,16 @@ class Terminal:
 
     mixes = True
 
-    def __init__(self, begun: FindingsWriter | None = None) -> None:
+    def __init__(self, begun: FindingsWriter | None = None, *, quiet: bool = False) -> None:
         self._begun = begun  # has written the first findings
+        self._quiet = quiet  # findings only
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, CheckResult)  # `lore lint` has one of its own
         findings = self._begun or FindingsWriter(out, verbose=verbose)
         findings.write(result.findings[findings.received :])
+        if self._quiet:
+            return
         if findings.written:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]

@@ -12,30 +12,45 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError, lacks_plug_in
 from lore.judge import baseline
-from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, stale
-from lore.judge.policy import Budgets
+from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings
 from lore.judge.totals import FileResult, RunTotals
+from lore.model.codes import Problem
 from lore.model.ledger import Ledger
 from lore.model.results import CheckResult, Finding, Interruption
 from lore.plugins import published
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead, inputs
-from lore.recording.opening import Options, reader_named
-from lore.run.checking.bodies import join_bodies
+from lore.recording.joining import join_bodies
+from lore.recording.opening import reader_named
 from lore.run.checking.exemptions import unused_exemptions
-from lore.run.checking.places import path_of, place_of
-from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, path_of, place_of
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
 
 SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
-Progress = Callable[[int, int], None]
+
+
+class CheckRun(Struct, frozen=True):
+    """Which files a run opens, who judges them, and what is called meanwhile."""
+
+    wanted: Callable[[Input], bool] | None = None  # files to open; None: all
+    looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
+    pass_over: bool = False  # count named files that are not recordings, like those in folders
+    jobs: int = 1  # files judged at a time
+    cluster: Cluster | None = None  # workers elsewhere that judge the files
+    progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
+    interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
+    on_findings: Callable[[Sequence[Finding]], object] | None = None  # called with each file's findings, in order
+    on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
+
+
+DEFAULTS, EVERY_FILE = CheckContext(), CheckRun()
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -43,107 +58,108 @@ class CheckOutcome(Struct, frozen=True):
 
     result: CheckResult
     failed: bool  # a finding is an error
-    incomplete: bool  # an input could not be judged
+    unjudged: list[Problem] = []  # why requests, or whole files, could not be judged
+    recordings: list[str] = []  # paths of what was judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether something could not be judged."""
+        return bool(self.unjudged)
 
-NOTHING = CheckContext()
 
-
-def check(
-    paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
-    progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
-    pass_over: bool = False, interrupted: Callable[[], bool] | None = None,
-    hear: Callable[[Sequence[Finding]], object] | None = None, cluster: Cluster | None = None,
-    tabled: Callable[[Input, Ledger | None], object] | None = None,
-) -> CheckOutcome:  # fmt: skip
+def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EVERY_FILE) -> CheckOutcome:
     """Judge every recording under these paths; raises LoreError for a named file that is not a recording.
 
-    jobs        files judged at a time
-    progress    called with the bytes judged, and the bytes in all
-    wanted      which files are opened; None: all
-    looked      where recordings were looked for, if none were named
-    pass_over   named files that are not recordings are counted, as those in folders are
-    interrupted asked after every turn; an interrupted run has no findings about the whole, and writes no baseline
-    hear        called with the findings of each file, in order; those about the whole run are in the result alone
-    tabled      called with each file and its ledger
+    An interrupted run has no findings about the whole, and writes no baseline.
     """
     load_plugins()
-    context = replace(context, budgets=budgets, options=options, tabled=tabled is not None)
-    context.policy.known(f"{context.settings}: check." if context.settings else "check.")
-    if options.format is not None:
-        reader_named(options.format)
-    context.dated.known()
-    files = [file._replace(optional=pass_over) for file in inputs(paths, wanted)]
+    context = replace(context, tabled=run.on_ledger is not None)
+    context.check_names()
+    if context.options.format is not None:
+        reader_named(context.options.format)
+    files = [file._replace(optional=run.pass_over) for file in inputs(paths, run.wanted)]
     if not (context.tabled or context.path or context.policy.is_by_path):  # these are about single files
-        files = join_bodies(files, options.format)
-    before = _baseline(context)
-    known = None if before is None else KnownFindings(Baseline() if context.update else before)
+        files = join_bodies(files, context.options.format)
+    before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
+    known = None if before is None else KnownFindings(Baseline() if context.update else before)
     totals = RunTotals(known, recorder)
-    hearer = _Hearer(progress, interrupted, sum(file.size for file in files))
-    read = heard = 0
-    with closing(_judged(files, context, hearer, jobs, cluster)) as results:
-        for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
-            read += 1
-            for line in result.log:
-                options.log(line)
-            if result.error is not None:
-                raise result.error
-            totals.take(result)
-            if tabled is not None:
-                tabled(file, result.ledger)
-            if hear is not None and (fresh := totals.since(heard)):
-                heard += len(fresh)
-                hear(fresh)
-    stopped = Interruption(read, len(files)) if hearer.is_interrupted() else UNSET
-    if stopped is UNSET and not totals.summary.files and not totals.incomplete:
-        _raise_if_nothing(paths, looked, chosen=wanted is not None)
-    result = concluded(totals, context, paths[0], None if context.update else known, stopped)
+    monitor = _Monitor(run, sum(file.size for file in files))
+    judged = _add_up(totals, files, run, context, monitor)
+    stopped = Interruption(judged, len(files)) if monitor.is_interrupted() else UNSET
+    if stopped is UNSET and not totals.summary.files and not totals.unjudged:
+        _raise_if_nothing(paths, run)
+    result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
     baselined, unseen = None, 0
-    if recorder is not None and before is not None and not stopped:
+    if recorder is not None and before is not None and stopped is UNSET:
         entries, unseen = baseline.renewed(before, recorder.entries(), partial(_could_match, totals, context))
         with open_output(context.path, force=True) as file:
             file.write(baseline.encode(entries))
         baselined = sum(entry.count for entry in entries)
-    return CheckOutcome(result, totals.failed, totals.incomplete, baselined, unseen)
+    return CheckOutcome(
+        replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, baselined, unseen
+    )
 
 
-def concluded(
-    totals: RunTotals, context: CheckContext, path: str, known: KnownFindings | None = None,
-    stopped: Interruption | UnsetType = UNSET,
-) -> CheckResult:  # fmt: skip
-    """Return the result of all files; findings about budgets of the run name `path`."""
+def conclude(
+    totals: RunTotals, context: CheckContext, path: str, known: KnownFindings | None = None, *, whole: bool = True
+) -> CheckResult:
+    """Return the result of all files; findings about budgets of the run name `path`.
+
+    `known` are the findings of the baseline; `whole`: all files were judged.
+    """
     ends = [*totals.over(context.budgets, context.policy, place_of(path, context.root))]
-    if not stopped:
-        ends += unused_exemptions(totals, context.policy, context.settings, context.root, context.narrowed)
+    if whole:
+        ends += unused_exemptions(totals, context)
         if known is not None:
-            ends += stale(known, place_of(context.path, context.root), partial(_could_match, totals, context))
+            could_match = partial(_could_match, totals, context)
+            ends += baseline.stale(known, place_of(context.path, context.root), could_match)
     totals.conclude(ends, context.ruling(""), context.shown)
-    return replace(totals.checked(context.reader), interrupted=stopped)
+    return totals.checked(context.reader)
 
 
-def _raise_if_nothing(paths: Sequence[str], looked: tuple[str, ...], *, chosen: bool) -> None:
+def _add_up(
+    totals: RunTotals, files: list[Input], run: CheckRun, context: CheckContext, monitor: _Monitor
+) -> int:  # fmt: skip
+    """Judge the files, and add their results to the totals; return how many were judged."""
+    judged = reported = 0
+    with closing(_judge_files(files, run, context, monitor)) as results:
+        for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
+            judged += 1
+            for line in result.log:
+                context.options.log(line)
+            if result.error is not None:
+                raise result.error
+            totals.take(result)
+            if run.on_ledger is not None:
+                run.on_ledger(file, result.ledger)
+            if run.on_findings is not None and (fresh := totals.since(reported)):
+                reported += len(fresh)
+                run.on_findings(fresh)
+    return judged
+
+
+def _raise_if_nothing(paths: list[str], run: CheckRun) -> None:
     """Raise LoreError if a folder was searched; named files that are not recordings are counted."""
     from lore.run.recent import nothing, nothing_new  # noqa: PLC0415 - slow to import, and rare
 
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-    if chosen:
+    if run.wanted is not None:
         raise nothing_new(folder or paths[0])
-    if folder is None:
-        return
-    if looked:
-        raise nothing(looked)
-    hint = "`lore check` reads session logs and request bodies"
-    raise LoreError(f"no recordings in {corpus.show(folder)}", hint=hint)
+    if folder is not None and run.looked:
+        raise nothing(run.looked)
+    if folder is not None:
+        hint = "`lore check` reads session logs and request bodies"
+        raise LoreError(f"no recordings in {corpus.show(folder)}", hint=hint)
 
 
 # the baseline
 
 
-def _baseline(context: CheckContext) -> Baseline | None:
-    """Read the baseline, if there is one; raises LoreError if it cannot be read or is damaged.
+def _read_baseline(context: CheckContext) -> Baseline | None:
+    """Return the baseline, if there is one; raises LoreError if it cannot be read or is damaged.
 
     One that is to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
     judge would be lost.
@@ -188,7 +204,7 @@ class ClusterJob(Struct, frozen=True):
 
 
 class Cluster(Protocol):
-    """Workers elsewhere that judge files: `lore check --cluster ADDRESS`.
+    """Workers elsewhere that judge files: `lore check --jobs ADDRESS`.
 
     To add one, publish `(address, workers, warn) -> Cluster` under the entry-point group `lore.clusters`; `workers` is
     how many to start if the cluster is to run on this machine, `warn` takes a line for the user.
@@ -203,54 +219,51 @@ def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Clust
     """Return the cluster at an address; raises LoreError if it is missing, or its plug-in is."""
     for point in published("lore.clusters"):
         return point.load()(address, workers, warn)
-    raise lacks_plug_in("scale", "--cluster", "dask")
+    raise lacks_plug_in("scale", f"--jobs {address}", "dask")
 
 
-class _Hearer(Struct, frozen=True):
-    """Passes progress on, and asks whether the run was interrupted."""
+class _Monitor:
+    """Reports progress, and ends the run when the user interrupts it."""
 
-    progress: Progress | None
-    interrupted: Callable[[], bool] | None
-    total: int  # bytes
+    def __init__(self, run: CheckRun, total: int) -> None:
+        self._progress, self._interrupted = run.progress, run.interrupted
+        self.total = total  # bytes
 
     def is_interrupted(self) -> bool:
-        return self.interrupted is not None and self.interrupted()
+        return self._interrupted is not None and self._interrupted()
 
-    def tell(self, before: int, done: int) -> None:
+    def report(self, before: int, done: int) -> None:
+        """Report the bytes of earlier files and of this one; raises InterruptedRunError."""
         if self.is_interrupted():
             raise InterruptedRunError
-        if self.progress is not None:
-            self.progress(before + done, self.total)
+        if self._progress is not None:
+            self._progress(before + done, self.total)
 
 
-def _judged(
-    files: list[Input], context: CheckContext, hearer: _Hearer, jobs: int, cluster: Cluster | None
-) -> Generator[FileResult]:
+def _judge_files(files: list[Input], run: CheckRun, context: CheckContext, monitor: _Monitor) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
     here = partial(judge_file, context=context)
-    silenced = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
-    able = min(jobs, sum(not file.stream for file in files))
-    if cluster is not None:
+    silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
+    processes = min(run.jobs, sum(not file.stream for file in files))
+    if run.cluster is not None:
         from lore.run.checking.program import maker_of  # noqa: PLC0415 - few runs have a cluster
 
-        silenced = replace(silenced, root=os.path.abspath(silenced.root))
-        job = ClusterJob(
-            here, partial(judge_apart, context=silenced), partial(maker_of, silenced), partial(hearer.tell, 0)
-        )
+        silent = replace(silent, root=os.path.abspath(silent.root))
+        apart, report = partial(judge_apart, context=silent), partial(monitor.report, 0)
         with suppress(InterruptedRunError):
-            yield from cluster.results(files, job)
-    elif able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
+            yield from run.cluster.results(files, ClusterJob(here, apart, partial(maker_of, silent), report))
+    elif processes > 1 and monitor.total >= SMALL and not fetched_ahead(files):
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 
-        apart = partial(judge_apart, context=silenced)
+        apart, report = partial(judge_apart, context=silent), partial(monitor.report, 0)
         with suppress(InterruptedRunError):
-            yield from ProcessPool(able, here, apart, partial(hearer.tell, 0)).results(files)
+            yield from ProcessPool(processes, here, apart, report).results(files)
     else:
         done = 0
         for file in ahead(files):
-            if hearer.is_interrupted():
+            if monitor.is_interrupted():
                 return
-            yield judge_file(file, context, partial(hearer.tell, done))
+            yield judge_file(file, context, partial(monitor.report, done))
             done += file.size
 
 

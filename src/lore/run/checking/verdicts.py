@@ -5,6 +5,7 @@ Cost: O(bytes of the recording).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,21 +14,22 @@ from msgspec.structs import replace
 
 from lore.cache.counts import self_contradiction
 from lore.errors import LoreError
+from lore.files import relative
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
-from lore.judge.policy import NO_POLICY, Budgets, Decided, NarrowedRun, Policy, Ruling
+from lore.judge.policy import NO_POLICY, Budgets, NarrowedRun, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
 from lore.model.ledger import Ledger
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
+from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, written_at
+from lore.recording.joining import open_input
 from lore.recording.opening import Options
-from lore.run.checking.bodies import open_input
-from lore.run.checking.places import place_of
 from lore.run.dated import PACKAGED, Dated
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 class InterruptedRunError(Exception):
     """The user interrupted the run; raised by a callback for progress."""
+
+
+# the loop
 
 
 class VerdictStep(NamedTuple):
@@ -52,7 +57,7 @@ def verdicts(
     for turn in recording.turns():
         odd = self_contradiction(turn.usage)
         if odd:
-            text = f"turn {turn.number} of {turn.chain}: a bill that cannot be: {odd}"
+            text = f"turn {turn.number} of {turn.chain}: impossible usage: {odd}"
             problem = Problem(Code.BILL_CONTRADICTS_BODY, text)
             recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
         over = recording.forgotten()
@@ -64,6 +69,35 @@ def verdicts(
 def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
     """Return the person that findings address: the user of an agent that wrote a transcript, else the author."""
     return chosen or ("user" if recording.events and recording.reader.name != "lore" else "author")
+
+
+def unseen_of(recording: Recording, turn: Turn) -> UnrecordedParts | None:
+    """Return what a log of this format does not record of its prompts; None if the format does not name it."""
+    what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
+    return UnrecordedParts(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None
+
+
+# where findings are reported
+
+
+def place_of(path: str, root: str) -> Place:
+    """Return where a file's findings are reported; its key is relative to `root`, the current folder if empty."""
+    return Place(corpus.show(path), key_of(path, root))
+
+
+def key_of(path: str, root: str) -> str:
+    """Return a path relative to a folder, its parts joined by `/`; stored and remote sessions keep their names."""
+    if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
+        return corpus.show(path)
+    return corpus.show(relative(path, root).replace(os.sep, "/"))
+
+
+def path_of(key: str, root: str) -> str:
+    """Return the path that a key stands for."""
+    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
+
+
+# one file
 
 
 class CheckContext(Struct, frozen=True):
@@ -86,6 +120,11 @@ class CheckContext(Struct, frozen=True):
         """Return the policy for one file."""
         return self.policy.ruling(key, self.budgets)
 
+    def check_names(self) -> None:
+        """Raise LoreError for an unknown code in the settings, or a file of rules that cannot be read."""
+        self.policy.known(f"{self.settings}: check." if self.settings else "check.")
+        self.dated.known()
+
     @property
     def shown(self) -> Callable[[Finding], Finding] | None:
         """The function that redacts a finding, if this run redacts."""
@@ -107,21 +146,22 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     result = totals.result
     try:
         if file.error is not None:
-            _leave_unread(file, totals, context, file.error)
-        else:
-            with collected_seldom():
-                _judge(file, totals, context, problems, progress)
+            raise file.error
+        with collected_seldom():
+            _judge(file, totals, context, problems, progress)
     except LoreError as error:
         unrecognised = isinstance(error, UnrecognisedError)
-        if file.named and not (unrecognised and file.optional):
+        if file.named and file.error is None and not (unrecognised and file.optional):
             result.error = error
         elif unrecognised:
             result.summary.skipped += 1
             result.whole = True
-            context.options.log(f"{place.path}: no recording, passed over")
+            context.options.log(f"{place.path}: not a recording, skipped")
         else:
             totals.damage(problems.kept, problems.counts)  # of the part that was read
-            _leave_unread(file, totals, context, error)
+            totals.unreadable(error.message)
+            if context.tabled:
+                result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
         from lore.report.redacted.findings import redacted_error, redacted_problem  # noqa: PLC0415 - few runs redact
 
@@ -130,62 +170,38 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     return result
 
 
-def _leave_unread(file: Input, totals: FileTotals, context: CheckContext, error: LoreError) -> None:
-    totals.unreadable(error.message)
-    if context.tabled:
-        totals.result.ledger = Ledger(totals.place.path, written=written_at(file), message=error.message)
-
-
 def _judge(
     file: Input, totals: FileTotals, context: CheckContext, problems: Problems, progress: Callable[[int], None] | None
 ) -> None:
     """Judge the turns of a file into `totals`; raises LoreError if it cannot be read."""
-    made = None
+    result, ledger = totals.result, None
     if context.tabled:
         from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
 
-        made = LedgerMaker(file, context.options, context.dated.rules(), problems)
-    recording = open_input(file, context.options, problems) if made is None else made.recording
-    stopped = False
-    try:
-        for step in judge_turns(recording, totals, context):
-            if step.verdict is not None and made is not None:
-                made.add(step.verdict)
-            if step.verdict is not None and progress is not None:
-                progress(step.verdict.turn.byte or 0)
-    except InterruptedRunError:  # chains may continue, so there are no findings about whole ones
-        stopped = True
-    totals.result.summary.files += max(0, len(file.together) - 1)
-    totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
-    totals.result.whole = totals.result.whole and not stopped
-    if made is not None:
-        totals.result.ledger = made.ledger()
-
-
-class JudgedStep(NamedTuple):
-    """A turn that was counted (None: the recording ended), with the findings that the policy decided about."""
-
-    verdict: TurnVerdict | None
-    decided: list[Decided]
-
-
-def judge_turns(recording: Recording, totals: FileTotals, context: CheckContext) -> Iterator[JudgedStep]:
-    """Judge a recording, count its turns in `totals`, and yield each."""
-    result = totals.result
+        ledger = LedgerMaker(file, context.options, context.dated.rules(), problems)
+    recording = open_input(file, context.options, problems) if ledger is None else ledger.recording
     result.reader = reader_of(recording, context.reader)
     totals.place = replace(totals.place, reader=result.reader)
     judge = context.dated.judge(quick=not totals.wants_every_pair)
-    for verdict, ended in verdicts(recording, judge, totals.place):
-        decided = totals.ended(ended)
-        if verdict is not None:
-            decided += totals.turn(verdict, events=recording.events)
+    stopped = False
+    try:
+        for verdict, ended in verdicts(recording, judge, totals.place):
+            totals.ended(ended)
+            if verdict is None:
+                break
+            totals.turn(verdict, events=recording.events)
             if verdict.turn.basis is not None and result.unseen is None and context.options.completion is None:
                 result.unseen = unseen_of(recording, verdict.turn)
             result.summary.chains = judge.chains
-        yield JudgedStep(verdict, decided)
-
-
-def unseen_of(recording: Recording, turn: Turn) -> UnrecordedParts | None:
-    """Return what a log of this format does not record of its prompts; None if the format does not name it."""
-    what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
-    return UnrecordedParts(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None
+            if ledger is not None:
+                ledger.add(verdict)
+            if progress is not None:
+                progress(verdict.turn.byte or 0)
+    except InterruptedRunError:  # chains may continue, so there are no findings about whole ones
+        stopped = True
+    result.summary.files += max(0, len(file.together) - 1)
+    totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
+    result.whole = result.whole and not stopped
+    result.paths = [corpus.show(path) for path in file.together or (file.path,)]
+    if ledger is not None:
+        result.ledger = ledger.ledger()

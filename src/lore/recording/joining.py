@@ -16,7 +16,7 @@ from lore.recording.opening import Options, kind_of
 
 
 def join_bodies(files: list[Input], format: str | None) -> list[Input]:
-    """Return the files, those that were named and are one request body each joined to one input."""
+    """Return the files, with those that were named and are one request body each joined to one input."""
     bodies = [file for file in files if file.named and not file.stream and _is_body(file.path, format)]
     if len(bodies) < 2:  # noqa: PLR2004 - there is nothing to join
         return files
@@ -37,7 +37,7 @@ def _is_body(path: str, format: str | None) -> bool:
 
 
 def open_input(file: Input, options: Options, problems: Problems) -> Recording:
-    """Open an input, of several files if they are read together; raises LoreError as `Options.open` does."""
+    """Open an input, of several files if they are joined; raises LoreError as `Options.open` does."""
     if not file.together:
         return options.open(file.path, problems)
     opened = corpus.Opened(packed.BODIES_OPENING, packed.bodies_stream(file.together))
