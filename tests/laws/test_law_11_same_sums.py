@@ -76,7 +76,7 @@ def test_plateau_tokens_are_never_rebilled(tmp_path):
     whole = [5_900 + 1_800 * number for number in range(6)]
     bills = [(whole[0], 0), *((tokens - 4_867, 4_867) for tokens in whole[1:])]
     path = session(tmp_path / "plateau.jsonl", *bills)
-    (found,) = check([path], Budgets(), Options()).result.findings
+    (found,) = check([path]).result.findings
     assert (found.code, found.is_break, bool(found.lost_tokens)) == ("LORE307", False, True)
     assert_same_sums(path, tmp_path)
     total = summed(here(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
