@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lore.model.codes import Problem, Reader
     from lore.model.ledger import Ledger
     from lore.recording.inputs import Input
+    from lore.report.forms.registry import Report
     from lore.report.forms.terminal import FindingsWriter
     from lore.run.checking.check import CheckOutcome, Cluster
     from lore.run.checking.verdicts import CheckContext
@@ -280,7 +281,6 @@ def _report(
     writer: FindingsWriter | None,
 ) -> int:  # fmt: skip
     """Write the reports, name what could not be judged, and return the exit code."""
-    from lore.report.forms.junit import Junit
     from lore.report.forms.terminal import Terminal
     from lore.report.plain import counted
     from lore.report.sentences.findings import describe_interruption
@@ -298,7 +298,11 @@ def _report(
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}")
-    own = {"terminal": Terminal(writer, quiet=options.quiet), "junit": Junit(outcome.recordings)}
+    own: dict[str, Report] = {"terminal": Terminal(writer, quiet=options.quiet)}
+    if any(target.kind == "junit" for target in reports):
+        from lore.report.forms.junit import Junit
+
+        own["junit"] = Junit(outcome.recordings)
     with common.writing():
         write_reports(outcome.result, reports, paths, common.out(None), os.environ, verbose=options.verbose, own=own)
     name_unjudged(outcome.unjudged)

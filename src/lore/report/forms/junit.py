@@ -75,10 +75,10 @@ def _case(suite: str, path: str, found: Sequence[Finding], kind: str, message: s
     case = _attributes(classname=suite, name=path, file=path, line=line, time="0")
     if not kind and not text:
         return [f"    <testcase{case}/>"]
-    attributes = (
-        "" if not kind else _attributes(message=message, type="" if kind == "skipped" else message.partition(":")[0])
-    )
-    element = kind or "system-out"
+    element, attributes = kind or "system-out", ""
+    if kind:
+        about = "" if kind == "skipped" else message.partition(",")[0].partition(":")[0]
+        attributes = _attributes(message=message, type=about)
     return [f"    <testcase{case}>", f"      <{element}{attributes}>{text}</{element}>", "    </testcase>"]
 
 
