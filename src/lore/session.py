@@ -88,12 +88,7 @@ class Session(Conversation):
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
-        self._log: list[Event] = []
-        self._folding = Folding(State(divider=self.rules.divider))
-        self.problems: list[Problem] = []
-        self._saved = SavedEvents()
-        self._planners: dict[str, Planner] = {}
-        self._assemblers: dict[str, Assembler] = {}
+        self._begin()
         if model is not None:
             self.apply(
                 header_of(
@@ -104,20 +99,30 @@ class Session(Conversation):
         elif (system, tools, params, session_id, user_id, project_id) != (None,) * 6 or attachments:
             raise MisuseError("a session that begins has a model", hint='Session("claude-opus-5", system=…)')
 
+    def _begin(self, events: Sequence[Event] = (), problems: Sequence[Problem] = ()) -> None:
+        """Start with these events of a log; deltas that were saved late are known from the start."""
+        self._log: list[Event] = []
+        self._folding = Folding(State(divider=self.rules.divider))
+        self.problems: list[Problem] = []
+        self._saved = SavedEvents(events)
+        self._planners: dict[str, Planner] = {}
+        self._assemblers: dict[str, Assembler] = {}
+        Session.apply(self, *events)
+        self._noted(tuple(problems))
+
     @classmethod
     def restore(
         cls, events: Iterable[Event], *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Callable[[], str] | None = None,
     ) -> Session:  # fmt: skip
-        """Return the session that these events make; what was saved late is known before. Costs O(events)."""
-        session = cls(dialect=dialect, rules=rules, clock=clock)
+        """Return the session that these events make. Costs O(events)."""
+        session = Session(dialect=dialect, rules=rules, clock=clock)
         if isinstance(events, bytes | str | Mapping):
             raise MisuseError("events are a list of objects", hint="the bytes of a log are read by Session.read")
         every = list(events)
         for given in every:
             check(given)
-        session._saved = SavedEvents(every)
-        session.apply(*every)
+        session._begin(every)
         return session
 
     @classmethod
@@ -133,10 +138,13 @@ class Session(Conversation):
         """
         if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MisuseError("a log is bytes", hint="Path(…).read_bytes()")
-        events, problems = _read(data)
-        session = cls.restore(events, dialect=dialect, rules=rules, clock=clock)
-        session._noted(tuple(problems))
+        session = Session(dialect=dialect, rules=rules, clock=clock)
+        session._read(data)
         return session
+
+    def _read(self, data: bytes) -> None:
+        """Start with the events of a log."""
+        self._begin(*_read(data))
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
@@ -163,10 +171,6 @@ class Session(Conversation):
         b'{"kind":"session_started","session_id":"s1","model":"claude-opus-5","dialect":"anthropic","params":{"max_tokens":8192}}\\n'
         """
         return b"".join([encode(event) + b"\n" for event in self._log[after:]])
-
-    def forget_log(self) -> None:
-        """Let go of the log so far, which is kept elsewhere: the session goes on, and its memory stays small."""
-        self._log.clear()
 
     def apply(self, *events: Event) -> tuple[Problem, ...]:
         """Apply events of the log; returns what was wrong with them. An event that cannot be is a no-op.
@@ -236,14 +240,8 @@ class Session(Conversation):
         ended = 0 if state.last is None else state.last.turn
         return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
 
-    def take_derived(self, chain: str = MAIN) -> tuple[Event, ...]:
-        """Return the events that lore derived for turns that have begun and the log lacks; then the log holds them."""
-        derived = self._folding.save(chain)
-        self._log += derived
-        return derived
-
     def _log_derived(self, chain: str) -> None:
-        self.take_derived(chain)
+        self._log += self._folding.save(chain)
 
     def _time(self) -> str | None:
         return None if self._clock is None else time_of(self._clock)

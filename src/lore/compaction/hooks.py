@@ -111,7 +111,7 @@ class Continuous:
             dependencies.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
 
     def _forget(self) -> None:
-        self._session: Session = self._stored.session
+        self._loads = self._stored.loads
         self._tracker, self._fed = SessionActivity(), 0
 
     def before_turn(self, now: float) -> CompactionOutcome | None:
@@ -233,7 +233,7 @@ class Continuous:
     def _catch_up(self) -> None:
         """Feed events saved or applied since the last call. Costs O(their bytes)."""
         stored = self._stored
-        if stored.session is not self._session:  # it was loaded again
+        if stored.loads != self._loads:  # it was loaded again
             self._forget()
         head = stored.head.number
         saved = stored.store.load(stored.session_id, after=self._fed).events if head > self._fed else ()

@@ -7,10 +7,9 @@
 
 `request` and `assistant` save before they return. Events of `user`, `result`, `apply` and `begin_turn` are held until
 then, or until `save`; they touch no store. The next delta is everything held since the head. The head advances when
-the store has answered, so a delta that failed or was never answered is sent again: the store recognises its events.
-Removed items go as `removed_ids` if nothing else is held, else as a `remove` event at its place, so that folding what
-is stored gives this session's state at any moment. A stored session has a `created_at` and an `updated_at` by its
-clock, and as `leaf_id` the uuid of the main chain's last item (before there is one, the session's own id).
+the store has answered, so a delta that failed or was never answered is sent again: the store recognises its events. A
+stored session has a `created_at` and an `updated_at` by its clock, and as `leaf_id` the uuid of the main chain's last
+item (before there is one, the session's own id).
 
 Not safe between threads: one harness, one `StoredSession`. For asyncio there are `request_async`, `assistant_async`
 and `save_async`; events may be applied while they wait, and are saved with the next call.
@@ -20,15 +19,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from lore.conversation import Begun, Context, Conversation
+from lore.conversation import Context
 from lore.errors import LoreError, MisuseError
-from lore.events.strict import JSON, check, kind_of, named, time_of
+from lore.events.strict import JSON, check, kind_of, named
 from lore.fold.timeline import index_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
@@ -50,7 +50,6 @@ from lore.model.events import (
     encode,
 )
 from lore.model.state import FoldedSession
-from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
@@ -72,8 +71,8 @@ from lore.store.lines import check_line, check_notes, is_id
 from lore.store.registry import ignore, open_store
 
 
-class StoredSession(Conversation):
-    """A session of a store, for a harness; `session` is its folded state.
+class StoredSession(Session):
+    """A session of a store, for a harness.
 
     >>> with lore.open("memory:", "demo", model="claude-opus-5") as session:
     ...     uuid = session.user("What is new?")
@@ -82,28 +81,30 @@ class StoredSession(Conversation):
     'Nothing.'
     """
 
-    def __init__(self, store: Store, data: SessionData, session: Session, *, clock: Clock = now) -> None:
+    def __init__(
+        self, store: Store, data: SessionData, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
+        clock: Clock = now,
+    ) -> None:  # fmt: skip
+        super().__init__(dialect=dialect, rules=rules, clock=clock)
         self.store = store
         self.session_id = data.session_id
         self.owns_store = False  # whether closing the session closes its store
-        self._clock = clock
-        self._lock = asyncio.Lock()  # held while `save_async` waits
-        self._start_from(data, session)
+        self.loads = 0  # how often it was loaded: other writers' events may come in with each
+        self._saving = asyncio.Lock()  # held while `save_async` waits
+        self._load(data)
 
-    def _start_from(self, data: SessionData, session: Session) -> None:
+    def _load(self, data: SessionData) -> None:
         """Continue from the stored state."""
-        self.session = session
-        session.forget_log()  # the store has it
+        self.loads += 1
+        self._read(data.log)
+        self._log.clear()  # from now on the events that are not saved yet
         self.created_at, self.updated_at = data.created_at, data.updated_at
         self.head = data.head
         self.metadata = data.metadata
         self.leaf_id = data.leaf_id
-        # not saved yet:
-        self._held: list[bytes] = []  # lines of events
-        self._removed: tuple[str, ...] = ()  # uuids removed before the held events
-        self._leaf: str | None = None  # set by `note`
-        self._metadata = EMPTY
-        self._leaf_item = None if data.leaf_id is None else self._last_uuid()  # last item when the leaf was saved
+        self._noted_leaf: str | None = None  # set by `note`, not saved yet
+        self._noted_metadata = EMPTY
+        self._saved_item = None if data.leaf_id is None else self._last_uuid()  # last item when the leaf was saved
 
     @classmethod
     def begin(
@@ -125,32 +126,27 @@ class StoredSession(Conversation):
     ) -> StoredSession:  # fmt: skip
         """Continue a stored session; raises UnknownSessionError, DamagedError. Costs O(its events)."""
         check_store(store)
-        data = store.load(session_id)
-        return cls(store, data, Session.read(data.log, dialect=dialect, rules=rules, clock=clock), clock=clock)
+        return cls(store, store.load(session_id), dialect=dialect, rules=rules, clock=clock)
 
     @property
-    def state(self) -> FoldedSession:
-        return self.session.state
-
-    @property
-    def dialect(self) -> Dialect:
-        return self.session.dialect
+    def session(self) -> Session:
+        """The session itself."""
+        return self
 
     @property
     def saved(self) -> set[int]:
         """The numbers of the events that the store has acknowledged."""
         return set(range(1, self.head.number + 1))
 
-    def _time(self) -> str:
-        return time_of(self._clock)
-
-    def _log_derived(self, chain: str) -> None:
-        self._held += map(encode, self.session.take_derived(chain))
+    def log(self, after: int = 0) -> bytes:
+        """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
+        stored = self.store.load(self.session_id, after=after).events[: max(0, self.head.number - after)]
+        return _join((*stored, *lines_of(self.delta())[max(0, after - self.head.number) :]))
 
     # events
 
     def apply(self, *events: Event) -> tuple[Problem, ...]:
-        """Apply events to the session, and hold them for the next save; returns their problems.
+        """Apply events, and hold them for the next save; returns their problems.
 
         Raises MisuseError for an object that is not an event, and StoreError for an event that no store accepts (it is
         too long): held, it would make every save fail.
@@ -158,18 +154,9 @@ class StoredSession(Conversation):
         problems: list[Problem] = []
         for event in events:
             check(event)
-            line = check_line(encode(event))
-            problems += self.session.apply(event)
-            self._held.append(line)
+            check_line(encode(event))
+            problems += super().apply(event)
         return tuple(problems)
-
-    def begin_turn(
-        self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
-    ) -> Begun:
-        """Begin the next turn, as `Session.begin_turn` does; its events are held until they are saved."""
-        begun = self.session.begin_turn(context, chain=chain, at=at)
-        self._held += map(encode, begun.events)
-        return begun
 
     def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
         """Begin the next turn and save it, as `Session.request` does otherwise. The result may be sent.
@@ -198,53 +185,46 @@ class StoredSession(Conversation):
 
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
         """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
-        events, reply = self._answered(await awaited(response), chain)
-        self.apply(*events)
+        reply = super().assistant(await awaited(response), chain=chain)
         await self.save_async()
         return reply
 
-    def unanswered(self, chain: str = MAIN) -> Prompt | None:
-        """Return the prompt of a turn that has begun and not ended, as `Session.unanswered` does."""
-        return self.session.unanswered(chain)
-
     def remove(self, *uuids: str) -> None:
         """Remove items from the timeline: an overflow recovery, a rewind. Their events stay in the log."""
-        if not uuids:
-            return
-        removal = Remove(uuids=uuids)
-        self.session.apply(removal)
-        if self._held or self._removed:
-            self._held.append(encode(removal))
-        else:
-            self._removed = uuids
+        if uuids:
+            self.apply(Remove(uuids=uuids))
 
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
         """Set keys of the metadata, or the leaf; everything else stays as it is."""
         check_notes(leaf_id)
-        self._metadata = merge_metadata(self._metadata, encode_json(dict(metadata or {})))
-        self._leaf = self._leaf if leaf_id is None else leaf_id
+        self._noted_metadata = merge_metadata(self._noted_metadata, encode_json(dict(metadata or {})))
+        self._noted_leaf = self._noted_leaf if leaf_id is None else leaf_id
 
     # saving
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
         at = at or self._time()
+        events = self._log
+        first = events[0] if events else None
+        removed = first.uuids if isinstance(first, Remove) and first == Remove(uuids=first.uuids) else ()
         return SessionDelta(
-            base=self.head, new_events=tuple(self._held), removed_ids=self._removed, metadata=self._metadata,
-            leaf_id=self._leaf or self._new_leaf(), created_at=None if self.created_at else at, updated_at=at,
+            base=self.head, new_events=tuple(map(encode, events[1:] if removed else events)), removed_ids=removed,
+            metadata=self._noted_metadata, leaf_id=self._noted_leaf or self._new_leaf(),
+            created_at=None if self.created_at else at, updated_at=at,
         )  # fmt: skip
 
     def _new_leaf(self) -> str | None:
         """Return the last item's uuid if it changed since the last save and a store can keep it."""
         leaf = self._last_uuid()
-        return None if leaf in (None, self._leaf_item) or not is_id(leaf) else leaf
+        return None if leaf in (None, self._saved_item) or not is_id(leaf) else leaf
 
     def _last_uuid(self) -> str | None:
         """Return the last item's uuid; without items the session's own id, or None if there is only the header."""
-        last = self.session.state.main().entries.last()
+        last = self.state.main().entries.last()
         if last is not None:
             return last.item.uuid
-        return self.session_id if self._held or self.head.number > 1 else None
+        return self.session_id if self._log or self.head.number > 1 else None
 
     def save(self, *, at: str | None = None) -> Head:
         """Save the new events, durably. Raises ConflictError if another writer was faster: then `reload`.
@@ -262,7 +242,7 @@ class StoredSession(Conversation):
 
         Cancelling the call does not undo what the store has begun to write; the next save sends it again.
         """
-        async with self._lock:
+        async with self._saving:
             delta = self.delta(at=at)
             if not _is_empty(delta):
                 self._advance(delta, await asyncio.to_thread(save_delta, self.store, self.session_id, delta))
@@ -270,19 +250,17 @@ class StoredSession(Conversation):
 
     def _advance(self, delta: SessionDelta, head: Head) -> None:
         """Drop acknowledged events; more may be held by now."""
-        self._held = self._held[len(delta.new_events) :]
+        del self._log[: len(lines_of(delta))]
         self.head = head
-        self._removed = self._removed[len(delta.removed_ids) :]
         self.metadata = merge_metadata(self.metadata, delta.metadata)
         if delta.leaf_id is not None:
-            self.leaf_id, self._leaf_item = delta.leaf_id, self._last_uuid()
+            self.leaf_id, self._saved_item = delta.leaf_id, self._last_uuid()
         self.created_at, self.updated_at = delta.created_at or self.created_at, delta.updated_at
-        self.session.forget_log()
-        self._leaf = None if self._leaf == delta.leaf_id else self._leaf
-        self._metadata = EMPTY if self._metadata == delta.metadata else self._metadata
+        self._noted_leaf = None if self._noted_leaf == delta.leaf_id else self._noted_leaf
+        self._noted_metadata = EMPTY if self._noted_metadata == delta.metadata else self._noted_metadata
 
     def _refuse_while_saving(self) -> None:
-        if self._lock.locked():
+        if self._saving.locked():
             raise LoreError("the session is being saved", hint="wait for `save_async` first")
 
     def reload(self) -> tuple[Event, ...]:
@@ -292,15 +270,14 @@ class StoredSession(Conversation):
         a turn that began the next number. The session is folded again: O(its events).
         """
         self._refuse_while_saving()
-        waiting = lines_of(self.delta())
-        notes = self._metadata, self._leaf
+        waiting, number = lines_of(self.delta()), self.head.number
+        notes = self._noted_metadata, self._noted_leaf
         data = self.store.load(self.session_id)
-        remote = data.events[self.head.number :]
+        remote = data.events[number:]
         pairs = zip(remote, waiting, strict=False)
         known = sum(1 for _ in takewhile(lambda pair: is_same_event(*pair), pairs))
-        session = self.session
-        self._start_from(data, Session.read(data.log, dialect=session.dialect, rules=session.rules, clock=self._clock))
-        self._metadata, self._leaf = notes
+        self._load(data)
+        self._noted_metadata, self._noted_leaf = notes
         new = Session.events_of(_join(remote[known:]))
         self.apply(*rebase_events(Session.events_of(_join(waiting[known:])), self.state, new))
         return tuple(new)
@@ -428,40 +405,32 @@ def open_session(
     >>> session.created_at, session.leaf_id
     ('2026-11-20T10:00:00Z', 'demo')
     """
-    opened = open_store(store, tell) if isinstance(store, str) else store
+    is_url = isinstance(store, str)
+    opened = open_store(store, tell) if is_url else store
+    known = dialect_from(dialect)
     try:
-        session = _open_or_begin(
-            opened, session_id, clock, dialect_from(dialect), rules, model,
-            {"system": system, "tools": tools, "params": params, "attachments": attachments, "user_id": user_id,
-             "project_id": project_id},
-        )  # fmt: skip
-        session.owns_store = isinstance(store, str)
+        try:
+            session = StoredSession.open(opened, session_id, dialect=known, rules=rules, clock=clock)
+        except UnknownSessionError:
+            if model is None:
+                error = UnknownSessionError(session_id, opened.url)
+                error.hint = f"model= begins one; {error.hint}"
+                raise error from None
+            header = header_of(
+                model, system=system, tools=tools, params=params, dialect=known, session_id=session_id,
+                attachments=attachments, user_id=user_id, project_id=project_id, at=clock(),
+            )  # fmt: skip
+            with suppress(ConflictError):  # another process creates it at the same moment: continue that one
+                opened.create(encode(header))
+            session = StoredSession.open(opened, session_id, dialect=known, rules=rules, clock=clock)
+        session.owns_store = is_url
         session.change(model=model, system=system, tools=tools, params=params)
         if session.leaf_id is None:
             last = session.state.main().entries.last()
             session.note(leaf_id=session_id if last is None else last.item.uuid)
             session.save()
     except BaseException:
-        if isinstance(store, str):
+        if is_url:
             opened.close()
         raise
     return session
-
-
-def _open_or_begin(
-    store: Store, session_id: str, clock: Clock, dialect: Dialect | None, rules: Rules | None, model: str | None,
-    fields: dict[str, Any],
-) -> StoredSession:  # fmt: skip
-    """Continue a session, or create it; if another process creates it at the same moment, continue that one."""
-    try:
-        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock)
-    except UnknownSessionError:
-        if model is None:
-            error = UnknownSessionError(session_id, store.url)
-            error.hint = f"model= begins one; {error.hint}"
-            raise error from None
-    header = header_of(model, dialect=dialect, session_id=session_id, at=clock(), **fields)
-    try:
-        return StoredSession.begin(store, header, dialect=dialect, rules=rules, clock=clock)
-    except ConflictError:
-        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock)
