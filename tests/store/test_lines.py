@@ -8,9 +8,9 @@ from helpers.each import each
 from helpers.strategies import any_events
 from lore.model.events import PromptDelta, encode
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
-from lore.store.base import Head, StoreError
-from lore.store.lines import NOTHING, SEED, Row, check_id, check_line, digest_lines, digest_notes, merge_rows, rows_of
-from lore.testing.scenarios import BAD_IDS, ONE
+from lore.store.base import Head, SessionData, StoreError
+from lore.store.lines import NOTHING, SEED, check_id, check_line, digest_lines, digest_notes, prompt_deltas_in
+from lore.testing.scenarios import BAD_IDS, ONE, prompt_delta
 
 # ids and lines
 
@@ -64,15 +64,18 @@ def test_digests_can_be_resumed_anywhere(lines, at):
 
 # prompt deltas
 
-TWO = b'[{"role":"user","text":"two"}]'
+
+def session(*lines):
+    return SessionData(session_id="s", head=NOTHING, events=lines)
 
 
-def test_content_may_come_after_the_selector():
-    assert merge_rows("s", None, [Row(1, b"{}", None), Row(1, b"[]", ONE)])[0].content == ONE
-    assert merge_rows("s", None, [Row(1, b"{}", None)])[0].content == b"null"
+def test_prompt_delta_content_may_come_later():
+    without = prompt_delta(1, b"{}", None)
+    assert prompt_deltas_in(session(without))[0].content == b"null"
+    assert prompt_deltas_in(session(without, prompt_delta(1, b"[]", ONE)))[0].content == ONE
 
 
 @given(any_events())
 def test_every_prompt_delta_makes_a_row(events):
-    found = rows_of(map(encode, events))
-    assert [row.seq for row in found] == [one.seq for one in events if isinstance(one, PromptDelta)]
+    found = prompt_deltas_in(session(*map(encode, events)))
+    assert {row.seq for row in found} == {one.seq for one in events if isinstance(one, PromptDelta)}

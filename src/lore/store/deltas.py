@@ -27,6 +27,7 @@ from lore.store.base import (
     VERSION,
     ConflictError,
     DamagedError,
+    DeltaRow,
     Head,
     SessionData,
     SessionDelta,
@@ -46,6 +47,7 @@ from lore.store.lines import (
     digest_lines,
     digest_notes,
     empty_session,
+    prompt_deltas_in,
     read_header,
 )
 
@@ -246,7 +248,10 @@ def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
 
 
 class DeltaStore(ABC):
-    """The methods that write to one session, for stores that can change it while they keep other writers out."""
+    """The methods that write to one session, for stores that can change it while they keep other writers out.
+
+    `prompt_deltas` are derived from its events.
+    """
 
     url: str
 
@@ -256,6 +261,10 @@ class DeltaStore(ABC):
 
         The function is called with the stored session or None, perhaps several times.
         """
+
+    @abstractmethod
+    def load(self, session_id: str, *, after: int = 0) -> SessionData:
+        """Return a session, or its events after a number; raises UnknownSessionError, DamagedError."""
 
     def create(self, header: bytes) -> Head:
         first = read_header(header)
@@ -277,6 +286,9 @@ class DeltaStore(ABC):
             return PendingChange(before.head) if is_there else extend(before, (), project_id=project_id)
 
         self._change(session_id, decide)
+
+    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
+        return prompt_deltas_in(self.load(session_id))
 
     def _require(self, session_id: str, stored: Stored | None) -> Stored:
         if stored is None:

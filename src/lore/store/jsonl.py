@@ -40,7 +40,6 @@ from lore.model.canonical import encode
 from lore.store.base import (
     DamagedError,
     DamagedPlace,
-    DeltaRow,
     FormatError,
     Head,
     SessionData,
@@ -53,7 +52,7 @@ from lore.store.base import (
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
 from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, read_range
-from lore.store.lines import check_id, merge_rows, rows_of
+from lore.store.lines import check_id
 from lore.store.registry import notes_on_readers
 
 KIND, VERSION = "lore-store", 3
@@ -108,10 +107,6 @@ class Jsonl(DeltaStore):
         """List the sessions; a damaged one is reported and left out. Reads each log's header and last save."""
         found = sorted(self._each(lambda log: log.summary), key=lambda summary: summary.session_id)
         return [summary for summary in found if project_id is None or summary.project_id == project_id]
-
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        data = self.load(session_id)
-        return merge_rows(session_id, data.project_id, rows_of(data.events))
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._opened(session_id):

@@ -1,12 +1,11 @@
-"""Lines of stored sessions: which ids and lines a store accepts, digests, headers, rows of prompt deltas.
+"""Lines of stored sessions: which ids and lines a store accepts, digests, headers, prompt deltas.
 
 - An id is printable text of 1 to 512 characters, compared by code point. A line is one JSON object that every reader
   of logs accepts.
 - The digest after event 0 is SHA-256 of `lore-store-1`. That after event n is SHA-256 of the previous digest, the
   length of line n in decimal, `:`, and line n. So a stored digest covers all events before it and can be continued
   from any number, and a changed line is found alone if a digest is stored with each event.
-- Prompt deltas are kept as one row for each `seq`. A later record replaces the selector, never the content (design,
-  section 3).
+- Prompt deltas are one row for each `seq`. A later record replaces the selector, never the content.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from lore.model.events import PromptDelta, SessionStarted, TurnStarted
 from lore.model.items import is_absent
 from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
-from lore.store.base import EMPTY, DeltaRow, Head, SessionSummary, StoreError
+from lore.store.base import EMPTY, DeltaRow, Head, SessionData, SessionSummary, StoreError
 
 LONGEST_ID = 512  # characters: databases index ids
 SEED = sha256(b"lore-store-1").digest()  # the digest after event 0
@@ -163,33 +162,15 @@ def _time_of(line: bytes) -> str | None:
     return at if is_id(at) else None
 
 
-class Row(NamedTuple):
-    """A record of a prompt delta."""
-
-    seq: int
-    selector: bytes
-    content: bytes | None  # None if it only replaces the selector
-
-
-def rows_of(lines: Iterable[bytes]) -> list[Row]:
-    """Return the records of prompt deltas among lines, in order."""
-    rows: list[Row] = []
-    for line in lines:
-        if may_contain(line, _DELTA_WORDS):
-            events = (read.value for read in LoreLog().read_line(Line(1, 0, line)))
-            rows += (
-                Row(event.seq, bytes(event.selector), None if is_absent(event.content) else bytes(event.content))
-                for event in events
-                if isinstance(event, PromptDelta)
-            )
-    return rows
-
-
-def merge_rows(session_id: str, project_id: str | None, rows: Iterable[Row]) -> tuple[DeltaRow, ...]:
-    """Return the prompt deltas that these records make, by `seq`."""
-    merged: dict[int, DeltaRow] = {}
-    for row in rows:
-        known = merged.get(row.seq)
-        content = (row.content or b"null") if known is None or known.content == b"null" else known.content
-        merged[row.seq] = DeltaRow(session_id, row.seq, project_id, row.selector, content)
-    return tuple(merged[seq] for seq in sorted(merged))
+def prompt_deltas_in(data: SessionData) -> tuple[DeltaRow, ...]:
+    """Return the durable prompt deltas of a session, by `seq`. Costs O(bytes)."""
+    rows: dict[int, DeltaRow] = {}
+    for line in data.events:
+        reads = LoreLog().read_line(Line(1, 0, line)) if may_contain(line, _DELTA_WORDS) else ()
+        for event in (read.value for read in reads):
+            if isinstance(event, PromptDelta):
+                known = rows.get(event.seq)
+                content = b"null" if is_absent(event.content) else bytes(event.content)
+                content = content if known is None or known.content == b"null" else known.content
+                rows[event.seq] = DeltaRow(data.session_id, event.seq, data.project_id, bytes(event.selector), content)
+    return tuple(rows[seq] for seq in sorted(rows))

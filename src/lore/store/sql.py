@@ -1,20 +1,18 @@
 """A store in an SQL database: everything that sqlite and PostgreSQL share.
 
-`sessions` holds how far each session is stored, `events` its lines with the digest after each, `prompt_deltas` the
-rows derived from them, `bindings` which session a client means.
+`sessions` holds how far each session is stored, `events` its lines with the digest after each, `bindings` which session
+a client means.
 
 - A call is one transaction. A reader sees one state of the store.
 - A writer of a session keeps other writers of it out: sqlite has one writer, PostgreSQL a lock on the session's row.
 - A delta costs a look at the session's row and at its last event, and the new rows.
 - `load` compares the digest of the lines that it read with the stored one: a line that was changed, is missing or out
   of order is an error, never less than was stored.
-- `verify` compares each event with the digest stored before it, so one changed line is found alone, and compares
-  derived rows with the events.
+- `verify` compares each event with the digest stored before it, so one changed line is found alone.
 
 Statements have `?` for each value and use what sqlite and PostgreSQL have in common. Ids are text, compared by code
-point. Lines, selectors, contents, metadata, leaf ids and times are bytes, because text columns of PostgreSQL refuse
-U+0000 and those of sqlite lone surrogates, and JSON can hold both: they are UTF-8 with surrogates encoded like any
-character. A `seq` may be any integer that JSON can spell: past 64 bits it is text in sqlite, NUMERIC in PostgreSQL.
+point. Lines, metadata, leaf ids and times are bytes, because text columns of PostgreSQL refuse U+0000 and those of
+sqlite lone surrogates, and JSON can hold both: they are UTF-8 with surrogates encoded like any character.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ import msgspec
 from lore.store.base import (
     DamagedError,
     DamagedPlace,
-    DeltaRow,
     Head,
     SessionData,
     SessionSummary,
@@ -38,19 +35,8 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )
-from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
-from lore.store.lines import (
-    SEED,
-    Row,
-    check_id,
-    count_activity,
-    digest_lines,
-    digest_notes,
-    is_id,
-    merge_rows,
-    read_header,
-    rows_of,
-)
+from lore.store.deltas import Decide, DeltaStore, PendingChange, extend, refuse_binding, session_with_forks
+from lore.store.lines import SEED, check_id, digest_lines, digest_notes, empty_session, is_id, read_header
 
 SqlValue: TypeAlias = int | str | bytes | None
 _AT_ONCE = 256  # events of one query when a whole session is verified
@@ -71,8 +57,8 @@ class SqlTransaction(Protocol):
 
 # the tables
 
-SCHEMA_VERSION = 6
-TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings"})
+SCHEMA_VERSION = 7
+TABLES = frozenset({"sessions", "events", "bindings"})
 _SCHEMA = (
     """
 CREATE TABLE sessions (
@@ -104,17 +90,6 @@ CREATE TABLE events (
     PRIMARY KEY (session, number)
 ) {strict}
 """,
-    """
-CREATE TABLE prompt_deltas (
-    session_id {text} NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
-    seq {seq} NOT NULL,
-    project_id {text},
-    selector {bytes} NOT NULL,
-    content {bytes} NOT NULL,
-    PRIMARY KEY (session_id, seq)
-) {strict}
-""",
-    "CREATE INDEX prompt_deltas_by_project ON prompt_deltas (project_id)",
     """
 CREATE TABLE bindings (
     client_key {text} NOT NULL PRIMARY KEY,
@@ -161,17 +136,21 @@ class _SessionRow(NamedTuple):
     used_at: bytes | None
 
 
-_COLUMNS = ", ".join(_SessionRow._fields)
-
-
 class _EventRow(NamedTuple):
     number: int
     line: bytes
     digest: bytes
 
 
-def _encode(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("utf-8", "surrogatepass")
+_COLUMNS = ", ".join(_SessionRow._fields)
+_AS_THEY_ARE = ("session_id", "project_id", "parent_session_id", "metadata", "size", "turns")
+_AS_BYTES = ("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at")
+
+
+def _summary_of(row: _SessionRow) -> SessionSummary:
+    fields = {name: getattr(row, name) for name in _AS_THEY_ARE}
+    fields |= {name: _decode(getattr(row, name)) for name in _AS_BYTES}
+    return SessionSummary(head=Head(row.head_number, row.head_digest.hex(), row.head_note.hex()), **fields)
 
 
 def _decode(raw: bytes | None) -> str | None:
@@ -186,15 +165,13 @@ def _decode(raw: bytes | None) -> str | None:
 
 def _columns_of(summary: SessionSummary) -> dict[str, SqlValue]:
     """Return the columns of a session's row, without its key."""
-    head = summary.head
-    columns: dict[str, SqlValue] = {
-        "head_number": head.number, "head_digest": bytes.fromhex(head.digest), "head_note": bytes.fromhex(head.note),
+    number, digest, note = summary.head
+    texts = {name: getattr(summary, name) for name in _AS_BYTES}
+    return {
+        "head_number": number, "head_digest": bytes.fromhex(digest), "head_note": bytes.fromhex(note),
+        **{name: getattr(summary, name) for name in _AS_THEY_ARE},
+        **{name: text and text.encode("utf-8", "surrogatepass") for name, text in texts.items()},
     }  # fmt: skip
-    for name in ("session_id", "project_id", "parent_session_id", "metadata", "size", "turns"):
-        columns[name] = getattr(summary, name)
-    for name in ("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at"):
-        columns[name] = _encode(getattr(summary, name))
-    return columns
 
 
 class SqlSession:
@@ -203,15 +180,7 @@ class SqlSession:
     def __init__(self, tx: SqlTransaction, row: tuple[Any, ...]) -> None:
         """`row` has `_COLUMNS`; raises DamagedError."""
         found = _typed(row, _SessionRow)
-        self._tx = tx
-        self.key = found.session
-        self.summary = SessionSummary(
-            session_id=found.session_id, head=Head(found.head_number, found.head_digest.hex(), found.head_note.hex()),
-            size=found.size, project_id=found.project_id, parent_session_id=found.parent_session_id,
-            leaf_id=_decode(found.leaf_id), metadata=found.metadata, created_at=_decode(found.created_at),
-            updated_at=_decode(found.updated_at), user_id=_decode(found.user_id), agent_id=_decode(found.agent_id),
-            turns=found.turns, used_at=_decode(found.used_at),
-        )  # fmt: skip
+        self._tx, self.key, self.summary = tx, found.session, _summary_of(found)
 
     def digest(self, number: int) -> str | None:
         """Return the stored digest after event `number` (0: before the first); None if there is no such event."""
@@ -235,17 +204,6 @@ class SqlSession:
             yield rows
             after = rows[-1].number
 
-    def prompt_deltas(self) -> tuple[DeltaRow, ...]:
-        """Return the rows of `prompt_deltas`, by `seq`."""
-        name = self.summary.session_id
-        sql = "SELECT seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ?"
-        rows = _typed(self._tx.execute(sql, (name,)), list[tuple[Any, str | None, bytes, bytes]])
-        try:
-            found = [DeltaRow(name, int(seq), project, selector, text) for seq, project, selector, text in rows]
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise DamagedError(f"session {name!r}: a prompt delta's seq is not an integer") from error
-        return tuple(sorted(found, key=lambda row: row.seq))
-
     def check_end(self) -> None:
         """Raise DamagedError if the last event or the notes are damaged: nothing may be added to them."""
         name, head = self.summary.session_id, self.summary.head
@@ -254,6 +212,35 @@ class SqlSession:
         if self.digest(head.number) != head.digest:
             message = f"session {name!r}: event {head.number}, its last, is missing or not as it was written"
             raise DamagedError(message)
+
+    def write(self, change: PendingChange) -> None:
+        """Write a change to the session's row, and its events."""
+        assert change.before is not None
+        assert change.after is not None
+        known = _columns_of(change.before)
+        columns = {name: value for name, value in _columns_of(change.after).items() if value != known[name]}
+        names = ", ".join(f"{name} = ?" for name in columns)
+        self._tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), self.key))  # noqa: S608
+        _write_events(self._tx, self.key, change)
+
+
+def _create(tx: SqlTransaction, change: PendingChange) -> bool:
+    """Write a new session; returns False if another writer has created it meanwhile."""
+    assert change.after is not None
+    columns = _columns_of(change.after)
+    names, places = ", ".join(columns), ", ".join("?" * len(columns))
+    sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
+    rows = tx.execute(sql, tuple(columns.values()))
+    if rows:
+        _write_events(tx, rows[0][0], change)
+    return bool(rows)
+
+
+def _write_events(tx: SqlTransaction, key: int, change: PendingChange) -> None:
+    assert change.before is not None
+    events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
+    sql = "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)"
+    tx.executemany(sql, ((key, number, line, digest) for number, (line, digest) in events))
 
 
 # the store
@@ -294,11 +281,11 @@ class SqlStore(DeltaStore):
             session = self._get(tx, session_id)
             summary, head = session.summary, session.summary.head
             start = min(after, head.number)
-            lines, base = session.lines(start), session.digest(start)
-            last = None if base is None else [bytes.fromhex(base), *digest_lines(bytes.fromhex(base), lines)][-1].hex()
+            lines, base = session.lines(start), bytes.fromhex(session.digest(start) or "")
+            last = [base, *digest_lines(base, lines)][-1].hex()
             is_whole = len(lines) == head.number - start and last == head.digest
             if not is_whole or digest_notes(summary.leaf_id, summary.metadata) != head.note:
-                damage = verify_session(session).damage
+                damage = _verify_session(session).damage
                 found = f"{damage[0].place}: {damage[0].message}" if damage else "it changed"
                 raise DamagedError(f"session {session_id!r}: {found}")
         return summary.with_events(lines, after + 1)
@@ -310,7 +297,12 @@ class SqlStore(DeltaStore):
                 if session is not None:
                     session.check_end()
                 change = decide(session)
-                if change.after is None or _write(tx, session, change):
+                if change.after is None:
+                    return change.head
+                if session is not None:
+                    session.write(change)
+                    return change.head
+                if _create(tx, change):
                     return change.head
 
     def delete(self, session_id: str) -> tuple[str, ...]:
@@ -348,12 +340,8 @@ class SqlStore(DeltaStore):
         with self.transaction(write=False) as tx:
             return _resolve(tx, client_key)
 
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        with self.transaction(write=False) as tx:
-            return self._get(tx, session_id).prompt_deltas()
-
     def verify(self, session_id: str | None = None) -> Verified:
-        """Recompute every digest, and compare rows with the events that they come from. Costs O(bytes).
+        """Recompute every digest, and compare the rows of sessions with their events. Costs O(bytes).
 
         Each session is verified in a transaction of its own. Unreadable rows are damage.
         """
@@ -366,16 +354,15 @@ class SqlStore(DeltaStore):
         try:
             with self.transaction(write=False) as tx:
                 names = sorted(_parents(tx))
-                damage += _find_orphans(tx)
         except DamagedError as error:
             damage.append(DamagedPlace(None, None, "tables", error.message, "the sessions that can be listed"))
-        return Verified.of((Verified(0, 0, tuple(damage)), *map(self._verify, names)), notes=self.notes())
+        return Verified.of(map(self._verify, names), damage, self.notes())
 
     def _verify(self, session_id: str) -> Verified | None:
         try:
             with self.transaction(write=False) as tx:
                 session = self._find(tx, session_id)
-                return None if session is None else verify_session(session)
+                return None if session is None else _verify_session(session)
         except DamagedError as error:
             damage = DamagedPlace(session_id, None, "sessions row", error.message, "nothing is known of it")
             return Verified(1, 0, (damage,))
@@ -406,160 +393,86 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def _write(tx: SqlTransaction, session: SqlSession | None, change: PendingChange) -> bool:
-    """Write a change; returns False if the session is new and another writer has created it meanwhile."""
-    assert change.before is not None
-    assert change.after is not None
-    columns, after = _columns_of(change.after), change.after
-    if session is None:
-        names, places = ", ".join(columns), ", ".join("?" * len(columns))
-        sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
-        rows = tx.execute(sql, tuple(columns.values()))
-        if not rows:
-            return False
-        key = rows[0][0]
-    else:
-        known, key = _columns_of(change.before), session.key
-        columns = {name: value for name, value in columns.items() if value != known[name]}
-        names = ", ".join(f"{name} = ?" for name in columns)
-        tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), key))  # noqa: S608
-        if "project_id" in columns:
-            sql = "UPDATE prompt_deltas SET project_id = ? WHERE session_id = ?"
-            tx.execute(sql, (after.project_id, after.session_id))
-    events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
-    tx.executemany(
-        "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)",
-        ((key, number, line, digest) for number, (line, digest) in events),
-    )
-    for row in rows_of(change.lines):
-        _write_prompt_delta(tx, after, row)
-    return True
-
-
-def _write_prompt_delta(tx: SqlTransaction, summary: SessionSummary, row: Row) -> None:
-    """Write a record of a prompt delta: a later one replaces the selector, never the content."""
-    seq = row.seq if -(2**63) <= row.seq < 2**63 else str(row.seq)
-    tx.execute(
-        "INSERT INTO prompt_deltas (session_id, seq, project_id, selector, content) VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT (session_id, seq) DO UPDATE SET selector = excluded.selector, "
-        "content = CASE WHEN prompt_deltas.content = ? THEN excluded.content ELSE prompt_deltas.content END",
-        (summary.session_id, seq, summary.project_id, row.selector, row.content or b"null", b"null"),
-    )
-
-
 # verifying
 
 
-class _Fault(NamedTuple):
-    number: int | None
-    place: str
-    message: str
-
-
-def verify_session(session: SqlSession) -> Verified:
-    """Compare everything that is stored of one session with its events. Costs O(bytes)."""
-    summary, head, events = session.summary, session.summary.head, list[_EventRow]()
-    failure = None
+def _verify_session(session: SqlSession) -> Verified:
+    """Compare the events of a session with their digests, and its row with the events. Costs O(bytes)."""
+    name, head, events = session.summary.session_id, session.summary.head, list[_EventRow]()
+    left, damage = "every event that is not named", list[DamagedPlace]()
     try:
         for rows in session.events():
             events += rows
     except StoreError as error:  # a page that the database cannot read: the rows before it count
-        failure = error
+        last = events[-1].number if events else 0
+        message = f"the database cannot read them: {error}"
+        damage.append(DamagedPlace(name, last + 1, f"events after row {last}", message, left))
     within = [event for event in events if event.number <= head.number]
-    faults = _compare_digests(within)
-    if failure is None:
-        faults += _compare_end(events, within, head)
-        faults += _compare_row(within, summary, is_whole=not faults)
-        try:
-            derived = merge_rows(summary.session_id, summary.project_id, rows_of(event.line for event in within))
-            faults += _compare_prompt_deltas(derived, session.prompt_deltas())
-        except StoreError as error:
-            failure = error
-    if failure is not None:
-        last = within[-1].number if within else 0
-        faults.append(_Fault(last + 1, f"events after row {last}", f"the database cannot read them: {failure}"))
-    left = "every event that is not named" if within else "nothing"
-    return Verified(1, len(within), tuple(DamagedPlace(summary.session_id, *fault, left) for fault in faults))
+    faults = [*_find_changed(within)]
+    if not damage:
+        faults += _compare_end(within, events, head)
+    if not damage and not faults:
+        faults += _compare_summary([event.line for event in within], session.summary)
+    left = left if within else "nothing"
+    damage[:0] = [
+        DamagedPlace(name, number, "sessions row" if number is None else f"events row {number}", message, left)
+        for number, message in faults
+    ]
+    return Verified(1, len(within), tuple(damage))
 
 
-def _compare_digests(events: Iterable[_EventRow]) -> list[_Fault]:
-    """Compare each event with the digest stored before it."""
-    faults: list[_Fault] = []
+def _find_changed(events: Iterable[_EventRow]) -> list[tuple[int | None, str]]:
+    """Return number and message for each event that does not follow from the digest stored before it."""
+    faults: list[tuple[int | None, str]] = []
     last, previous = 0, SEED  # number and stored digest of the last event
     derived: bytes | None = None  # the digest that the last event should have, if it has another
     for number, line, digest in events:
-        place = f"events row {number}"
         if number != last + 1:
-            faults.append(_Fault(last + 1, f"events row {last + 1}", f"{_events(last + 1, number - 1)} missing"))
-            faults.append(_Fault(number, place, "it cannot be checked: the event before it is missing"))
+            faults.append((last + 1, f"{_events(last + 1, number - 1)} missing"))
+            faults.append((number, "it cannot be checked: the event before it is missing"))
         elif (expected := digest_lines(previous, (line,))[0]) == digest:
             derived = None
         elif derived is not None and digest_lines(derived, (line,))[0] == digest:
-            faults[-1] = _Fault(last, f"events row {last}", "its digest is damaged, its line is whole")
+            faults[-1] = last, "its digest is damaged, its line is whole"
             derived = None
         else:
-            faults.append(_Fault(number, place, "its line is not as it was written"))
+            faults.append((number, "its line is not as it was written"))
             derived = expected
         last, previous = number, digest
     return faults
 
 
-def _compare_end(events: Sequence[_EventRow], within: Sequence[_EventRow], head: Head) -> Iterator[_Fault]:
+def _compare_end(
+    within: Sequence[_EventRow], events: Sequence[_EventRow], head: Head
+) -> Iterator[tuple[int | None, str]]:
     """Compare the last event with the stored head."""
-    following = head.number + 1
     if len(events) > len(within):
-        extra = _events(following, events[-1].number)
-        yield _Fault(following, f"events row {following}", f"{extra} after the stored head")
+        yield head.number + 1, f"{_events(head.number + 1, events[-1].number)} after the stored head"
     last, digest = (within[-1].number, within[-1].digest) if within else (0, SEED)
     if last < head.number:
-        yield _Fault(last + 1, f"events row {last + 1}", f"{_events(last + 1, head.number)} missing")
+        yield last + 1, f"{_events(last + 1, head.number)} missing"
     elif digest.hex() != head.digest:
-        yield _Fault(None, "sessions row", "its digest is not that of the last event")
+        yield None, "its digest is not that of the last event"
 
 
 def _events(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
 
 
-def _compare_row(events: Sequence[_EventRow], summary: SessionSummary, *, is_whole: bool) -> Iterator[_Fault]:
-    """Compare the session's row with its events; with `is_whole` none of them is damaged."""
-    if digest_notes(summary.leaf_id, summary.metadata) != summary.head.note:
-        yield _Fault(None, "sessions row", "leaf or metadata are not as they were written")
-    size = sum(len(event.line) for event in events) + len(events)
-    if events and events[-1].number == summary.head.number == len(events) and size != summary.size:
-        yield _Fault(None, "sessions row", f"its size is {summary.size}, that of its events {size}")
-    if not events or events[0].number != 1:
-        return
+def _compare_summary(lines: Sequence[bytes], summary: SessionSummary) -> Iterator[tuple[int | None, str]]:
+    """Compare a session's row with its events, all of which are whole."""
     try:
-        header = read_header(events[0].line)
+        header = read_header(lines[0])
     except StoreError as error:
-        yield _Fault(1, "events row 1", error.message)
+        yield 1, error.message
         return
-    if (header.session_id, header.parent_session_id) != (summary.session_id, summary.parent_session_id):
-        yield _Fault(1, "sessions row", "its id or its parent is not that of the header")
-    if (header.user_id, header.agent_id) != (summary.user_id, summary.agent_id):
-        yield _Fault(1, "sessions row", "its user or its agent is not that of the header")
-    if is_whole and count_activity([event.line for event in events]) != (summary.turns, summary.used_at):
-        yield _Fault(None, "sessions row", "its turns or its last use are not those of its events")
-
-
-def _compare_prompt_deltas(derived: Iterable[DeltaRow], stored: Iterable[DeltaRow]) -> Iterator[_Fault]:
-    """Compare the rows of prompt deltas with those that the events make."""
-    expected, found = {row.seq: row for row in derived}, {row.seq: row for row in stored}
-    for seq in sorted(expected.keys() | found.keys()):
-        if expected.get(seq) != found.get(seq):
-            message = "it is not as the events say" if seq in found else "it is missing"
-            yield _Fault(None, f"prompt_deltas row {seq}", message if seq in expected else "no event makes it")
-
-
-def _find_orphans(tx: SqlTransaction) -> list[DamagedPlace]:
-    """Return the rows that belong to no session."""
-    keys = {"events": ("session", "session"), "bindings": ("client_key", "session"),
-            "prompt_deltas": ("session_id", "session_id")}  # fmt: skip
-    return [
-        DamagedPlace(None, None, f"{table} of {name!r}", f"{count} rows belong to no session", "the rows themselves")
-        for table, (shown, key) in keys.items()
-        for name, count in tx.execute(
-            f"SELECT {shown}, count(*) FROM {table} WHERE {key} NOT IN (SELECT {key} FROM sessions) GROUP BY {shown}"  # noqa: S608
-        )
-    ]
+    own = ("project_id", "leaf_id", "metadata", "created_at", "updated_at")  # that no event holds
+    expected = extend(empty_session(header), lines, **{name: getattr(summary, name) for name in own}).after
+    for name in SessionSummary.__struct_fields__:
+        if getattr(expected, name) != getattr(summary, name):
+            yield (
+                None,
+                "leaf or metadata are not as they were written"
+                if name == "head"
+                else (f"its {name} is not that of its events"),
+            )

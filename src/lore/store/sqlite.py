@@ -17,11 +17,12 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from lore.files import database_uri, make_folder, synchronise_folder
 from lore.model.canonical import printable
@@ -32,9 +33,7 @@ from lore.store.sql import SCHEMA_VERSION, TABLES, SqlStore, SqlTransaction, Sql
 PATIENCE = 10.0  # seconds to wait for other writers
 OLDEST = (3, 37)  # the first version of sqlite with STRICT tables
 APPLICATION = int.from_bytes(b"lore", "big")  # `application_id` of lore's databases
-_TYPES = {
-    "key": "INTEGER PRIMARY KEY", "int": "INTEGER", "text": "TEXT", "bytes": "BLOB", "seq": "ANY", "strict": "STRICT",
-}  # fmt: skip
+_TYPES = {"key": "INTEGER PRIMARY KEY", "int": "INTEGER", "text": "TEXT", "bytes": "BLOB", "strict": "STRICT"}
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = FULL",
@@ -54,26 +53,19 @@ _PAUSE = 0.01  # seconds between attempts to change the kind of journal, for whi
 _MAKING = Lock()  # closing a file drops the locks of all connections that this process has on it: none has one yet
 
 
-class _Transaction:
+class _Transaction(NamedTuple):
     """A transaction of one connection, whose errors are StoreErrors."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, translate: Callable[[sqlite3.Error | OverflowError], StoreError]
-    ) -> None:
-        self._connection = connection
-        self._translate = translate
+    connection: sqlite3.Connection
+    path: str = ":memory:"
 
     def execute(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except (sqlite3.Error, OverflowError) as error:
-            raise self._translate(error) from error
+        with _translated(self.path):
+            return self.connection.execute(sql, values).fetchall()
 
     def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
-        try:
-            self._connection.executemany(sql, values)
-        except (sqlite3.Error, OverflowError) as error:
-            raise self._translate(error) from error
+        with _translated(self.path):
+            self.connection.executemany(sql, values)
 
 
 class Sqlite(SqlStore):
@@ -120,7 +112,7 @@ class Sqlite(SqlStore):
 
     @contextmanager
     def _begun(self, connection: sqlite3.Connection, begin: str) -> Generator[SqlTransaction]:
-        tx = _Transaction(connection, self._translate)
+        tx = _Transaction(connection, self._path)
         tx.execute(begin)
         try:
             yield tx
@@ -141,9 +133,6 @@ class Sqlite(SqlStore):
                 self._inherited.append(self._connection)
                 self._connection = None
         return self._lock
-
-    def _translate(self, error: sqlite3.Error | OverflowError) -> StoreError:
-        return _translate(error, self._path, self._patience)
 
     # the connection
 
@@ -192,17 +181,15 @@ class Sqlite(SqlStore):
             raise FormatError(f"{printable(self._path)} is not an sqlite database: {found}", hint=hint)
 
     def _connect(self, options: str) -> sqlite3.Connection:
-        try:
+        with _translated(self._path):
             return sqlite3.connect(
                 database_uri(self._path, options), uri=True, timeout=self._patience, isolation_level=None,
                 check_same_thread=False,
             )  # fmt: skip
-        except sqlite3.Error as error:
-            raise self._translate(error) from error
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         """Make the tables of a new file. By now sqlite has undone what a process that died had begun."""
-        tx, is_new = _Transaction(connection, self._translate), self._is_new(connection)
+        tx, is_new = _Transaction(connection, self._path), self._is_new(connection)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         if is_new:
@@ -218,7 +205,7 @@ class Sqlite(SqlStore):
 
         Reading it changes nothing. Triggers and views are refused, too: they act when rows are written or read.
         """
-        tx = _Transaction(connection, self._translate)
+        tx = _Transaction(connection, self._path)
         moment = nullcontext() if connection.in_transaction else self._begun(connection, "BEGIN")
         try:
             with moment:  # between two statements another process may make the tables
@@ -226,7 +213,7 @@ class Sqlite(SqlStore):
                 version = tx.execute("PRAGMA user_version")[0][0]
                 parts = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
         except DamagedError as error:
-            if getattr(error.__cause__, "sqlite_errorcode", 0) != sqlite3.SQLITE_NOTADB:
+            if _code_of(error.__cause__) != sqlite3.SQLITE_NOTADB:
                 raise
             message = f"{printable(self._path)} is not an sqlite database, or the beginning of it is damaged"
             hint = f"name a file of lore's, or a new one; one that is damaged: {_RESCUE}"
@@ -247,14 +234,13 @@ class Sqlite(SqlStore):
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
         """Change to a write-ahead log, which the file remembers."""
-        until = time.monotonic() + self._patience
-        while True:
+        kind, until = "", time.monotonic() + self._patience
+        while not kind:
             try:
-                kind = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-                break
-            except sqlite3.Error as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                    raise self._translate(error) from error
+                kind = _Transaction(connection, self._path).execute("PRAGMA journal_mode = WAL")[0][0]
+            except StoreError as error:
+                if _code_of(error.__cause__) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
                 time.sleep(_PAUSE)
         if kind != "wal":
             self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
@@ -271,10 +257,12 @@ class Sqlite(SqlStore):
         place, left = f"file {printable(self._path)}", "the sessions in which nothing else is named"
         try:
             with self.transaction(write=False) as tx:
-                messages = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
+                found = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
+                orphans = Counter(row[0] for row in tx.execute("PRAGMA foreign_key_check"))
         except DamagedError as error:
-            messages = [error.message]
-        return [DamagedPlace(None, None, place, text, left) for text in messages if text != "ok"]
+            found, orphans = [error.message], Counter[str]()
+        found += [f"{count} rows of {table} belong to no session" for table, count in orphans.items()]
+        return [DamagedPlace(None, None, place, text, left) for text in found if text != "ok"]
 
     def notes(self) -> tuple[str, ...]:
         found = notes_on_readers(_beside(self._path, end) for end in ("", *BESIDE))
@@ -288,7 +276,7 @@ class Sqlite(SqlStore):
         before = self._size()
         if before:
             with self._own_lock(), self._connected(write=True) as connection:
-                tx = _Transaction(connection, self._translate)
+                tx = _Transaction(connection, self._path)
                 for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     tx.execute(statement)
         return max(0, before - self._size())
@@ -323,7 +311,7 @@ class Memory(SqlStore):
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         with self._lock, self._connection:
-            tx = _Transaction(self._connection, lambda error: _translate(error, self.url, 0))
+            tx = _Transaction(self._connection)
             tx.execute("BEGIN")
             yield tx
 
@@ -337,7 +325,7 @@ class Memory(SqlStore):
 def _make_in_memory() -> sqlite3.Connection:
     """Return an empty store without a file."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    tx = _Transaction(connection, lambda error: _translate(error, ":memory:", 0))
+    tx = _Transaction(connection)
     tx.execute("PRAGMA foreign_keys = ON")
     make_tables(tx, _TYPES)
     return connection
@@ -394,7 +382,7 @@ def _make_file(path: str) -> None:
 
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` names each damaged place; if it cannot be opened: {_RESCUE}"
-_BUSY = (StoreError, "is busy: others have been writing for {patience:g} s", "try again")
+_BUSY = (StoreError, "is busy: others have been writing for too long", "try again")
 _OWNER = "look at who owns it and its folder"
 _ERRORS = {  # by sqlite's code: the error, its message and its hint
     sqlite3.SQLITE_BUSY: _BUSY,
@@ -416,9 +404,19 @@ _ERRORS = {  # by sqlite's code: the error, its message and its hint
 _OTHER = (StoreError, "gave an error", "look at the file and its folder")
 
 
-def _translate(error: sqlite3.Error | OverflowError, path: str, patience: float) -> StoreError:
-    """Return lore's error for one of sqlite's."""
-    code = getattr(error, "sqlite_errorcode", 0)
-    is_unnamed = code == sqlite3.SQLITE_ERROR and str(error).startswith("no such ")  # a name in its schema is damaged
-    kind, message, hint = _ERRORS.get(sqlite3.SQLITE_CORRUPT if is_unnamed else code & 0xFF, _OTHER)
-    return kind(f"{printable(path)} {message.format(patience=patience)} ({printable(str(error))})", hint=hint)
+def _code_of(error: BaseException | None) -> int:
+    """Return sqlite's primary code of an error; 0 if it has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+@contextmanager
+def _translated(path: str) -> Generator[None]:
+    """Raise lore's error for one of sqlite's."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError) as error:
+        code = _code_of(error)
+        if code == sqlite3.SQLITE_ERROR and str(error).startswith("no such "):  # a name in its schema is damaged
+            code = sqlite3.SQLITE_CORRUPT
+        kind, message, hint = _ERRORS.get(code, _OTHER)
+        raise kind(f"{printable(path)} {message} ({printable(str(error))})", hint=hint) from error
