@@ -39,7 +39,7 @@ def _play(shape: dict[str, Any], steps: list[list[Any]]) -> Agent:
 
 
 def _outcome(agent: Agent) -> dict[str, Any]:
-    """Return the problems of a session, and each turn with what it adds to the turn before."""
+    """Return the problems of a session, and each turn with the segments that it adds."""
     turns, previous = [], list[list[str]]()
     for turn in agent.turns:
         segments = _segments(turn)

@@ -1,10 +1,4 @@
-"""The library, "Done means": the agent runs, is killed, goes on, and `lore check` finds its log clean.
-
-Seed 000 (Lore gateway), law 1: what was sent is persisted, then replayed to the byte; a restart replays the same bytes.
-Seed 003 (flue), 4.1: a resumed session emits only what came after loading; line 10 of the issue: "`Kept` fills
-`created_at`, `updated_at` (from the clock it was given) and `leaf_id`; a stored session never has none. `from lore
-import SessionDelta, Store` works."
-"""
+"""The library in an agent that runs, is killed and continues: it sends the same bytes, without waste."""
 
 from __future__ import annotations
 
@@ -31,7 +25,7 @@ def given(dialect):
 
 
 def loop(session, client):
-    """Answer what waits: ask the model, run its tools, until it calls none."""
+    """Ask the model and run its tools until it calls none."""
     while True:
         for call in session.pending():
             session.result(call.call_id, {"ran": call.name, "with": call.input})
@@ -39,8 +33,8 @@ def loop(session, client):
             return
 
 
-def goes_on(sent):
-    """Hold that each request holds all of the one before it, up to its tail."""
+def assert_extends(sent):
+    """Assert that each request extends the previous one, except for its tail."""
     said = [blocks_of(arguments) for arguments in sent]
     for before, after in zip(said, said[1:], strict=False):
         assert after[: len(before)] == before
@@ -48,12 +42,12 @@ def goes_on(sent):
 
 
 @dialects
-def test_an_agent_with_tools_keeps_its_prefix_and_its_log_is_clean(dialect, tmp_path, capsys):
+def test_agent_with_tools_keeps_its_prefix(dialect, tmp_path, capsys):
     session, client = lore.Session(MODELS[dialect], **given(dialect)), Client(dialect)
     for text in ("What is new?", "And now?", "Thanks."):
         session.user(text)
         loop(session, client)
-    said = goes_on(client.sent)
+    said = assert_extends(client.sent)
     assert len(said) == 4, "the first question takes a tool loop"
     assert session.problems == []
     log = tmp_path / "agent.jsonl"
@@ -65,11 +59,11 @@ def test_an_agent_with_tools_keeps_its_prefix_and_its_log_is_clean(dialect, tmp_
     again = lore.Session.read(log.read_bytes())
     assert again.log() == session.log()
     assert main(["fold", str(log), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["usage"]["output_tokens"] == 4 * 9, "what was billed is in the log"
+    assert json.loads(capsys.readouterr().out)["usage"]["output_tokens"] == 4 * 9, "the log has the usage"
 
 
-def test_turns_are_compared_though_a_mocked_client_gives_every_answer_one_id(tmp_path, capsys):
-    """All turns but the first counted as copies of it: four turns, no pair compared, and nothing said."""
+def test_turns_with_one_response_id_are_compared(tmp_path, capsys):
+    """A mocked client gives every answer one id: later turns counted as copies, so no pair was compared."""
     session = lore.Session("claude-opus-5", **given("anthropic"))
     for text in ("What is new?", "And now?", "Thanks."):
         session.user(text)
@@ -83,14 +77,14 @@ def test_turns_are_compared_though_a_mocked_client_gives_every_answer_one_id(tmp
 
 
 @dialects
-def test_the_bodys_bytes_are_those_that_write_gives(dialect):
+def test_request_arguments_equal_the_written_body(dialect):
     session, client = lore.Session(MODELS[dialect], **given(dialect)), Client(dialect)
     session.user("What is new?")
     loop(session, client)
     session.user("And now?")
     arguments = session.request(current_time="10:00")
     body = session.write(session.unanswered())
-    if dialect in ("gemini", "bedrock"):  # which have bytes where the body has base64, and a config
+    if dialect in ("gemini", "bedrock"):  # they have bytes instead of base64, and a config
         assert set(json.loads(body)) - {"systemInstruction", "tools"} == set(arguments) - {"config"}
     else:
         assert json.dumps(arguments, ensure_ascii=False, separators=(",", ":")).encode() == body
@@ -99,8 +93,8 @@ def test_the_bodys_bytes_are_those_that_write_gives(dialect):
 
 @dialects
 @pytest.mark.parametrize("fatal", [1, 2, 3])
-def test_an_agent_that_is_killed_in_mid_turn_goes_on_with_the_same_bytes(dialect, fatal, tmp_path, capsys):
-    """Killed while it waits for an answer: what was asked is asked again, what was answered is not."""
+def test_killed_agent_continues_with_the_same_bytes(dialect, fatal, tmp_path, capsys):
+    """The agent is killed while it waits for an answer: the open question is asked again, answered ones are not."""
     url, client = f"sqlite:{tmp_path}/agent.db", Client(dialect)
     client.fatal = fatal
     questions = ["What is new?", "And now?", "Thanks."]
@@ -120,7 +114,7 @@ def test_an_agent_that_is_killed_in_mid_turn_goes_on_with_the_same_bytes(dialect
         except ConnectionResetError:
             continue  # killed: nothing is closed, nothing is saved any more
         session.close()
-    said = goes_on(client.sent)
+    said = assert_extends(client.sent)
     assert client.sent[fatal - 1] == client.sent[fatal], "the same bytes"
     assert len(said) == 5, "four turns, one of them twice"
     assert main(["check", f"{url}#demo", "--json"]) == 0
@@ -130,7 +124,7 @@ def test_an_agent_that_is_killed_in_mid_turn_goes_on_with_the_same_bytes(dialect
 
 
 @dialects
-def test_a_tools_result_is_not_run_for_again_after_a_kill(dialect, tmp_path):
+def test_finished_tool_call_is_not_repeated_after_kill(dialect, tmp_path):
     url, client = f"jsonl:{tmp_path}/sessions", Client(dialect)
     session = lore.open(url, "demo", model=MODELS[dialect], **given(dialect))
     session.user("What is new?")
@@ -144,7 +138,7 @@ def test_a_tools_result_is_not_run_for_again_after_a_kill(dialect, tmp_path):
 
 
 @dialects
-def test_the_same_methods_wait_for_no_disk_with_asyncio(dialect, tmp_path):
+def test_asynchronous_methods_keep_the_prefix(dialect, tmp_path):
     async def run():
         client = Client(dialect)
         session = lore.open(f"sqlite:{tmp_path}/agent.db", "demo", model=MODELS[dialect], **given(dialect))
@@ -163,12 +157,12 @@ def test_the_same_methods_wait_for_no_disk_with_asyncio(dialect, tmp_path):
         session.close()
         return client.sent
 
-    assert len(goes_on(asyncio.run(run()))) == 3
+    assert len(assert_extends(asyncio.run(run()))) == 3
 
 
 @pytest.mark.parametrize("url", ["memory:", "jsonl:{}/sessions", "sqlite:{}/sessions.db"])
-def test_line_10_a_stored_session_has_times_and_a_leaf_at_every_moment(url, tmp_path):
-    from lore import SessionDelta, Store  # noqa: F401, PLC0415 - the sentence of the issue
+def test_stored_session_always_has_times_and_leaf(url, tmp_path):
+    from lore import SessionDelta, Store  # noqa: F401, PLC0415 - these names are public
 
     times = iter(f"2026-11-20T10:00:0{n}Z" for n in range(10))
     store = lore.open_store(url.format(tmp_path))
@@ -203,7 +197,7 @@ def test_line_10_a_stored_session_has_times_and_a_leaf_at_every_moment(url, tmp_
     assert lore.StoredSession is lore.Kept
 
 
-def test_a_low_level_session_without_times_has_them_with_its_first_delta():
+def test_first_delta_adds_times_to_low_level_session():
     store = lore.open_store("memory:")
     session = lore.Kept.begin(store, lore.events.session_started("s"))
     session.apply(lore.events.append(lore.events.user_message("u1", "hi")))
@@ -213,7 +207,7 @@ def test_a_low_level_session_without_times_has_them_with_its_first_delta():
     assert data.created_at.endswith("Z")
 
 
-def test_begin_turn_means_one_thing_on_both():
+def test_begin_turn_is_equal_with_and_without_store():
     kinds = []
     for session in (lore.Session("claude-opus-5"), lore.open("memory:", "s", model="claude-opus-5")):
         session.user("hi")

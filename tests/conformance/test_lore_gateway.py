@@ -1,4 +1,4 @@
-"""Rules of the gateway's durable deltas that golden sessions do not show: places, torn logs, errors, what is read."""
+"""Rules of the gateway's durable deltas that golden sessions do not show: places, torn logs, errors, rows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from lore.model.events import CacheReset, PromptDelta
 from lore.model.inserts import insert_texts, signature
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Chain, Entry
-from lore.model.turn import Memo
 from lore.model.vector import Vector
 from lore.prompt.base import POLICIES, Rules
-from lore.prompt.dialects import TEXT, dialect_named
 from lore.prompt.planning import allowed_place
 from model.making import dumps
 
@@ -46,13 +44,13 @@ def _next(agent):
     return turn
 
 
-def test_title_and_content_are_kept_apart_in_the_signature():
+def test_signature_separates_title_and_content():
     assert signature("a b", "c") != signature("a", "b c")
 
 
 @shaped
 def test_log_torn_between_delta_and_turn_continues(shape):
-    """Of what a turn gives to persist, only the first line reached the disk."""
+    """Only the first of the events that a turn gives to persist reached the disk."""
     agent = _begun(*shape)
     agent.know("aaaaa1", "change", "update")
     lines_before = len(agent.log.splitlines())
@@ -64,19 +62,6 @@ def test_log_torn_between_delta_and_turn_continues(shape):
     turn = agent.turn()
     assert len(turn.deltas) == 1
     assert turn.prompt.messages == agent.turns[-2].prompt.messages
-
-
-@shaped
-def test_written_prompt_is_read_back_with_the_same_segments(shape):
-    if shape[0] in TEXT:
-        pytest.skip("text has no segments")
-    agent = _begun(*shape)
-    agent.layer("rules", "be brief")
-    dialect, prompt = dialect_named(shape[0]), _next(agent).prompt
-    read = dialect.parse(dialect.write(prompt), "wire", Memo())
-    rows = [[(one.section, one.path, one.data) for one in segments] for segments in (read, prompt)]
-    assert rows[0] == rows[1]
-    assert read.breakpoints == prompt.breakpoints
 
 
 def entries(shape: str) -> Vector[Entry]:
@@ -113,18 +98,18 @@ def _item(letter, number):
         ("u a u", 2, 2),  # text alone: unchanged
         ("u a u", 1, 1),
         ("u a", 9, 1),  # never last
-        ("u a c u", 3, 3),  # directly before a real user message, also behind a result
+        ("u a c u", 3, 3),  # directly before a real user message, also after a result
         ("u c i", 2, 1),  # an injected message is not one
         ("", 0, 0),
         ("u", 0, 0),
     ],
 )
-def test_safe_gives_the_last_place_where_text_may_stand(shape, desired, place):
+def test_allowed_place_is_last_place_for_text(shape, desired, place):
     assert allowed_place(entries(shape), desired) == place
 
 
 @pytest.mark.parametrize("shape", ["u c", "u p a", "u ccc u", "u a c i u", "a u", "i", "ccc"])
-def test_a_safe_place_is_safe_again(shape):
+def test_allowed_place_is_allowed_again(shape):
     known = entries(shape)
     for desired in range(len(known) + 2):
         place = allowed_place(known, desired)
@@ -132,11 +117,11 @@ def test_a_safe_place_is_safe_again(shape):
         assert place <= max(0, len(known) - 1)
 
 
-def test_a_floor_is_never_left():
+def test_allowed_place_is_at_least_the_floor():
     assert allowed_place(entries("u c c c"), 3, 2) == 2
 
 
-def test_unknown_fields_keep_their_bytes_when_a_position_moves():
+def test_moved_position_keeps_bytes_of_unknown_fields():
     agent = Agent()
     agent.user("m0")
     agent.answer()
@@ -156,7 +141,7 @@ def _deep():
 @pytest.mark.parametrize(
     "context", [{"extra": {1, 2}}, {"extra": b"x"}, ["a"], {1: "x"}, {"extra": _deep()}, {"no": 1}]
 )
-def test_context_that_is_not_json_is_refused_and_changes_nothing(context):
+def test_context_that_is_not_json_is_refused(context):
     """A set in a context ended in a TypeError, a list in a ValueError."""
     agent = _begun()
     agent.user()
@@ -167,18 +152,12 @@ def test_context_that_is_not_json_is_refused_and_changes_nothing(context):
     assert dump_state(agent.session.state) == before
 
 
-def test_an_event_that_is_no_json_is_an_error_of_lores():
+def test_event_that_is_not_json_is_refused():
     with pytest.raises(LoreError, match="a field of append is no JSON"):
         event("append", item={1, 2})
 
 
-def test_a_session_without_a_header_can_begin_a_turn():
-    session = Session()
-    session.apply(event("append", item={"type": "user_message", "uuid": "u", "text": "hi"}))
-    assert b'"hi"' in session.write(session.begin_turn().prompt)
-
-
-def test_a_turn_does_not_look_at_all_that_was_ever_persisted():
+def test_turn_reads_no_old_persisted_context():
     """Each turn made a table of all persisted contexts: 10,000 turns took 66 times as long as 1,000."""
 
     class Untouched:
@@ -188,8 +167,8 @@ def test_a_turn_does_not_look_at_all_that_was_ever_persisted():
     assert unsaved(Chain(persisted=Untouched())) == ()  # type: ignore[arg-type]
 
 
-def test_two_resets_that_the_log_lost_are_both_saved():
-    """That one reset was in the log once counted for all: the second, lost as well, was never written down."""
+def test_two_resets_missing_from_log_are_saved():
+    """One reset in the log counted for all, so a second lost reset was never saved."""
     agent = _begun()
     agent.play([("cram", "main", 19)])
     resets = [one for one in agent.events if isinstance(one, CacheReset)]
@@ -200,7 +179,7 @@ def test_two_resets_that_the_log_lost_are_both_saved():
     assert [one.turn for one in _next(agent).events if isinstance(one, CacheReset)] == [resets[1].turn]
 
 
-def test_a_compaction_that_moves_only_early_context_is_followed():
+def test_compaction_moving_only_early_context_is_followed():
     """The assembler once looked at the last context alone, and left the first one before the divider."""
     session, log = Session(rules=Rules(tail="persist")), []
 
@@ -221,7 +200,7 @@ def test_a_compaction_that_moves_only_early_context_is_followed():
     assert session.write(prompt) == again.write(again.assembled().prompt)
 
 
-def test_nothing_is_joined_to_a_message_that_was_recorded():
+def test_recorded_message_is_not_joined_with_the_tail():
     """The tail of a turn would be lost in a message that is written as one piece."""
     agent = Agent("anthropic", Rules(tail="user"))
     agent.user("one")
@@ -235,7 +214,7 @@ def test_nothing_is_joined_to_a_message_that_was_recorded():
     assert b"noon" in turn.body
 
 
-def test_the_text_of_a_message_is_what_a_report_can_show():
+def test_text_of_inserted_message_leaves_out_images():
     blocks = b'{"role":"user","content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}'
     found = insert_texts(Raw(blocks))
     assert found is not None
@@ -274,7 +253,7 @@ def _capture(*requests, **fields):
     return [{"model": "claude-sonnet-4-6", "messages": talk[:size], **fields} for size in requests]
 
 
-def test_rows_of_several_sessions_are_refused_for_requests_that_name_none(desk):
+def test_rows_of_several_sessions_need_a_name(desk):
     put("rows.jsonl", _row("ses-1", "new"), _row("ses-2", "other"))
     put("capture.jsonl", *_capture(1, 3, max_tokens=4096))
     ran = lore("convert", "capture.jsonl", "--deltas", "rows.jsonl")
@@ -283,7 +262,7 @@ def test_rows_of_several_sessions_are_refused_for_requests_that_name_none(desk):
     assert "new" in lore("convert", "capture.jsonl", "--deltas", "rows.jsonl#ses-1").out
 
 
-def test_small_answers_make_no_probe_of_a_request_with_history(desk):
+def test_request_with_history_is_no_probe(desk):
     put("rows.jsonl", _row("ses-1", "new"))
     put("capture.jsonl", *_capture(1, 3, 5, max_tokens=10))
     _, *lines = lore("convert", "capture.jsonl", "--deltas", "rows.jsonl").lines

@@ -1,4 +1,4 @@
-"""netclaw: cache reads grow from step to step of its history, and text of people is not taken for a program's.
+"""netclaw: cache reads grow with each version, and text written by people is not taken for a program's.
 
 Its recordings are golden scripts (`tests/golden/scripts/netclaw.json`), its sessions golden sessions (`sessions/`).
 """
@@ -17,7 +17,7 @@ from lore.prefix.volatile import find_volatile_in_system, find_wrapper, is_made_
 from lore.prompt import layout
 
 
-def test_each_step_reads_more_than_the_one_before(desk):
+def test_each_version_reads_more_than_the_previous(desk):
     """Hit rates rose from 61.8 and 75 to 93 and 94 %: an oracle of counters, not of texts (law 12)."""
     rates = []
     for place in ("leading", "prepended", "system", "nudge"):
@@ -27,7 +27,7 @@ def test_each_step_reads_more_than_the_one_before(desk):
     assert rates == sorted(set(rates))
 
 
-def test_a_user_who_takes_back_words_of_his_own_is_no_wrapper():
+def test_text_shortened_by_user_is_no_wrapper():
     assert find_wrapper("Please. Why is it blue?", "Why is it blue?") is None
     assert find_wrapper("Why?", "Why?") is None
     assert find_wrapper("<note>\nx\n</note>\nWhy?", "Why?").text == "<note>\nx\n</note>"
@@ -43,17 +43,17 @@ def test_a_user_who_takes_back_words_of_his_own_is_no_wrapper():
         "the build failed, at [system] level",
     ],
 )
-def test_who_speaks_of_a_label_or_of_a_time_is_no_program(text):
+def test_text_mentioning_label_or_time_is_a_persons(text):
     assert not is_made_by_program(text)
     assert find_volatile_in_system(text) is None
 
 
-def test_a_system_prompt_that_speaks_of_reminders_holds_none():
+def test_system_prompt_mentioning_reminders_is_not_volatile():
     assert find_volatile_in_system("Tool results may hold <system-reminder> tags.") is None
 
 
-def test_what_the_layout_writes_is_in_the_table():
-    """One table: each part of a context that has a label is known by it, and no other."""
+def test_every_label_of_the_layout_is_known():
+    """Each part of a context that has a label is recognised by it."""
     from msgspec import Raw  # noqa: PLC0415
 
     from lore.model.state import FoldedSession  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""openfang: the lock is per (agent, user); it is tried, and what is taken is skipped, never queued for."""
+"""openfang: there is one lock for each agent and user; a held lock is skipped and never waited for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ URL = "sqlite:sessions.db"
 
 
 def try_all(folder, *pairs):
-    """Try the lock of each pair from a thread of its own, while this one goes on; none of them waits."""
+    """Return which pairs could be locked, each tried in its own thread."""
     found = {}
 
     def attempt(pair):
@@ -27,7 +27,7 @@ def try_all(folder, *pairs):
     return found
 
 
-def test_locks_are_per_pair(tmp_path):
+def test_each_agent_and_user_has_a_lock(tmp_path):
     pairs = ("a", "u"), ("a", "v"), ("b", "u")
     with trylock(URL, "a", "u", folder=tmp_path) as held:
         assert held
@@ -35,7 +35,7 @@ def test_locks_are_per_pair(tmp_path):
 
 
 @pytest.mark.parametrize("tries", [1, 3])
-def test_a_lock_that_is_taken_is_skipped_and_not_queued_for(tmp_path, tries):
+def test_held_lock_is_skipped(tmp_path, tries):
     with trylock(URL, "a", "u", folder=tmp_path):
         for _ in range(tries):
             assert try_all(tmp_path, ("a", "u")) == {("a", "u"): False}

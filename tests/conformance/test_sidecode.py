@@ -1,106 +1,126 @@
-"""sidecode: folding is pure, cold equals live, and a compaction shrinks the state.
+"""sidecode: a compaction shrinks the state, and its divider may follow the kept items, which is a setting of lore.
 
-Its other promises of a fold are golden scripts (`tests/golden/scripts/sidecode.json`).
+Reading its event deltas is tested by golden scripts (`tests/golden/scripts/sidecode.json`).
 """
 
 from __future__ import annotations
 
-from helpers.fed import fed_in_two
+import json
+
+import pytest
+
 from helpers.states import dump_state
-from helpers.strategies import events_of, write
-from lore.fold.step import step
-from lore.formats.lore_log import LoreLog
-from lore.model.state import FoldedSession
+from lore.compaction.base import Firing, TimelineCut
+from lore.compaction.executor import compaction_events
+from lore.prompt.base import Rules
+from lore.session import Session, event
+from lore.store.registry import open_store
+from lore.store.session import StoredSession
 
-STARTED = {"kind": "session_started", "session_id": "s", "model": "claude-x"}
-
-
-def user(uuid, text="hi"):
-    return {"kind": "append", "item": {"type": "user_message", "uuid": uuid, "text": text}}
+AFTER = Rules(divider="after")
 
 
-def assistant(uuid, text=""):
-    return {"kind": "append", "item": {"type": "assistant_message", "uuid": uuid, "text": text}}
+def own_log(*, summary="so far"):
+    """Return a log whose compaction keeps two of four items."""
+    return [
+        event("session_started", session_id="s", model="claude-opus-5"),
+        *(event("append", item={"type": "user_message", "uuid": f"u{n}", "text": f"t{n}"}) for n in range(4)),
+        event("turn_started", turn=1),
+        event("compact_applied", uuid="d", trigger="auto", preserved_uuids=["u1", "u3"], summary=summary),
+        event("append", item={"type": "user_message", "uuid": "u4", "text": "t4"}),
+        event("turn_started", turn=2),
+    ]
 
 
-def call(uuid, call_id, **more):
-    item = {"type": "tool_call", "uuid": uuid, "call_id": call_id, "name": "read", "input": {}, "status": "running"}
-    return {"kind": "append", "item": {**item, **more}}
+def uuids(session):
+    return [entry.item.uuid for entry in session.state.main().entries]
 
 
-def compacted(**more):
-    return {"kind": "compact_applied", "uuid": "d", "trigger": "auto", "pre_tokens": 900, **more}
+def test_divider_precedes_or_follows_kept_items_by_setting():
+    assert uuids(Session.restore(own_log())) == ["d", "u1", "u3", "u4"]
+    assert uuids(Session.restore(own_log(), rules=AFTER)) == ["u1", "u3", "d", "u4"]
 
 
-def text(uuid, delta):
-    return {"kind": "patch_text", "uuid": uuid, "delta_text": delta}
+def test_summary_is_sent_in_place_of_the_divider():
+    session = Session.restore(own_log(), rules=AFTER)
+    body = json.loads(session.write(session.assembled().prompt))
+    assert [block["text"] for message in body["messages"] for block in message["content"]] == [
+        "t1",
+        "t3",
+        "so far",
+        "t4",
+    ]
 
 
-def patched(call_id, status, **more):
-    return {"kind": "patch_tool_call", "call_id": call_id, "status": status, **more}
+def test_restored_session_equals_live_with_divider_after():
+    log = own_log()
+    live = Session.restore(log, rules=AFTER)
+    for at in range(len(log)):
+        cold = Session.restore(log[:at], rules=AFTER)
+        for later in log[at:]:
+            cold.apply(later)
+        assert dump_state(cold.state) == dump_state(live.state), at
 
 
-class Folded:
-    """A session, folded live."""
-
-    def __init__(self, *records) -> None:
-        self.log = b"".join(write(record) + b"\n" for record in (STARTED, *records))
-        self.state = FoldedSession()
-        for event in events_of(self.log):
-            self.state = step(self.state, event).state
-
-
-def test_patch_text_leaves_the_item_that_was_shared_before_unchanged():
-    before = Folded(assistant("a1", "one"))
-    (entry,) = before.state.main().entries
-    (event,) = events_of(write(text("a1", "!")))
-    step(before.state, event)
-    assert bytes(entry.item.text) == b'"one"'
-    assert [*before.state.main().entries] == [entry]
-
-
-MANY = (user("u1"), assistant("a1", "x"), call("t1", "c1"), user("u2"), assistant("a2", "y"))
-
-
-ACROSS = (
-    *MANY,
-    {"kind": "turn_started", "turn": 1},
-    {"kind": "compact_started", "trigger": "overflow", "pre_tokens": 900},
-    compacted(preserved_uuids=["t1", "nobody", "a2"], summary="cut \ud83d"),
-    patched("c1", "completed", output="late"),
-    text("a2", " and more"),
-    {"kind": "turn_started", "turn": 2},
-    user("u3"),
-)
+def test_divider_after_tool_result_is_no_user_turn():
+    """After a tool result, a separate user message would read as a new turn."""
+    call = {
+        "type": "tool_call",
+        "uuid": "c",
+        "call_id": "c",
+        "name": "n",
+        "input": {},
+        "status": "completed",
+        "output": "o",
+    }
+    log = [
+        event("session_started", session_id="s", model="gpt-5", dialect="openai-chat"),
+        event("append", item={"type": "user_message", "uuid": "u", "text": "t"}),
+        event("turn_started", turn=1),
+        event("append", item=call),
+        event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["c"], summary="so far"),
+        event("turn_started", turn=2),
+    ]
+    session = Session.restore(log, rules=AFTER)
+    messages = json.loads(session.write(session.assembled().prompt))["messages"]
+    assert [message["role"] for message in messages[-2:]] == ["assistant", "tool"]
+    assert "so far" in json.dumps(messages[-1])
 
 
-def test_cold_equals_live_across_a_compaction_for_a_cut_at_every_byte():
-    live = Folded(*ACROSS)
-    for at in range(len(live.log) + 1):
-        before, after = fed_in_two(LoreLog(), live.log, at)
-        state = _fold(_fold(FoldedSession(), before), after)
-        assert dump_state(state) == dump_state(live.state), at
+def test_stored_session_folds_by_its_setting(desk):
+    """Stores keep events; the reader's setting places the divider."""
+    with_rules = {"rules": AFTER}
+    store = open_store("sqlite:k.db")
+    header, *rest = own_log()
+    stored = StoredSession.begin(store, header, **with_rules)
+    stored.apply(*rest)
+    stored.save()
+    assert uuids(StoredSession.open(store, "s", **with_rules).session) == ["u1", "u3", "d", "u4"]
+    assert uuids(StoredSession.open(store, "s").session) == ["d", "u1", "u3", "u4"]
+    store.close()
 
 
-def _fold(state, reads):
-    for read in reads:
-        state = step(state, read.value).state
-    return state
+@pytest.mark.parametrize("rules", [Rules(), AFTER], ids=["before", "after"])
+def test_outside_context_precedes_the_next_user_message(rules):
+    log = own_log()[:6]
+    ask = event("append", item={"type": "user_message", "uuid": "ask", "text": "and now?"})
+    session = Session.restore([*log, ask], rules=rules)
+    firing = Firing("manual", TimelineCut(2))
+    made = compaction_events(session.state, "main", firing, "so far", "news")
+    for each in made:
+        session.apply(each)
+    (outside,) = session.state.main().outside
+    assert session.state.main().entries[outside.place].item.uuid == "ask"
 
 
-def _long(count, *after):
-    return Folded(*(user(f"u{n}", "words " * 50) for n in range(count)), *after).state
+def folded_size(count, preserved=()):
+    """Return the size of a state in which `count` messages were compacted to the preserved ones."""
+    texts = [{"type": "user_message", "uuid": f"u{n}", "text": "words " * 50} for n in range(count)]
+    compaction = event("compact_applied", uuid="d", trigger="auto", preserved_uuids=list(preserved))
+    events = [own_log()[0], *(event("append", item=item) for item in texts), compaction]
+    return len(dump_state(Session.restore(events).state))
 
 
-def test_the_state_shrinks_with_a_compaction():
-    assert len(_long(400, compacted(preserved_uuids=["u399"])).main().entries) == 2
-
-
-def test_the_size_of_the_state_shrinks_with_a_compaction():
-    before, after = (dump_state(_long(400, *more)) for more in ((), (compacted(preserved_uuids=["u399"]),)))
-    assert len(after) < len(before) / 50
-
-
-def test_the_state_after_a_compaction_is_as_large_whatever_was_pruned():
-    few, many = (dump_state(_long(count, compacted())) for count in (10, 80))
-    assert len(many) == len(few)
+def test_state_size_is_independent_of_compacted_messages():
+    assert folded_size(80) == folded_size(10)
+    assert folded_size(400, ["u399"]) < 10_000

@@ -5,14 +5,9 @@ PostgreSQL is in `tests/store` alone, where its server is (`conftest.py` there).
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import cast
-
-import pytest
 
 from lore.store.base import Head, SessionData, Store
 from lore.store.registry import open_store
@@ -47,7 +42,6 @@ URLS: dict[str, Callable[[Path], str]] = {
     "sqlite": lambda place: f"sqlite:{place}/sessions.db",
 }
 WITHOUT = "memory without deltas"
-embedded = pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 
 
 def opened(kind: str, place: Path) -> Store:
@@ -55,21 +49,3 @@ def opened(kind: str, place: Path) -> Store:
     if kind == WITHOUT:
         return Hiding(opened("memory", place)).store
     return open_store(URLS[kind](place))
-
-
-def _stamp_sqlite(place: Path, version: int) -> int:
-    with closing(sqlite3.connect(place / "sessions.db", isolation_level=None)) as connection:
-        (before,) = connection.execute("PRAGMA user_version").fetchone()
-        connection.execute(f"PRAGMA user_version = {version}")
-    return int(before)
-
-
-def _stamp_jsonl(place: Path, version: int) -> int:
-    path = place / "sessions" / "lore-store.json"
-    before = json.loads(path.read_bytes())
-    path.write_text(json.dumps({**before, "version": version}))
-    return int(before["version"])
-
-
-STAMPS = {"sqlite": _stamp_sqlite, "jsonl": _stamp_jsonl}
-"""Write another format version into the closed store at a place, and return the previous one."""

@@ -33,7 +33,7 @@ def text(role: str, words: str, **fields: Any) -> dict[str, Any]:
 
 def asks(*messages: dict[str, Any], tools: tuple[str, ...] = ("ls", "cat"), system: str = SYSTEM,
          model: str = "claude-opus-5", **fields: Any) -> dict[str, Any]:  # fmt: skip
-    """A request of Anthropic's with a breakpoint behind all of it."""
+    """Return an Anthropic request with a breakpoint at its end."""
     *before, last = messages
     marked = {**last, "content": [*last["content"][:-1], {**last["content"][-1], **MARK}]}
     body: dict[str, Any] = {"model": model, "max_tokens": 4096}
@@ -72,7 +72,7 @@ def put(folder: Path, *calls: dict[str, Any], name: str = "calls.jsonl") -> Path
 
 
 def judged(folder: Path, *calls: dict[str, Any]) -> tuple[list[TurnVerdict], list[Finding]]:
-    """The verdicts on a capture, one a request, and what was found in whole chains."""
+    """Return the verdict on each request of a capture, and the findings about whole chains."""
     found: list[TurnVerdict] = []
     late: list[Finding] = []
     recording = Options().open(str(put(folder, *calls)), Problems())

@@ -25,7 +25,7 @@ PLACE = Place("a.jsonl")
 def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_CONTROL,
          breakpoint: dict[str, str] | None = CACHE_CONTROL,
          model: str = "claude-opus-5", **more: Any) -> dict[str, Any]:  # fmt: skip
-    """A request of Anthropic's: a system prompt and a history, with breakpoints behind both."""
+    """Return an Anthropic request: system prompt and history, each ending with a breakpoint."""
     messages = [
         {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
         for number, text in enumerate(texts)
@@ -43,14 +43,14 @@ def asked(at: float, request: dict[str, Any], bill: Usage | None, chain: str = "
 
 
 def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | None = None) -> Usage:
-    """A bill of Anthropic's; what was not written for an hour lives five minutes."""
+    """Return an Anthropic usage; writes that are not for one hour live five minutes."""
     if hour is None:
         return Usage(uncached, read, write)
     return Usage(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
 
 
 def told(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
-    """What is found in whole chains: LORE304 and later."""
+    """Return the findings about whole chains: LORE304 and later."""
     judge = judge or Dated().judge()
     for one in turns:
         judge.turn(one)

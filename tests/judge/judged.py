@@ -1,4 +1,4 @@
-"""Conversations of which each turn is judged, for tests of why a bill fell."""
+"""Conversations judged turn by turn, for tests of the cause of a fallen read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGN_CODES = {  # a signal of the log -> the code that it explains a fallen read
 
 
 class Judged(Talk):
-    """A conversation of which each turn is judged; `verdict` is that of the last one."""
+    """A conversation judged turn by turn; `verdict` is that of the last turn."""
 
     def __init__(self, begin: float = BEGIN) -> None:
         super().__init__(begin)
@@ -30,7 +30,7 @@ class Judged(Talk):
 
     @property
     def lead(self):
-        """The only cause of the last turn: what else was seen stands beside it."""
+        """The only cause of the last turn; other evidence is in its `also`."""
         (one,) = self.verdict.causes
         return one
 
@@ -43,7 +43,7 @@ def opened(begin=BEGIN, **fields):
 
 
 def dropped(talk, read=10_000, **fields):
-    """Take a turn that reads less, and return its cause."""
+    """Add a turn that reads less, and return its cause."""
     talk.turn(bill(read, 2_500), **fields)
     return talk.lead
 
@@ -54,5 +54,5 @@ def told(cause):
 
 
 def beside(cause):
-    """The codes of what was seen beside a cause."""
+    """Return the codes of the other evidence shown with a cause."""
     return [one.code for one in cause.also]

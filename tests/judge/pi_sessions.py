@@ -28,7 +28,7 @@ def session(path: Path, *usages: tuple[int, int], compacted: int | None = None) 
         if minute == compacted:
             number += 1
             fields = {
-                "summary": "The parser was mended.",
+                "summary": "The parser was fixed.",
                 "firstKeptEntryId": f"{number - 1:08x}",
                 "tokensBefore": 90_000,
             }

@@ -1,4 +1,4 @@
-"""Why a bill fell though the prompt went on: what leads, how strongly, what is shown beside it."""
+"""Causes of a fallen read of an unchanged prompt: which leads, how strong it is, which evidence is shown with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLACE = Place("a.jsonl")
 
 @pytest.mark.parametrize("sign", ["tool-reference", "client-version", "permission-mode"])
 @pytest.mark.parametrize(("read", "ruled_out"), [(11_999, False), (12_000, True), (12_001, True)])
-def test_other_tools_leave_no_read_that_reaches_the_breakpoint_before_the_last(sign, read, ruled_out):
+def test_tool_change_excluded_by_read_at_earlier_breakpoint(sign, read, ruled_out):
     talk = opened()  # breakpoints at 12,000 and 12,300
     talk.turn(bill(12_300, 2_700))
     talk.turn(bill(15_000, 2_000))
@@ -53,8 +53,8 @@ def test_other_tools_leave_no_read_that_reaches_the_breakpoint_before_the_last(s
     ("read", "code"),
     [(11_999, ""), (12_000, "LORE301"), (12_001, ""), (12_999, ""), (13_000, "LORE301"), (14_999, "LORE301")],
 )
-def test_other_tools_leave_no_read_that_reaches_a_breakpoint_in_the_history(sign, read, code):
-    """A little behind the first one may end another head, which other sessions keep warm."""
+def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
+    """Just after the first breakpoint another head may end, which other sessions keep warm."""
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.use()
@@ -78,13 +78,13 @@ def test_other_messages_leave_the_head(sign, read, ruled_out):
 
 
 @pytest.mark.parametrize("read", [12_300, 12_000, 11_300, 13_000])
-def test_a_read_that_fell_by_no_more_than_happens_anyway_is_no_drop(read):
+def test_small_fall_of_reads_is_no_drop(read):
     talk = opened()
     talk.turn(bill(read, 2_500))
     assert (talk.verdict.causes, talk.verdict.lost_tokens) == ((), 0)
 
 
-def test_a_pause_longer_than_the_lifetime_is_strong_and_without_grace():
+def test_pause_over_lifetime_is_strong_without_grace():
     talk = opened()
     one = dropped(talk, after=301.0)
     assert (told(one), one.section) == (("LORE128", "strong", "expected"), "time")
@@ -94,7 +94,7 @@ def test_a_pause_longer_than_the_lifetime_is_strong_and_without_grace():
 
 
 def test_pause_within_one_hour_lifetime_explains_nothing():
-    """As many reads fell after five minutes as before, while entries lived an hour."""
+    """Measured: with one-hour entries, reads fell equally often after and before five minutes."""
     one = dropped(opened(hour=True), after=700.0)
     assert told(one) == ("LORE301", "weak", "unattributable")
     (expiry,) = [reason for reason in one.ruled_out if reason.reason == "expiry"]
@@ -109,7 +109,7 @@ def test_pause_within_one_hour_lifetime_explains_nothing():
         (3_601.0, ("LORE128", "strong", Paused(3_601.0, 3_600.0))),
     ],
 )
-def test_where_a_gateway_bills_no_writes_an_entry_lives_five_minutes_perhaps_and_an_hour_at_most(after, cause):
+def test_unbilled_writes_live_five_minutes_to_one_hour(after, cause):
     talk = Judged()
     for usage in (Usage(12_000, 0), Usage(300, 12_000), Usage(300, 12_300)):
         talk.turn(usage)
@@ -128,7 +128,7 @@ def test_an_older_entry_within_three_seconds_is_strong():
     assert talk.lead.evidence == OlderEntry(1.0, 13_300)
 
 
-def test_too_many_new_positions_are_strong_where_each_block_counts():
+def test_too_many_new_positions_are_strong_evidence():
     talk = opened(ONE_BY_ONE)
     for _ in range(15):
         talk.use()
@@ -139,7 +139,7 @@ def test_too_many_new_positions_are_strong_where_each_block_counts():
     assert talk.verdict.wasted_tokens == 2_300
 
 
-def test_a_history_that_shrank_though_no_event_says_so_is_strong():
+def test_history_shrunk_without_event_is_strong():
     talk = opened()
     talk.entries = talk.entries.cut(1)
     one = dropped(talk)
@@ -153,7 +153,7 @@ def test_a_history_that_shrank_though_no_event_says_so_is_strong():
         ("model_changed", "model"),
     ],
 )  # fmt: skip
-def test_the_providers_verdict_alone_says_that_something_changed_and_not_what(reason, section):
+def test_provider_verdict_alone_names_section_without_cause(reason, section):
     one = dropped(opened(), verdict=reason)
     assert (told(one), one.section) == (("LORE159", "strong", "unattributable"), section)
     assert (one.evidence, one.also) == (ProviderSaid(reason), ())
@@ -193,7 +193,7 @@ def test_verdict_that_contradicts_strong_evidence_leads():
         ("restart", "messages_changed", "LORE159"),
     ],
 )
-def test_of_strong_evidence_only_what_is_about_the_verdicts_section_leads(sign, verdict, code):
+def test_provider_verdict_selects_evidence_of_its_section(sign, verdict, code):
     one = dropped(opened(), verdict=verdict, signs=(sign,))
     other = ["LORE159"] if code != "LORE159" else [SIGN_CODES[sign]]
     says_nothing = verdict in ("previous_message_not_found", "unavailable")
@@ -201,14 +201,14 @@ def test_of_strong_evidence_only_what_is_about_the_verdicts_section_leads(sign, 
 
 
 @pytest.mark.parametrize("verdict", ["previous_message_not_found", "unavailable", "a_reason_to_come"])
-def test_a_verdict_that_says_nothing_of_the_client_is_quoted_beside_what_nothing_explains(verdict):
+def test_verdict_without_section_is_quoted_with_unexplained_fall(verdict):
     one = dropped(opened(), verdict=verdict)
     assert told(one) == ("LORE301", "weak", "unattributable")
     assert ("what the provider says", False, verdict) in [(r.reason, r.out, r.detail) for r in one.ruled_out]
 
 
 @pytest.mark.parametrize(("after", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
-def test_a_message_that_was_not_found_is_expiry_only_after_a_pause(after, code):
+def test_message_not_found_is_expiry_after_a_pause(after, code):
     assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
 
 
@@ -220,7 +220,7 @@ def test_a_message_that_was_not_found_is_expiry_only_after_a_pause(after, code):
         ("model_changed", "LORE159", ["LORE117", "LORE167"]),
     ],
 )
-def test_a_recorded_change_hides_nothing_that_agrees_with_the_verdict(verdict, code, other):
+def test_recorded_change_keeps_evidence_of_the_verdict(verdict, code, other):
     change = Change("LORE117", "1 tool results cleared")
     one = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
     assert (one.code, beside(one)) == (code, other)
@@ -228,7 +228,7 @@ def test_a_recorded_change_hides_nothing_that_agrees_with_the_verdict(verdict, c
     assert {cause.code for cause in one.also if "contradicted" in cause.qualifiers} == against
 
 
-def test_a_restart_leads_beside_a_compaction_where_the_verdict_is_about_the_system_prompt():
+def test_restart_leads_over_compaction_on_system_verdict():
     talk = opened()
     change = talk.compact()
     one = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
@@ -242,7 +242,7 @@ def test_a_restart_leads_beside_a_compaction_where_the_verdict_is_about_the_syst
         (12_001, "system_changed", True), (12_000, "messages_changed", False), (12_000, "model_changed", False),
     ],
 )  # fmt: skip
-def test_a_verdict_that_the_read_contradicts_is_said_to_and_names_no_section(read, verdict, doubted):
+def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
     talk = opened()
     talk.turn(bill(12_000, 5_100))
     talk.turn(bill(read, 5_200), verdict=verdict)
@@ -292,14 +292,14 @@ HOSTS = Rerouted(host_before="a.example", host_after="b.example")
     ("before", "after", "found"),
     [
         (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
-        (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # whose key it was before, nobody knows
+        (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # the previous key is unknown
         (("a.example/v1", "j"), ("b.example/v1", "k"), msgspec.structs.replace(HOSTS, account=True)),
         (("a.example/v1", "j"), ("a.example/v1", "k"), Rerouted(account=True)),
         (("a.example/v1", "k"), ("a.example/v1", "k"), None),
         (("a.example/v1", "k"), ("a.example/v1", ""), None),
     ],
 )
-def test_another_key_is_named_where_two_are_known_to_differ(before, after, found):
+def test_other_account_is_named_if_both_keys_known(before, after, found):
     talk = opened()
     left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
                    for where, key in (before, after))  # fmt: skip
@@ -337,7 +337,7 @@ def test_what_nothing_explains_says_what_was_ruled_out():
         (9_999, "messages alone", 10_000, "system prompt, tools, breakpoints, parameters and endpoint"),
     ],
 )
-def test_what_nothing_explains_says_what_the_read_itself_rules_out(read, reason, limit, unknown):
+def test_unexplained_fall_lists_causes_ruled_out_by_read(read, reason, limit, unknown):
     talk = opened()
     talk.use()
     talk.turn(bill(12_000, 5_100))  # breakpoints at 12,000 and 17,100
@@ -360,7 +360,7 @@ def test_what_nothing_explains_says_what_the_read_itself_rules_out(read, reason,
         (12_000, ("client-version",), []),  # that the level rules it out is said once
     ],
 )
-def test_what_the_log_says_of_the_head_is_not_said_to_be_unrecorded(read, signs, said):
+def test_unexplained_fall_uses_log_evidence_of_the_head(read, signs, said):
     talk = opened()
     talk.use()
     talk.turn(bill(12_000, 5_100))
@@ -379,7 +379,7 @@ def test_a_clock_that_goes_back_rules_nothing_out(after, out):
     assert [said[name] for name in ("expiry", "a parallel start", "an older entry")] == [out, out, out]
 
 
-def test_without_a_bill_nothing_is_explained_and_the_next_one_is_held_against_the_last():
+def test_fall_is_measured_across_an_unbilled_turn():
     talk = opened()
     talk.turn(None)
     assert talk.verdict.causes == ()

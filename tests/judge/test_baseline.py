@@ -1,4 +1,4 @@
-"""Baselines: what they know, how they read, and what is wrong with damaged ones."""
+"""Baselines: which findings they hold, their text, and the errors for damaged ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_is_the_same_whatever_the_order():
         assert baseline(*random.Random(seed).sample(SOME, len(SOME))) == whole
 
 
-def test_it_reads_like_a_list_of_what_is_known():
+def test_baseline_file_is_readable():
     entries = json.loads(baseline(*SOME))["findings"]
     assert [(one["path"], one["code"], one["count"]) for one in entries] == [
         ("a.jsonl", "LORE101", 2),
@@ -80,7 +80,7 @@ def test_notes_and_sums_are_never_known():
     assert not belongs("LORE402", "error")
 
 
-def test_a_path_of_half_a_character_can_be_written():
+def test_baseline_writes_a_path_with_lone_surrogate():
     one = found(json_path="tools[0].\ud83d", section="tools")
     assert json.loads(baseline(one))["findings"][0]["json_path"] == "tools[0].\\ud83d"
 
@@ -100,7 +100,7 @@ def test_a_path_of_half_a_character_can_be_written():
         b"\xff",
     ],
 )
-def test_what_is_damaged_is_said_with_what_to_do(data):
+def test_damaged_baseline_error_says_what_to_do(data):
     with pytest.raises(LoreError) as caught:
         decode(data, "b.json")
     assert "b.json" in caught.value.message

@@ -1,4 +1,4 @@
-"""Chains joined: restarts and fan-outs are compared with what they left, other first turns with nothing."""
+"""Joined chains: a restart or fan-out is compared with its origin, other first turns with nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def first(chain, at, answered, read, write):
     return on(chain, 1, f"task of {chain}", sent=at, answered=answered, usage=Usage(3, read, write))
 
 
-def test_a_restart_is_compared_with_the_chain_that_it_left():
+def test_restart_is_compared_with_the_abandoned_chain():
     chained = ComparedChains()
     chained.compare(on("main", 1, "a"))
     chained.compare(on("main", 2, "a", assistant("b"), "c"))
@@ -36,19 +36,19 @@ def test_a_restart_is_compared_with_the_chain_that_it_left():
     assert chained.seen == 2
 
 
-def test_first_turns_that_were_sent_together_show_a_parallel_start():
+def test_first_turns_sent_together_are_parallel_start():
     chained = ComparedChains()
     assert chained.compare(first("a1", 0.0, 2.0, 0, 4000)).pair is None
     found = chained.compare(first("a2", 0.5, 2.5, 0, 4000)).pair
     assert found is not None
     assert ([cause.code for cause in found.causes], found.left.chain) == (["LORE129"], "a1")
-    assert len(found.left.prompt.messages) == 0  # what they share: tools and system prompt
+    assert len(found.left.prompt.messages) == 0  # only tools and system prompt are shared
     again = chained.compare(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Usage(3, 4000, 50))).pair
     assert again is not None
     assert (again.left.chain, again.causes) == ("a2", ())
 
 
-def test_first_turns_that_read_what_was_written_or_share_nothing_are_compared_with_nothing():
+def test_first_turns_that_read_or_share_nothing_unpaired():
     chained = ComparedChains()
     chained.compare(first("a1", 0.0, 2.0, 0, 4000))
     assert chained.compare(first("a2", 2.5, 3.0, 3900, 100)).pair is None
@@ -57,7 +57,7 @@ def test_first_turns_that_read_what_was_written_or_share_nothing_are_compared_wi
     assert chained.compare(alone).pair is None
 
 
-def test_what_was_forgotten_begins_anew():
+def test_forgotten_chain_begins_again():
     chained = ComparedChains()
     chained.compare(on("main", 1, "a"))
     chained.forget(["main", "unknown"])
@@ -65,8 +65,8 @@ def test_what_was_forgotten_begins_anew():
     assert chained.seen == 2
 
 
-def test_a_thousand_chains_hold_no_more_than_a_few_first_turns():
+def test_thousand_chains_keep_few_first_turns():
     chained = ComparedChains()
     for number in range(3 * SIBLINGS):
         chained.compare(first(f"a{number}", float(number), number + 2.0, 0, 4000))
-    assert len(getattr(chained, "_starts")) == SIBLINGS  # noqa: B009 - what is tested
+    assert len(getattr(chained, "_starts")) == SIBLINGS  # noqa: B009 - the bound under test

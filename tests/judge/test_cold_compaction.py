@@ -1,4 +1,4 @@
-"""Requests for a summary: behind the conversation's own beginning they read its cache, behind another one nothing."""
+"""Requests for a summary: with the conversation's own tools and system prompt they read its cache, else nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ TALK = [text("user", "Find the bug in the parser, please. " * 60)]
 for _number in range(4):
     TALK += [
         text("assistant", f"Step {_number}: I looked into module number {_number} of the parser, and it is sound."),
-        text("user", f"Then go on with module number {_number + 1}, and read it with the same care as before. " * 20),
+        text("user", f"Continue with module number {_number + 1}, and read it with the same care as before. " * 20),
     ]
-ASKED = text("user", "Please summarize the conversation so far, with all that is needed to go on.")
+ASKED = text("user", "Please summarize the conversation so far, with all that is needed to continue.")
 WHOLE = "\n".join(message["content"][0]["text"] for message in TALK)
 AS_TEXT = [text("user", f"Summarize this conversation:\n{WHOLE}")]
 OTHER = "You are a summarization assistant. Be complete."
@@ -38,7 +38,7 @@ def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, said=None, **fields):
     ],
     ids=["other beginning", "no tools", "as one text"],
 )
-def test_a_summary_behind_another_beginning_pays_for_the_conversation_again(tmp_path, messages, fields, differs):
+def test_summary_request_with_other_head_is_cold(tmp_path, messages, fields, differs):
     found = run(tmp_path, messages, read=0, **fields)
     assert told(found) == ["LORE171"]
     assert left(found) == ("main", 2)
@@ -61,7 +61,7 @@ def test_a_summary_behind_another_beginning_pays_for_the_conversation_again(tmp_
     ],
     ids=["warm", "another model", "another place", "expired", "another conversation", "a title"],
 )
-def test_a_warm_summary_and_what_could_not_be_warm_are_none(tmp_path, messages, read, fields):
+def test_warm_or_unavoidably_cold_summary_is_no_finding(tmp_path, messages, read, fields):
     assert "LORE171" not in told(run(tmp_path, messages, read=read, **fields))
 
 
@@ -70,19 +70,19 @@ def test_a_warm_summary_and_what_could_not_be_warm_are_none(tmp_path, messages, 
     [(1_500, ["LORE171"]), (4_499, ["LORE171"]), (7_900, [])],
     ids=["tools", "less than half", "warm"],
 )
-def test_a_summary_that_reads_the_tools_alone_is_cold(tmp_path, read, codes):
+def test_summary_request_reading_tools_alone_is_cold(tmp_path, read, codes):
     """A summariser keeps the agent's tools and brings a system prompt of its own: its tools are read, and no more."""
     assert told(run(tmp_path, [*TALK, ASKED], read=read, system=OTHER)) == codes
 
 
-def test_a_summary_behind_the_same_head_reads_no_more_than_that(tmp_path):
-    """A client puts the conversation into one text behind its own tools and system prompt: only these are read."""
+def test_summary_request_sharing_the_head_reads_it(tmp_path):
+    """A client sends its own tools and system prompt, and the conversation as one text: only the former are read."""
     found = run(tmp_path, AS_TEXT, read=6_500)
     assert told(found) == ["LORE171"]
     assert found.causes[0].evidence.differs == ("messages",)
 
 
-def test_what_a_warm_summary_had_read_and_cost_is_said(tmp_path):
+def test_cold_summary_has_tokens_and_cost_of_warm(tmp_path):
     """A summary of half a conversation could not have read all of it; its prompt had cost a tenth, were it warm."""
     found, _ = judged(
         tmp_path,
@@ -98,7 +98,7 @@ def test_what_a_warm_summary_had_read_and_cost_is_said(tmp_path):
 
 
 def marked_at(place):
-    """A request for a summary behind the conversation, whose last breakpoint stands on the message at `place`."""
+    """Return a request that ends by asking for a summary, with its last breakpoint on the message at `place`."""
     body = asks(*TALK, ASKED)
     messages = [{**one, "content": [{**one["content"][0]}]} for one in body["messages"]]
     for number, message in enumerate(messages):
@@ -118,7 +118,7 @@ def marked_at(place):
     ],
     ids=["no more than a block", "in front", "at the same place", "behind"],
 )
-def test_a_summary_with_its_last_breakpoint_in_front_reads_a_part(tmp_path, place, read, codes):
+def test_summary_request_reads_to_an_early_breakpoint(tmp_path, place, read, codes):
     """A client left its breakpoint in front of the last result, and paid for that result again at each compaction."""
     found, _ = judged(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Three columns: bytes, bill and verdict each speak for themselves, and contradictions are told."""
+"""Bytes, usage and provider's verdict are judged separately, and contradictions are reported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_each_column_has_its_figures():
     assert said.verdict == "tools_changed, 6,000 tokens missed"
 
 
-def test_a_bill_that_reads_what_the_bytes_do_not_share_contradicts_them():
+def test_read_beyond_shared_bytes_contradicts_them():
     found = pair(ONE, EDITED, bills=(WROTE, READ))
     assert [cause.code for cause in found.causes] == ["LORE102", "LORE302"]
     dispute = found.columns.dispute
@@ -107,7 +107,7 @@ def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evide
     assert told is None or said in told.sentence()
 
 
-def test_expired_cache_leads_over_a_verdict_that_names_a_section():
+def test_expiry_leads_over_verdict_naming_a_section():
     said = Verdict("messages_changed", 6000, "d")
     found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
     causes = [(cause.code, cause.section, [one.code for one in cause.also]) for cause in found.causes]
@@ -115,17 +115,17 @@ def test_expired_cache_leads_over_a_verdict_that_names_a_section():
     assert found.worst == "expected"
 
 
-def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_on():
+def test_read_beyond_recording_is_fine_if_bytes_continue():
     found = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
     assert (found.causes, found.columns.agree) == ((), True)
     assert found.columns.billed == BilledColumn(9000, 6000, 0)
     assert "3,000 more than the previous request cached" in columns_result(found.columns).billed
 
 
-# what is ruled out
+# causes that were ruled out
 
 
-def test_what_was_ruled_out_is_named_with_its_figure():
+def test_ruled_out_cause_has_its_figure():
     calls = (Call(endpoint="api.anthropic.com/v1/messages"),) * 2
     found = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0]
     assert found.ruled_out == (
@@ -157,12 +157,12 @@ def test_parameters_that_changed_are_not_ruled_out():
         (Call(endpoint="a.example/x"), Call(endpoint="a.example/x"), "LORE301"),
     ],
 )
-def test_a_request_that_went_elsewhere_could_not_read_this_cache(mine, theirs, code):
+def test_request_to_another_host_cannot_read_this_cache(mine, theirs, code):
     assert [cause.code for cause in pair(ONE, TWO, bills=(WROTE, FELL), calls=(mine, theirs)).causes] == [code]
     assert pair(ONE, TWO, bills=(WROTE, READ), calls=(mine, theirs)).causes == ()
 
 
-def test_what_holds_of_a_whole_chain_is_said_once():
+def test_finding_on_a_whole_chain_is_reported_once():
     pairs, said = ComparedChain(), []
     for number, one in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
         found = pairs.advance(turn(parsed(one), number, usage=Usage(3, 9000, 0)))

@@ -1,4 +1,4 @@
-"""Compaction as Codex does it: the user's messages are kept, and a summary stands behind them."""
+"""Compaction as Codex does it: the user's messages are kept, and a summary follows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def step(n):
             "call_id": f"c{n}",
         },
         {"type": "function_call_output", "call_id": f"c{n}", "output": f"line of file {n}\n" * 40},
-        item("assistant", f"I have looked at file {n} and mended what was wrong with it; all tests pass."),
+        item("assistant", f"I have looked at file {n} and fixed the fault in it; all tests pass."),
     ]
 
 
@@ -35,9 +35,9 @@ RULES = item("developer", "<permissions instructions>\nFiles may be read.\n</per
 HERE = "<environment_context>\n  <cwd>/srv/app</cwd>\n  <shell>zsh</shell>\n</environment_context>"
 PLACE = item("user", "# AGENTS.md instructions for /srv/app\n\nRun the tests.", HERE)
 ELSEWHERE = item("user", "# AGENTS.md instructions for /srv/app\n\nRun the tests.", HERE.replace("app", "lib"))
-ASKED = [item("user", f"Mend the parser in f{n}.py, and tell me what was wrong.") for n in range(60)]
+ASKED = [item("user", f"Fix the parser in f{n}.py, and explain the fault.") for n in range(60)]
 SUMMARY = item(
-    "user", "Another language model started to solve this problem and produced a summary:\nf0 and f1 are mended."
+    "user", "Another language model started to solve this problem and produced a summary:\nf0 and f1 are fixed."
 )
 SEALED = {"type": "compaction", "encrypted_content": "gAAAAsummary"}
 NEXT = item("user", "Now write the changelog.")
@@ -53,7 +53,7 @@ def worked(number):
 
 
 def judged(left, right):
-    """Return the chains of two requests, and what is said of the second where it goes on."""
+    """Return the chains of two requests, and the causes of the second if it continues the first."""
     chains, pairs = Chains(), ComparedChain()
     prompts = [parsed(one, "openai-responses") for one in (left, right)]
     names = [
@@ -67,7 +67,7 @@ def judged(left, right):
 COMPACTED = {
     "instructions first": [RULES, PLACE, *ASKED[:3], SUMMARY, NEXT],
     "in mid-turn": [RULES, PLACE, *ASKED[:3], SUMMARY],
-    "instructions behind the summary": [*ASKED[:3], SUMMARY, RULES, PLACE, NEXT],
+    "instructions after the summary": [*ASKED[:3], SUMMARY, RULES, PLACE, NEXT],
     "instructions before the last message": [*ASKED[:2], RULES, PLACE, ASKED[2], SUMMARY],
     "by the API": [*ASKED[:3], RULES, PLACE, SEALED, NEXT],
     "by the API, instructions first": [RULES, PLACE, *ASKED[:3], SEALED],
@@ -79,19 +79,19 @@ COMPACTED = {
         PLACE,
         NEXT,
     ],
-    "with its environment anew": [RULES, ELSEWHERE, *ASKED[:3], SUMMARY, NEXT],
+    "with a new environment": [RULES, ELSEWHERE, *ASKED[:3], SUMMARY, NEXT],
     "and gone on": [RULES, PLACE, *ASKED[:3], SUMMARY, NEXT, *step(7)],
 }
 
 
 @pytest.mark.parametrize("how", COMPACTED)
-def test_a_summary_behind_messages_that_were_kept_is_a_compaction(how):
+def test_summary_after_kept_messages_is_a_compaction(how):
     """It was named as messages that are gone, or as a conversation of its own."""
     left, right = body(*worked(3)), body(*COMPACTED[how])
     assert judged(left, right) == (["main", "main"], [("LORE125", "expected")])
 
 
-def test_messages_that_are_kept_without_a_summary_are_a_cut():
+def test_kept_messages_without_summary_are_a_cut():
     _, found = judged(body(*worked(3)), body(RULES, PLACE, *ASKED[:3]))
     assert ("LORE100", "waste") in found
 

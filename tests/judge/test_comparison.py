@@ -65,7 +65,7 @@ def test_an_amount_needs_five_sessions_on_each_side():
     assert measure(BY_NAME["money"], many, [session(dollars=1.1)] * 5).outcome == "too-few", "no spread says nothing"
 
 
-def test_one_session_that_broke_often_is_no_difference_of_its_side():
+def test_one_bad_session_makes_no_difference_of_sides():
     """Requests of a session are not independent: 40 breaks in one of six sessions say little of the others."""
     left = [session(100, 1), session(100, 0), session(100, 2), session(100, 1), session(100, 0), session(100, 1)]
     right = [session(100, 40), *left[1:]]
@@ -75,8 +75,8 @@ def test_one_session_that_broke_often_is_no_difference_of_its_side():
     assert compared_shares(share_of(5, 600), share_of(44, 600)) == "higher", "which is what requests alone would say"
 
 
-def test_of_sides_that_are_alike_about_one_in_twenty_is_called_different():
-    """The intervals hold what they promise: drawn sessions of one kind, both sides alike."""
+def test_equal_sides_differ_in_one_of_twenty():
+    """The confidence intervals are right on random sessions whose two sides are alike."""
     draw, wrong, rounds = random.Random(7), 0, 400
     for _ in range(rounds):
         sides = [

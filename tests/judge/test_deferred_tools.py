@@ -1,4 +1,4 @@
-"""Tools with `defer_loading: true` stand outside of the prefix; what is loaded into the list does not."""
+"""Tools with `defer_loading: true` are outside the prefix until they are loaded into the list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def on(messages, tools):
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["loaded", "put off"])
-def test_a_deferred_tool_that_is_put_into_the_list_moves_all_behind_it(tmp_path, turned):
+def test_deferred_tool_put_in_list_moves_the_rest(tmp_path, turned):
     loaded = [*OWN, tool("mcp__db__read"), LATE[1]]
     before, after = (loaded, OWN + LATE) if turned else (OWN + LATE, loaded)
     found, _ = judged(tmp_path, call(0, on((ONE,), before), usage(0, 7000)), call(10, on(TWO, after), usage(0, 7200)))
@@ -34,7 +34,7 @@ def test_a_tool_that_nobody_deferred_is_another_list(tmp_path):
     assert told(found[1]) == ["LORE103"]
 
 
-def test_a_break_beside_deferred_tools_is_placed_by_the_body_as_it_is(tmp_path):
+def test_break_with_deferred_tools_keeps_its_body_path(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, on((ONE,), LATE + OWN), usage(0, 7000)),

@@ -45,12 +45,12 @@ def test_a_summary_where_messages_part_is_a_compaction():
     assert codes(before, asked(2, "a", SUMMARY + "b and c.")) == ["LORE125"]
 
 
-def test_a_summary_behind_which_the_prompt_grew_is_no_compaction():
+def test_summary_before_a_grown_prompt_is_no_compaction():
     before = asked(1, SUMMARY + "one thing.", assistant("b"))
     assert codes(before, asked(2, SUMMARY + "another.", assistant("c"), "d", assistant("e"), "f")) != ["LORE125"]
 
 
-def test_a_compaction_that_changes_the_system_prompt_too_is_not_excused():
+def test_compaction_with_changed_system_prompt_is_not_expected():
     before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
     assert codes(before, asked(2, SUMMARY + "a.", system="Other.")) != ["LORE125"]
 
@@ -58,7 +58,7 @@ def test_a_compaction_that_changes_the_system_prompt_too_is_not_excused():
 # rewinds
 
 
-def test_going_back_to_an_earlier_message_of_the_user_is_a_rewind():
+def test_return_to_an_earlier_user_message_is_rewind():
     before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
     found = pair(before, asked(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in found.causes] == ["LORE143"]
@@ -78,7 +78,7 @@ def test_a_history_that_was_rewritten_is_no_rewind(after):
     assert codes(asked(1, "a", assistant("b"), "c", assistant("d"), "e"), asked(2, *after)) != ["LORE143"]
 
 
-def test_a_last_message_that_is_sent_anew_with_other_words_is_no_rewind():
+def test_last_message_resent_reworded_is_no_rewind():
     """A retry with a new clock in its last message was called a rewind."""
     assert codes(asked(1, "a", assistant("b"), "It is 10:30."), asked(2, "a", assistant("b"), "It is 10:31.")) != [
         "LORE143"
@@ -88,7 +88,7 @@ def test_a_last_message_that_is_sent_anew_with_other_words_is_no_rewind():
 # times
 
 
-def test_what_was_asked_before_the_answer_began_could_read_nothing():
+def test_request_before_first_answer_could_read_nothing():
     first = asked(1, LONG, at=0.0, answered=2.0, read=0, write=9000)
     assert codes(first, asked(2, LONG, at=0.5, answered=2.5, read=0, write=9000)) == ["LORE129"]
     assert codes(first, asked(2, LONG, at=2.5, answered=4.0, read=0, write=9000)) == ["LORE301"]
@@ -98,7 +98,7 @@ def test_what_was_asked_before_the_answer_began_could_read_nothing():
 @pytest.mark.parametrize(
     ("at", "read", "code"), [(11.5, 9000, "LORE155"), (13.1, 9000, "LORE301"), (11.5, 8000, "LORE301")]
 )
-def test_within_seconds_exactly_the_breakpoint_before_may_be_served(at, read, code):
+def test_request_within_seconds_may_get_older_entry(at, read, code):
     turns = (
         asked(1, LONG, at=0.0, read=0, write=9000),
         asked(2, LONG, assistant("b"), "c", at=10.0, read=9000, write=3000),
@@ -110,7 +110,7 @@ def test_within_seconds_exactly_the_breakpoint_before_may_be_served(at, read, co
 # requests that failed
 
 
-def test_a_request_that_failed_is_no_side_of_a_pair():
+def test_failed_request_is_in_no_pair():
     """A refused request between two others made the next one lose a cache that it had read."""
     pairs = ComparedChain()
     assert pairs.advance(asked(1, LONG, read=0, write=9000)) is None
@@ -130,26 +130,26 @@ PLAIN = "The weather in the north is fine at this time of the year, as people sa
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
-def test_a_new_text_that_retells_what_is_gone_is_a_compaction_in_any_words(first):
+def test_text_retelling_removed_messages_is_a_compaction(first):
     found = pair(asked(1, *HISTORY), asked(2, *first, RETOLD, *LATEST))
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "expected")]
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
-def test_a_new_text_that_says_nothing_of_what_is_gone_is_not_guessed_at(first):
+def test_text_without_removed_content_is_no_compaction(first):
     found = pair(asked(1, *HISTORY), asked(2, *first, PLAIN, *LATEST))
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "unattributable")]
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",), ("[4 earlier messages were removed]",)])
-def test_a_history_that_was_cut_is_waste_and_no_compaction(first):
+def test_cut_history_is_waste_not_compaction(first):
     found = pair(asked(1, *HISTORY), asked(2, *first, *LATEST))
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE100", "waste")]
     assert "messages were removed" in found.causes[0].evidence.sentence()
 
 
-def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():
-    """Counted in segments, a long answer behind the summary made the prompt look as if it had grown."""
+def test_compaction_followed_by_long_turn_is_recognised():
+    """Counted in segments, a long answer after the summary made the prompt look as if it had grown."""
     results = [block("r", "tool_result")] * 9
     before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
     after = asked(2, "a", SUMMARY + "b.", {"role": "assistant", "content": results}, "f", "g", "h")
@@ -157,8 +157,8 @@ def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():
 
 
 @pytest.mark.parametrize(("read", "found"), [(0, ["LORE128"]), (9000, [])])
-def test_what_was_missed_within_the_grace_of_its_life_died_of_age(read, found):
-    """Four seconds past five minutes expiry was said to be ruled out, and the fall to be nobody's."""
+def test_miss_within_grace_of_the_lifetime_is_expiry(read, found):
+    """Four seconds past five minutes expiry was ruled out, and the fall had no cause."""
     before = asked(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
     assert codes(before, asked(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == found
 

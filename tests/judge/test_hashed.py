@@ -1,4 +1,4 @@
-"""Pairs of which a client noted hashes: where the bill fell, the cause names the tool or segment that moved."""
+"""Pairs with hashes noted by the client: the cause of a fallen read names the tool or segment that changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judged(tmp_path, log):
 
 
 def two(right, between=0, **more):
-    """Two prompts of the user, each with a checkpoint; `between` requests stand in between."""
+    """Return a log of two user prompts, each with a checkpoint, and `between` requests between them."""
     log = Log().start().system().user("a").answer("b", api="r1")
     noted(log, "r1", 30_000, 0, 29_000).user("c")
     for number in range(between):
@@ -43,7 +43,7 @@ def two(right, between=0, **more):
 
 
 @pytest.mark.parametrize("named", ["requestId", "serviceRequestId"])
-def test_a_checkpoint_finds_its_request_by_any_name_of_it(tmp_path, named):
+def test_checkpoint_finds_its_request_by_any_id(tmp_path, named):
     log = Log().start().system()
     for number, (read, tools) in enumerate(((0, TOOLS), (0, {"bash": "a2", "view": "b1"}))):
         log.user("a").answer("b", apiCallId=None, **{named: f"A:{number}"})
@@ -69,13 +69,13 @@ def test_hashes_that_go_on_are_no_finding(tmp_path):
     assert (result.summary.pairs, result.summary.breaks) == (1, 0)
 
 
-def test_what_moved_since_an_earlier_request_says_how_many_lie_between(tmp_path):
+def test_moved_hash_counts_turns_since_earlier_request(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), between=3, tools={"bash": "a1"}))
     assert [found.code for found in findings] == ["LORE103"]
     assert "the request 4 turns earlier: removed view" in findings[0].message
 
 
-def test_messages_behind_a_compaction_are_others_as_they_are_to(tmp_path):
+def test_other_messages_after_compaction_are_expected(tmp_path):
     log = Log().start().system().user("a").answer("b", api="r1")
     noted(log, "r1", 30_000, 0, 29_000).line("session.compaction_start", {}).compact().user("c").answer("d", api="r2")
     findings, _ = judged(tmp_path, noted(log, "r2", 9_000, 5_000, 4_000, points=((0, "m9"),)))
@@ -83,7 +83,7 @@ def test_messages_behind_a_compaction_are_others_as_they_are_to(tmp_path):
     assert "hashes" not in findings[0].message
 
 
-def test_a_system_prompt_that_the_log_says_changed_leads_and_the_segment_is_named_beside_it(tmp_path):
+def test_logged_system_change_leads_and_names_the_segment(tmp_path):
     log = Log().start().system().user("a").answer("b", api="r1")
     noted(log, "r1", 30_000, 0, 29_000).system("Another.").user("c").answer("d", api="r2")
     findings, _ = judged(tmp_path, noted(log, "r2", 30_200, 4_000, 26_000, system={"identity": "s9"}))
@@ -103,7 +103,7 @@ def test_a_system_prompt_that_the_log_says_changed_leads_and_the_segment_is_name
         ([{}], 0),
     ],
 )
-def test_a_state_of_another_shape_is_a_problem_and_hurts_nothing(tmp_path, state, odd):
+def test_malformed_checkpoint_state_is_a_problem(tmp_path, state, odd):
     log = (
         Log().start().system().user("a").answer("b").line("session.usage_checkpoint", {"promptCacheBreakState": state})
     )

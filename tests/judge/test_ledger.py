@@ -25,7 +25,7 @@ FIXTURES = sorted(
 
 
 def requests(path):
-    """Every row of a recording and of its subagents' files; none where it cannot be read."""
+    """Return every row of a recording and of its subagents' files; no rows if it is unreadable."""
     made = [Ledgers(Options()).made(file) for file in inputs([str(path)])]
     if any(ledger is None or ledger.message is not None for ledger in made):
         return []
@@ -81,7 +81,7 @@ def test_what_evidence_names_is_short_and_lasting(evidence, names):
     assert named_by(evidence) == names
 
 
-def test_a_file_that_is_no_recording_has_no_ledger(tmp_path):
+def test_unrecognised_file_has_no_ledger(tmp_path):
     (tmp_path / "words.txt").write_text("words")
     assert Ledgers(Options()).made(inputs([str(tmp_path)])[0]) is None
     named = Ledgers(Options()).made(inputs([str(tmp_path / "words.txt")])[0])

@@ -37,15 +37,15 @@ def noted(found):
     [
         # a gateway dropped the ttl: what the last breakpoint wrote lives five minutes
         (True, (written(0, 7000, 0), written(7000, 2600, 0)), ["LORE134"]),
-        # the breakpoints were read, and more was written behind the last of them: another body was billed
+        # more was written after the last breakpoint, so another body was billed
         (False, (written(0, 0, 6000, 700), written(6000, 3300, 0)), ["LORE303"]),
-        # hours are billed in this chain: nobody drops the ttl
+        # this chain has one-hour writes, so no gateway drops the ttl
         (True, (written(0, 0, 7000), written(7000, 2600, 0)), []),
         (True, (written(0, 0, 7000), written(7000, 0, 2600)), []),
     ],
-    ids=["lost", "behind the last breakpoint", "hours are passed on", "kept"],
+    ids=["lost", "after the last breakpoint", "ttl is passed on", "kept"],
 )
-def test_a_lifetime_is_lost_where_a_breakpoint_stands_in_what_was_written(tmp_path, marked, bills, codes):
+def test_five_minute_write_loses_the_requested_hour(tmp_path, marked, bills, codes):
     found, _ = judged(
         tmp_path,
         call(0, body(ONE, marked=marked), bills[0], url=GATEWAY),
@@ -54,7 +54,7 @@ def test_a_lifetime_is_lost_where_a_breakpoint_stands_in_what_was_written(tmp_pa
     assert noted(found) == codes
 
 
-def test_positions_are_not_learned_from_a_bill_that_contradicts_its_body(tmp_path):
+def test_contradicted_usage_teaches_no_positions(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, body(ONE, marked=False), written(0, 0, 6000, 700), url=GATEWAY),
@@ -68,7 +68,7 @@ def test_positions_are_not_learned_from_a_bill_that_contradicts_its_body(tmp_pat
 
 
 @pytest.mark.parametrize(("hour", "pause", "recommends"), [(False, 400.0, True), (True, 4_000.0, False)])
-def test_who_asks_for_an_hour_already_is_not_told_to_ask_for_a_longer_lifetime(tmp_path, hour, pause, recommends):
+def test_request_with_one_hour_gets_no_ttl_fix(tmp_path, hour, pause, recommends):
     counts = (0, 7000) if hour else (7000, 0)
     found, _ = judged(
         tmp_path,

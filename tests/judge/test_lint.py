@@ -54,7 +54,7 @@ def bedrock(*content, model="us.anthropic.claude-sonnet-4-5-20250929-v1:0", **fi
 
 
 def found(made: Turn, **options):
-    """The codes of what is wrong, with the kinds that are not their codes' own."""
+    """Return the codes of the defects, with the kind if it differs from the code's own."""
     defects = Linter(RULES, **options).defects(made)
     return [f"{one.broken.code}{'' if one.broken.kind is None else ' ' + one.broken.kind}" for one in defects]
 
@@ -77,7 +77,7 @@ def calls(number):
                   "messages": [said("system", text(LONG)), said("user", text())]}, "openai-chat"))],
     ids=["anthropic", "automatic", "openai-responses", "gemini", "bedrock", "openai-chat"],
 )  # fmt: skip
-def test_a_request_that_is_well_made_is_clean_and_would_be_cached(made):
+def test_well_made_request_is_clean_and_cached(made):
     assert found(made) == []
     outlook = Linter(RULES).outlook(made)
     assert outlook.cached is not None
@@ -87,7 +87,7 @@ def test_a_request_that_is_well_made_is_clean_and_would_be_cached(made):
     assert outlook.second < outlook.uncached
 
 
-def test_the_outlook_says_what_is_kept_how_long_and_what_it_costs():
+def test_outlook_has_cached_tokens_lifetime_and_cost():
     outlook = Linter(RULES).outlook(claude(said("user", text("x " * 4000))))
     assert (outlook.cache, outlook.until, outlook.minimum, outlook.lifetime) == ("anthropic", "system[0]", 1024, 300)
     assert outlook.marks[0].path == "system[0]"
@@ -108,7 +108,7 @@ def test_the_outlook_says_what_is_kept_how_long_and_what_it_costs():
         (openai(instructions="Be brief."), ["LORE306 expected"]),
         (openai("gpt-5.6-sol", prompt_cache_options={"mode": "explicit"}), ["LORE114"]),
         (openai("gpt-5.6-sol"), []),
-        (claude(model="claude-haiku-5-5", system=[text("Be brief.", MARK)]), []),  # nobody knows its minimum
+        (claude(model="claude-haiku-5-5", system=[text("Be brief.", MARK)]), []),  # its minimum is unknown
         (claude(model="acme-1", system=[text(LONG)]), []),  # nor who serves this one
     ],
 )
@@ -116,11 +116,11 @@ def test_how_much_stands_before_the_last_breakpoint(made, codes):
     assert found(made) == codes
 
 
-def test_a_history_behind_the_last_breakpoint_is_paid_each_time():
+def test_history_after_last_breakpoint_is_a_defect():
     talk = [said("user", text(LONG)), said("assistant", text("Done.")), said("user", text("More."))]
     defect = only(claude(*talk), "LORE114")
     assert defect.broken.path == "system[0]"
-    assert 1500 < defect.stake.tokens < 3000  # the history, and not what stands before the breakpoint
+    assert 1500 < defect.stake.tokens < 3000  # the history after the breakpoint only
     assert defect.stake.dollars == pytest.approx(defect.stake.tokens * 2.7e-6, abs=1e-6)
     assert found(claude(said("user", text(LONG)))) == []  # the first request has no history yet
 
@@ -134,7 +134,7 @@ def test_a_history_behind_the_last_breakpoint_is_paid_each_time():
         ([said("user", text(mark=MARK)), *calls(1), *calls(1) * 8, said("user", text(mark=MARK))], []),
     ],
 )
-def test_a_look_up_reaches_what_the_request_before_wrote(messages, codes):
+def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
     assert found(claude(*messages)) == codes
 
 
@@ -160,7 +160,7 @@ def test_a_breakpoint_that_nothing_takes(made, reason):
     assert answered.broken.kind == "unattributable"  # somebody took it all the same
 
 
-def test_a_breakpoint_for_an_automatic_cache_is_a_note():
+def test_breakpoint_for_an_automatic_cache_is_a_note():
     made = turn(parsed({"model": "deepseek-chat", "messages": [said("user", text(LONG, MARK))]}, "openai-chat"))
     assert found(made) == ["LORE180 expected"]
 
@@ -264,14 +264,14 @@ def test_near_the_minimum_tokens_of_openai_are_counted(tokens, codes):
     assert len(counts) == asked  # far from a minimum, and for models of others, nothing is counted
 
 
-def test_a_request_that_continues_another_one_is_not_measured():
+def test_request_continuing_another_has_no_size():
     made = openai()
     made.source = replace(made.prompt, partial=True)
     assert found(made) == []
     assert Linter(RULES).outlook(made).cached is None
 
 
-def test_a_head_is_read_once_for_all_requests_that_have_it(monkeypatch):
+def test_shared_head_is_parsed_once(monkeypatch):
     read = []
     monkeypatch.setattr(lint, "find_varying_text", lambda words, **_: read.append(words) or [])
     linter = Linter(RULES)
@@ -280,6 +280,6 @@ def test_a_head_is_read_once_for_all_requests_that_have_it(monkeypatch):
     assert len(read) == 1
 
 
-def test_an_unknown_cache_is_said_before_anything_is_read():
+def test_unknown_cache_is_reported_before_reading():
     with pytest.raises(LoreError, match="no cache"):
         Linter(RULES, cache="vlm")

@@ -13,7 +13,7 @@ FOUR = (*THREE, text("assistant", "It is mended."), text("user", "Test it. " * 6
 ALL, FEWER = ("ls", "cat", "grep"), ("ls", "cat")
 
 
-def test_tools_that_come_back_go_on_from_the_request_before_they_went(tmp_path):
+def test_returned_tools_are_compared_with_their_last_request(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, asks(*TWO, tools=ALL), usage(0, 8000)),
@@ -25,7 +25,7 @@ def test_tools_that_come_back_go_on_from_the_request_before_they_went(tmp_path):
     assert found[2].lost_tokens == 0
 
 
-def test_where_the_last_request_shares_more_it_is_the_one_that_is_compared(tmp_path):
+def test_last_request_is_compared_if_it_shares_more(tmp_path):
     edited = (*FOUR[:3], text("assistant", "It is in the lexer."), *FOUR[4:])
     found, _ = judged(
         tmp_path,
@@ -38,7 +38,7 @@ def test_where_the_last_request_shares_more_it_is_the_one_that_is_compared(tmp_p
 
 
 @pytest.mark.parametrize(("pause", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
-def test_a_lifetime_counts_from_the_last_request_that_had_the_earlier_one(tmp_path, pause, code):
+def test_lifetime_counts_from_last_request_with_the_prefix(tmp_path, pause, code):
     # the second request read what the first one wrote, and so renewed it; the third had other tools
     found, _ = judged(
         tmp_path,
@@ -51,7 +51,7 @@ def test_a_lifetime_counts_from_the_last_request_that_had_the_earlier_one(tmp_pa
     assert told(found[3]) == [code]
 
 
-def test_two_runs_of_one_task_with_other_tools_each_go_on_from_their_own(tmp_path):
+def test_interleaved_runs_are_compared_with_their_own(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE, tools=ALL), usage(0, 7000)),
@@ -65,7 +65,7 @@ def test_two_runs_of_one_task_with_other_tools_each_go_on_from_their_own(tmp_pat
     assert found[4].lost_tokens == 0
 
 
-def test_a_retry_goes_on_from_the_last_request_that_was_answered(tmp_path):
+def test_retry_is_compared_with_last_answered_request(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE, tools=ALL), usage(0, 7000)),
@@ -77,8 +77,8 @@ def test_a_retry_goes_on_from_the_last_request_that_was_answered(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "codes"), [("msg_10", []), ("msg_20", ["LORE301"])])
-def test_a_copy_of_a_request_is_no_turn_that_missed_what_it_wrote_itself(tmp_path, name, codes):
-    # recorded twice, by a proxy and by the client; another response with the same bill is none
+def test_copy_of_a_request_is_no_turn(tmp_path, name, codes):
+    # recorded twice, by a proxy and by the client; another response with the same usage is no copy
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000)),
@@ -102,14 +102,14 @@ def twice_over(name):
     return [*calls, *again]
 
 
-def test_a_capture_that_was_appended_to_itself_lost_nothing(tmp_path):
-    """A script appended a capture to itself; what comes behind the copy goes on from it."""
+def test_capture_appended_to_itself_lost_nothing(tmp_path):
+    """A script appended a capture to itself; later requests continue the copy."""
     found, _ = judged(tmp_path, *twice_over(""), call(30, asks(*FOUR), usage(7000, 1600)))
     assert [told(verdict) for verdict in found] == [*[[]] * 6, ["LORE301"]]
     assert found[-1].lost_tokens == 1_400
 
 
-def test_a_server_that_gives_every_response_one_id_sends_no_copies(tmp_path):
+def test_constant_response_id_does_not_mark_copies(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), id="one"),

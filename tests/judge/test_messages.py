@@ -1,4 +1,4 @@
-"""Messages of findings: made of the fields beside them, each fact once."""
+"""Messages of findings: built from the finding's fields, each fact once."""
 
 from __future__ import annotations
 

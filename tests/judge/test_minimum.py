@@ -11,7 +11,7 @@ WORDS = "one two three four five six seven eight nine ten. "  # some 11 tokens i
 
 
 def claude(number, tools=("ls",), model="claude-opus-4-8"):
-    """Requests whose prompt is about so many tokens long."""
+    """Return a request whose prompt has about `number` tokens."""
     talk = [text("user", WORDS * (number // 11))]
     return asks(*talk, tools=tools, system="Be brief.", model=model)
 
@@ -28,7 +28,7 @@ def bill(tokens, read=0):
 
 
 @pytest.mark.parametrize(("tokens", "lost"), [(1_023, 0), (1_024, 1_020)])
-def test_a_bill_below_the_minimum_of_a_model_lost_nothing(tmp_path, tokens, lost):
+def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
     found, _ = judged(
         tmp_path,
         call(0, chat(1000), bill(tokens), url=CHAT),
@@ -43,7 +43,7 @@ def test_a_bill_below_the_minimum_of_a_model_lost_nothing(tmp_path, tokens, lost
     ("tokens", "lost"),
     [(600, False), (1_100, True)],  # of 1,024; bytes may be off by half
 )
-def test_without_a_bill_bytes_say_it_with_a_margin(tmp_path, tokens, lost):
+def test_minimum_without_usage_is_estimated_with_margin(tmp_path, tokens, lost):
     found, _ = judged(
         tmp_path, call(0, claude(tokens - 150, ("ls",)), None), call(10, claude(tokens - 150, ("cat",)), None)
     )
@@ -52,7 +52,7 @@ def test_without_a_bill_bytes_say_it_with_a_margin(tmp_path, tokens, lost):
     assert ("under-minimum" in found[1].causes[0].qualifiers) is not lost
 
 
-def test_what_a_bill_shows_to_be_cached_was_long_enough_whatever_a_table_says(tmp_path):
+def test_prompt_cached_once_is_above_the_minimum(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, claude(300), usage(0, 500)),
@@ -61,8 +61,8 @@ def test_what_a_bill_shows_to_be_cached_was_long_enough_whatever_a_table_says(tm
     assert found[1].lost_tokens == 500
 
 
-def test_a_short_request_loses_nothing_of_what_a_long_one_left(tmp_path):
-    """It could not have read it: what is too short is neither written nor looked for."""
+def test_short_request_after_a_long_one_loses_nothing(tmp_path):
+    """A prompt below the minimum is neither written to the cache nor looked up."""
     found, _ = judged(
         tmp_path, call(0, claude(3_000), usage(0, 3_000)), call(10, claude(3_000, ("cat",)), usage(0, 0, 900)),
         call(20, claude(3_000), usage(0, 0, 1_100)),

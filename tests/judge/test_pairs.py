@@ -1,4 +1,4 @@
-"""Pairs: causes with bills and pauses, what they cost, and how much is reused."""
+"""Pairs: causes by usage and pauses, their cost, and the share that is reused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def bill(read, write=0, uncached=0, **fields):
         (Usage(write_tokens=5000), bill(0), 5000),
     ],
 )
-def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(left, right, short):
+def test_read_below_cached_falls_beyond_a_tolerance(left, right, short):
     before, after = turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)
     assert significant_fall(before, shortfall(before, after)) == short
 
@@ -93,34 +93,34 @@ def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(le
         (Usage(0, 100_000), Usage(0, 97_999), 2001),
     ],
 )
-def test_where_no_writes_are_billed_a_share_of_what_was_cached_is_tolerated_too(left, right, short):
+def test_unbilled_writes_widen_the_tolerance(left, right, short):
     before, after = turn(parsed(ONE, "openai-chat"), usage=left), turn(parsed(ONE, "openai-chat"), 2, usage=right)
     assert significant_fall(before, shortfall(before, after)) == short
 
 
-def test_bills_that_do_not_follow_one_another_are_not_compared():
+def test_usage_of_unlinked_turns_is_not_compared():
     assert codes(pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))), billed=False)) == []
 
 
-def test_a_pause_within_the_hour_that_was_billed_explains_nothing():
+def test_pause_within_billed_hour_explains_nothing():
     hour = Usage(0, 0, 9000, write_1h_tokens=9000)
     assert codes(pair(*turns(ONE, TWO, usages=(hour, bill(0)), at=(0.0, 3000.0)))) == ["LORE301"]
 
 
-def test_a_pause_explains_an_edit_only_where_no_bill_says_that_the_cache_was_read():
+def test_pause_explains_an_edit_unless_cache_was_read():
     wrote = bill(0, 9000)
     assert codes(pair(*turns(TWO, EDITED, usages=(wrote, None), at=(0.0, 4000.0)))) == ["LORE128"]
     assert codes(pair(*turns(TWO, EDITED, usages=(wrote, bill(9000)), at=(0.0, 4000.0)))) == ["LORE100"]
 
 
-def test_an_expected_change_comes_before_a_pause_and_a_fall():
+def test_expected_change_leads_over_pause_and_fall():
     changes = (Change("LORE125", "compacted"),)
     usages = (bill(0, 9000), bill(0))
     assert codes(pair(*turns(TWO, EDITED, usages=usages, at=(0.0, 4000.0), changes=changes))) == ["LORE125"]
     assert codes(pair(*turns(ONE, TWO, usages=usages, changes=changes))) == ["LORE125"]
 
 
-def test_a_change_behind_the_last_breakpoint_is_no_cache_break():
+def test_change_after_last_breakpoint_is_no_cache_break():
     left = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: noon")
     right = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
     found = pair(*turns(left, right))
@@ -128,14 +128,14 @@ def test_a_change_behind_the_last_breakpoint_is_no_cache_break():
     assert lost_tokens(found, 0) == (0, "estimated")
 
 
-def test_a_fall_beside_a_change_behind_the_last_breakpoint_is_told_too():
+def test_fall_with_change_after_breakpoint_is_reported():
     long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **CACHE_CONTROL}]}
     left, right = body(long, "now: noon"), body(long, "now: one", "x")
     assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
 
 
 @pytest.mark.parametrize(("usages", "expected"), [((None, None), ["LORE113"]), ((bill(0, 2000), bill(2000)), [])])
-def test_an_entry_out_of_reach_is_a_remark_only_where_no_bill_says_that_it_was_read(usages, expected):
+def test_entry_out_of_reach_is_remark_unless_read(usages, expected):
     def sent(*blocks):
         return {"role": "user", "content": [{"type": "text", "text": f"{number}"} for number in blocks]}
 
@@ -166,7 +166,7 @@ def test_deferred_tools_stand_outside_the_prefix(tools, usages, code):
     assert lost_tokens(found, 0)[0] == 0
 
 
-def test_a_deferred_tool_that_enters_the_list_breaks_the_prefix():
+def test_deferred_tool_put_in_list_breaks_the_prefix():
     found = pair(*turns(ONE | {"tools": [READ, PUT_OFF]}, TWO | {"tools": [READ, PUT_OFF | {"defer_loading": False}]}))
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE124", "waste")]
 
@@ -179,7 +179,7 @@ def test_lost_tokens_are_recorded_where_there_are_bills():
     assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000)))), 0) == (0, "recorded")
 
 
-def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
+def test_lost_tokens_without_usage_are_counted_or_estimated():
     found = pair(*turns(TWO, EDITED))
     assert lost_tokens(found, 0, 5) == (5, "counted")
     assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
@@ -213,7 +213,7 @@ def said(text, role="user"):
         ((unbilled(1920, 80), unbilled(1920, 180)), 0, "recorded"),
     ],
 )
-def test_where_no_writes_are_billed_a_cache_break_costs_what_was_asked_and_not_read(usages, lost, how):
+def test_break_without_billed_writes_costs_unread_prompt(usages, lost, how):
     """A clock in the system prompt lost all of each prompt, and was said to cost 0 tokens, as nothing was ever read."""
     first = [said(LONG % "noon", "system"), said("a")]
     second = [said(LONG % "late", "system"), said("a"), said("b", "assistant"), said("c")]
@@ -226,15 +226,15 @@ NOTED = ([said(LONG, "system"), said("a"), said("<env>12:00</env>")],
          [said(LONG, "system"), said("a"), said("b", "assistant"), said("c"), said("<env>12:01</env>")])  # fmt: skip
 
 
-def test_a_note_at_the_end_is_no_waste_where_the_bill_read_all_before_it():
-    """Its client does what is advised for a clock; each turn was called waste, though nothing was lost."""
+def test_note_at_the_end_is_no_waste():
+    """A client that keeps its clock at the end, as advised, had waste in each turn though nothing was lost."""
     found = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
     assert codes(found) == ["LORE156"]
     assert (found.worst, found.is_break, found.lost_bytes) == ("expected", False, 0)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
-def test_a_note_that_gives_way_to_the_models_answer_is_a_tail_with_its_cost(usages):
+def test_replaced_note_is_a_tail_with_its_cost(usages):
     found = automatic(*NOTED, usages)
     assert (codes(found), found.worst, found.is_break, found.lost_bytes) == (["LORE156"], "expected", False, 0)
     tail = found.causes[0].evidence
@@ -245,19 +245,19 @@ def test_a_note_that_gives_way_to_the_models_answer_is_a_tail_with_its_cost(usag
 
 
 def edited_at_the_end(words):
-    """The last message is not replaced: it stands there with another clock in it, and the conversation goes on."""
+    """Return two requests: the second has another clock inside the same message, and continues."""
     first = [said(LONG, "system"), said("a"), said("12:00 " + words)]
     return first, [said(LONG, "system"), said("a"), said("12:01 " + words), said("b", "assistant"), said("c")]
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
-def test_an_end_that_was_edited_counts_where_no_bill_excuses_it(usages):
+def test_edited_end_counts_unless_usage_excuses_it(usages):
     found = automatic(*edited_at_the_end("word " * 200), usages)
     assert (found.worst, found.is_break, found.lost_bytes > 1000) == ("waste", True, True)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
-def test_an_end_that_was_edited_within_one_block_of_the_cache_is_a_note(usages):
+def test_edited_end_within_one_block_is_a_note(usages):
     found = automatic(*edited_at_the_end("word"), usages)
     assert (codes(found), found.worst, found.is_break) == (["LORE146"], "expected", False)
     within = found.causes[0].also[0].evidence
@@ -273,7 +273,7 @@ UNSHARED = len('0 "')  # of `"12:00 "` and `"12:01 "`
 
 @pytest.mark.parametrize(("model", "endpoint", "block"), BLOCKS)
 @pytest.mark.parametrize("over", [0, 1])
-def test_an_end_that_was_edited_is_a_note_up_to_one_block_of_the_cache_that_serves_it(model, endpoint, block, over):
+def test_edited_end_limit_is_the_providers_block(model, endpoint, block, over):
     lost = int(block * BYTES_PER_TOKEN) + over
     bodies = [{"model": model, "messages": one} for one in edited_at_the_end("x" * (lost - UNSHARED))]
     call = Call(endpoint=endpoint)
@@ -285,7 +285,7 @@ def test_an_end_that_was_edited_is_a_note_up_to_one_block_of_the_cache_that_serv
 
 
 @pytest.mark.parametrize(("short", "is_break"), [(128, False), (129, True), (1000, True)])
-def test_a_short_end_is_no_note_where_the_bill_reads_a_block_less(short, is_break):
+def test_short_edited_end_breaks_if_block_unread(short, is_break):
     """A bill that misses 1,000 tokens has not fallen beyond the tolerance, and yet read less than all but the end."""
     found = automatic(*edited_at_the_end("word"), (unbilled(1920, 180), unbilled(1920 - short, 300)))
     assert (found.fell, found.short, found.is_break) == (0, short, is_break)
@@ -295,8 +295,8 @@ def test_a_short_end_is_no_note_where_the_bill_reads_a_block_less(short, is_brea
     ("fields", "code"),
     [({"thinking": {"type": "enabled", "budget_tokens": 9}}, "LORE120"), ({"tool_choice": {"type": "any"}}, "LORE121")],
 )
-def test_a_changed_field_costs_what_it_costs_though_the_end_goes_on_or_hardly_changed(fields, code):
-    """What stood in the last message alone was weighed: a field that loses all messages was called a note."""
+def test_changed_field_loses_all_messages_despite_same_end(fields, code):
+    """Only the last message was measured, so a field that loses all messages was reported as a note."""
     first = [*ONE["messages"], assistant("two"), "three"]
     goes_on, hardly = [*first, assistant("four"), "five"], [*first[:-1], "3", assistant("four"), "five"]
     for left, right in ((first, goes_on), (first, hardly), (first[:1], first)):
@@ -305,7 +305,7 @@ def test_a_changed_field_costs_what_it_costs_though_the_end_goes_on_or_hardly_ch
         assert found.lost[0] > 30_000
 
 
-def test_a_changed_field_of_a_prompt_that_is_shorter_than_a_block_is_a_note_with_its_size():
+def test_changed_field_of_short_prompt_is_a_note():
     left, right = body("one", tool_choice={"type": "any"}), body("one", assistant("two"), "three")
     found = pair(*turns(left, right))
     assert (codes(found), found.is_break) == (["LORE146"], False)
@@ -324,11 +324,11 @@ def test_a_changed_field_of_a_prompt_that_is_shorter_than_a_block_is_a_note_with
         (bill(10), 0, BYTES_PER_TOKEN),
     ],
 )
-def test_bytes_per_token_come_from_a_bill_that_is_plausible(usage, size, ratio):
+def test_bytes_per_token_come_from_plausible_usage(usage, size, ratio):
     assert bytes_per_token(turn(parsed(ONE), usage=usage), size) == ratio
 
 
-def test_the_lifetime_is_remembered_from_the_write_before_the_last():
+def test_lifetime_is_that_of_the_last_write():
     hour = Usage(0, 0, 9000, write_1h_tokens=9000)
     first = turn(parsed(ONE), 1, usage=hour, sent=0.0)
     second = turn(parsed(TWO), 2, usage=bill(9000), sent=1.0)
@@ -349,8 +349,8 @@ SPELLED = {
 
 
 @pytest.mark.parametrize("how", SPELLED)
-def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how):
-    """The provider makes tokens of what it decoded, and the bill said so; a finding was made all the same."""
+def test_other_spelling_is_no_waste_if_all_read(how):
+    """The provider tokenises decoded text, so the usage shows no loss; a finding was reported all the same."""
     found = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
     assert (codes(found), found.worst, found.is_break) == (
         ["LORE112" if how == "shape" else "LORE106"],
@@ -361,7 +361,7 @@ def test_another_spelling_is_no_waste_where_the_bill_reads_all_that_was_sent(how
     assert lost_tokens(found, 0) == (0, "recorded")
 
 
-def test_a_fall_while_the_provider_may_edit_the_context_says_so():
+def test_fall_with_provider_editing_allowed_names_it():
     edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
     one, two = {**ONE, **edits}, {**TWO, **edits}
     found = pair(*turns(one, two, usages=(bill(0, 9000), bill(2000, 7500))))
@@ -384,8 +384,8 @@ def rebuilt(*found):
     return [replace(one, source=replace(one.prompt, fidelity="reconstructed")) for one in found]
 
 
-def test_a_turn_that_was_never_billed_hides_no_fall():
-    """An agent died between request and answer; then the whole prompt was re-billed, and nobody said so."""
+def test_unbilled_turn_hides_no_fall():
+    """An agent died between request and answer; then the whole prompt was re-billed without a finding."""
     first, lost = rebuilt(*turns(ONE, TWO, usages=(bill(0, 9000), None)))
     paid, read = rebuilt(*(turn(parsed(THREE), 3, usage=usage, sent=20.0) for usage in (bill(0, 9100), bill(9000, 9))))
     found = pair(first, lost, paid)

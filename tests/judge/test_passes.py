@@ -1,7 +1,7 @@
-"""Responses of several passes: the first that answered met what stood in the cache, the last is gone on from.
+"""Responses of several passes: the first pass that answered shows the cache hit, the last is continued.
 
-Anthropic's `usage.iterations`: each pass of a model within one response. What it read of the passes before it, in the
-same response, says nothing of what was lost since the turn before.
+Anthropic's `usage.iterations`: each pass of a model within one response. Reads of an earlier pass's
+writes, in the same response, do not show a loss since the previous turn.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def passed(kind, read, write, **fields):
 
 
 def of_passes(*passes):
-    """A bill whose counts beside its passes are those of the last one."""
+    """Return a usage whose own counts are those of its last pass."""
     last = {key: value for key, value in passes[-1].items() if key not in ("type", "model")}
     return {**last, "iterations": list(passes)}
 
 
 def two(folder, *bills, **fields):
-    """Judge two requests, the second of which extends the first, and a third where there is a bill for it."""
+    """Judge one request for each usage, each extending the previous one."""
     words = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on."), text("assistant", "done"),
              text("user", "And now?")]  # fmt: skip
     calls = [call(30.0 * at, asks(*words[: 2 * at + 1], **fields), one) for at, one in enumerate(bills)]
@@ -40,7 +40,7 @@ def two(folder, *bills, **fields):
     return found
 
 
-def test_what_the_first_pass_did_not_find_is_lost(tmp_path):
+def test_prefix_unread_by_first_pass_is_lost(tmp_path):
     _, broke, fine = two(
         tmp_path, usage(0, 6_000), of_passes(passed("message", 0, 6_500), passed("message", 6_500, 1_000)),
         usage(7_500, 300),
@@ -49,12 +49,12 @@ def test_what_the_first_pass_did_not_find_is_lost(tmp_path):
     assert (told(fine), fine.lost_tokens) == ([], 0), "the last pass left 7,500 tokens"
 
 
-def test_what_the_first_pass_found_is_not_lost_though_the_last_one_reads_another_count(tmp_path):
+def test_prefix_read_by_first_pass_is_not_lost(tmp_path):
     _, fine = two(tmp_path, usage(0, 6_000), of_passes(passed("message", 6_000, 500), passed("message", 6_500, 1_000)))
     assert (told(fine), fine.lost_tokens) == ([], 0)
 
 
-def test_a_pass_that_sums_up_meets_nothing_for_the_answer():
+def test_compaction_pass_is_not_the_first_pass():
     summary, own = Usage(9, 180_000, 0, 1, kind="compaction"), Usage(1, 20_000, 500)
     assert first_pass_read(replace(own, iterations=(summary,))) == 20_000
     assert first_pass_read(replace(own, iterations=(summary, Usage(1, 19_000, 1_000, kind="message")))) == 19_000
@@ -70,13 +70,13 @@ def test_a_fallback_that_answers_is_another_model(kinds, tmp_path):
     assert told(back) == [], "500 tokens are within what needs no cause"
 
 
-def test_an_answer_of_the_model_that_was_asked_is_no_change_of_model(tmp_path):
+def test_answer_of_requested_model_is_no_model_change(tmp_path):
     _, broke = two(tmp_path, usage(0, 6_000), of_passes(passed("message", 0, 6_500), passed("message", 6_500, 10)))
     assert told(broke) == ["LORE301"]
     assert "model" in [reason.reason for reason in broke.causes[0].ruled_out if reason.out]
 
 
-def test_what_is_read_again_in_a_play_is_read_by_the_first_pass():
+def test_what_if_adds_reads_to_the_first_pass():
     first = Usage(2, 0, 31_500, 50, 0, 31_500, kind="message")
     paid = Usage(2, 31_500, 1_000, 50, 0, 1_000, iterations=(first,))
     other = read_more(paid, 31_000)

@@ -13,7 +13,7 @@ from model.making import parsed, turn
 
 OPENAI = Call(endpoint="api.openai.com/v1/chat/completions")
 LLAMA = Call(endpoint="127.0.0.1:8080/v1/chat/completions", answered_by="llama.cpp")
-WORDS = "Read the file of the parser, and say in one sentence what it does. " * 60  # some 800 tokens
+WORDS = "Read the file of the parser, and describe it in one sentence. " * 60  # some 800 tokens
 
 
 def talk(*reads, grown=400, call=OPENAI, write=None, fields=None, **more):

@@ -1,4 +1,4 @@
-"""The policy: what is selected, ignored, exempted, and what counts as waste."""
+"""The policy: which findings are selected, ignored or exempted, and which count as waste."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def ruled(policy, one, path="logs/a.jsonl"):
         (("LORE101",), ("LORE101",), "ignored"),
     ],
 )
-def test_the_longest_selector_holds_and_of_two_as_long_the_one_that_ignores(select, ignore, out):
+def test_longest_selector_wins_and_ignore_breaks_ties(select, ignore, out):
     assert ruled(Policy(select=select, ignore=ignore), DATE).out == out
 
 
-# With `select = ["LORE1"]` a budget that stood beside it would have failed nothing, without a word.
+# With `select = ["LORE1"]` a budget in the same table would silently never fail.
 def test_selecting_causes_does_not_switch_budgets_off():
     over = finding("LORE402", PLACE, Told("m"))
     assert ruled(Policy(select=("LORE1",)), over).out == ""
@@ -68,7 +68,7 @@ def test_what_counts_as_waste_is_an_error():
     assert ruled(Policy(count_as_waste=("LORE125",)), GONE).finding == GONE
 
 
-def test_the_kind_of_a_finding_counts_and_not_that_of_its_code():
+def test_policy_uses_the_kind_of_the_finding():
     harmless = finding("LORE101", PLACE, Told("m"), kind="expected")
     assert ruled(Policy(count_as_waste=("LORE101",)), harmless).finding.severity == "error"
     assert ruled(Policy(), harmless).finding.severity == "note"
@@ -84,7 +84,7 @@ def test_the_kind_of_a_finding_counts_and_not_that_of_its_code():
         (Policy(max_tail_tokens=9_000), 9_000, "note"),
     ],
 )
-def test_a_tail_that_is_longer_than_allowed_is_a_warning_for_the_author(policy, tokens, severity):
+def test_tail_over_budget_warns_the_author(policy, tokens, severity):
     tail = finding("LORE156", PLACE, TailReplaced("messages[1]", 4 * tokens, tokens, "user"))
     made = ruled(policy, tail).finding
     assert (made.kind, made.severity) == ("expected", severity)
@@ -98,7 +98,7 @@ def test_settings_of_a_path_hold_there_alone():
     assert ruled(policy, finding("LORE201", PLACE, Told("m")), "logs/old/a.jsonl").out == "ignored"
 
 
-def test_budgets_of_a_path_replace_those_of_the_run():
+def test_path_budgets_replace_those_of_the_run():
     policy = Policy(per_path=(PerPath(path="logs", min_reuse=0.1, max_breaks=5), PerPath(path="logs/x", max_breaks=7)))
     ruling = policy.ruling("logs/x/a.jsonl", Budgets(min_reuse=0.9, max_lost_tokens=1))
     assert (ruling.min_reuse, ruling.limited) == (0.1, Limited(max_breaks=1, max_lost_tokens=-1))
@@ -187,7 +187,7 @@ def test_a_path_that_could_match_nothing_is_refused(path):
         (Policy(select=("",)), "select", "lore explain"),
     ],
 )
-def test_a_selector_that_names_no_code_is_an_error_with_a_suggestion(policy, said, near):
+def test_unknown_selector_is_an_error_with_suggestion(policy, said, near):
     with pytest.raises(LoreError) as caught:
         policy.known("check.")
     assert f"check.{said}: " in caught.value.message

@@ -33,7 +33,7 @@ def bill(total, read=0):
         (said("user", "Keep this."), SEAL, said("user", "Go on.")),
     ],
 )
-def test_an_item_that_only_the_api_can_read_is_a_compaction_however_many_messages_there_are(tmp_path, behind):
+def test_opaque_compaction_item_is_a_compaction(tmp_path, behind):
     found, _ = judged(
         tmp_path,
         call(0, openai(said("user", LONG), prompt_cache_key="k"), bill(3000), url=RESPONSES),
@@ -52,7 +52,7 @@ def test_an_item_that_only_the_api_can_read_is_a_compaction_however_many_message
         ([], "LORE301"),
     ],
 )
-def test_edits_that_a_response_says_it_applied_are_the_cause(tmp_path, edits, code):
+def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 9000)),
@@ -67,7 +67,7 @@ def test_edits_that_a_response_says_it_applied_are_the_cause(tmp_path, edits, co
     ("fields", "total", "code"),
     [({"truncation": "auto"}, 2000, "LORE125"), ({"truncation": "auto"}, 8300, "LORE301"), ({}, 2000, "LORE301")],
 )
-def test_a_prompt_that_the_provider_may_cut_and_that_shrank_was_cut(tmp_path, fields, total, code):
+def test_shrunk_prompt_with_truncation_was_cut_by_provider(tmp_path, fields, total, code):
     first = said("user", LONG * 3)
     found, _ = judged(
         tmp_path,
@@ -92,9 +92,7 @@ def test_a_prompt_that_the_provider_may_cut_and_that_shrank_was_cut(tmp_path, fi
     ids=["allowed", "applied"],
 )
 @pytest.mark.parametrize(("answered_by", "code"), [("Amazon Bedrock", "LORE170"), ("Anthropic", "LORE125")])
-def test_a_router_that_went_elsewhere_leads_before_what_the_provider_edited(
-    tmp_path, fields, response, strength, answered_by, code
-):
+def test_reroute_leads_over_provider_edits(tmp_path, fields, response, strength, answered_by, code):
     """A router changed the cloud just when the provider was asked to clear: another cache holds nothing of either."""
     url = "https://openrouter.ai/api/v1/messages"
     found, _ = judged(

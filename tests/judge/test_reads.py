@@ -1,4 +1,4 @@
-"""LORE304: a turn reads less than stood in the cache by the provider's rules, and no pair shows it."""
+"""LORE304: a turn reads less than the cache holds by the provider's rules, and no pair shows it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def foretold(monkeypatch):
     return set_to
 
 
-def test_a_first_turn_that_misses_what_another_chain_sent():
+def test_first_turn_missing_another_chains_prefix_is_found():
     (one,) = told([FIRST, SECOND, other()])
     assert (one.code, one.kind, one.severity, one.chain) == ("LORE304", "unattributable", "warning", "side")
     assert (one.tokens, one.confidence) == ("estimated", "rule")
@@ -77,15 +77,15 @@ def test_what_explains_a_read_is_no_finding(last):
     assert not {"LORE304", "LORE305"} & set(codes([*before, last]))
 
 
-def test_the_time_of_the_first_answer_is_needed_within_a_minute_only():
+def test_first_answer_time_is_needed_within_a_minute():
     turns = [replace(one, answered=None) for one in (FIRST, SECOND, other(at=110))]
     assert codes(turns) == ["LORE304"]
     assert codes([*turns[:2], replace(turns[2], sent=turns[1].at + 50)]) == []
 
 
 # What the second turn read ended at the first one's last breakpoint. Taken for the position of the system prompt, it
-# made a prediction of 23,000 tokens where 3,000 stand.
-def test_a_long_first_message_is_not_taken_for_the_head():
+# made a prediction of 23,000 tokens where 3,000 are cached.
+def test_long_first_message_is_not_the_head():
     long = "word " * 16_000
     turns = [
         asked(0, body(long), bill(0, 23_000)),
@@ -95,7 +95,7 @@ def test_a_long_first_message_is_not_taken_for_the_head():
     assert codes(turns) == []
 
 
-def test_what_was_kept_for_an_hour_outlives_a_pause_that_ends_the_rest():
+def test_one_hour_entry_outlives_a_pause():
     system = "word " * 4000
     turns = [
         asked(0, body("one", system=system, head=HOUR), bill(0, 5100, hour=5000)),
@@ -118,7 +118,7 @@ def test_a_turn_without_a_bill_hides_no_fall():
 
 
 @pytest.mark.parametrize("confidence", ["ceiling", "rule"])
-def test_a_prediction_that_is_the_best_case_is_held_against_nobody(foretold, confidence):
+def test_best_case_prediction_makes_no_finding(foretold, confidence):
     foretold(2990, confidence)
     found = told([FIRST, SECOND, other()])
     assert [one.code for one in found] == (["LORE304"] if confidence == "rule" else [])
@@ -139,7 +139,7 @@ def test_nothing_is_foreseen_where_bills_leave_no_room(foretold):
 
 
 # Each of 300 conversations missed: predicting all of them took three times as long as judging the recording.
-def test_a_recording_in_which_every_conversation_misses_is_told_a_few_times(foretold):
+def test_repeated_misses_are_reported_a_few_times(foretold):
     asked_about = foretold(3000)
     turns = [FIRST, SECOND]
     turns += [replace(other(at=100 + 5 * n, text=f"task {n}"), chain=f"c-{n}") for n in range(150)]

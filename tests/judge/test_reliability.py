@@ -17,7 +17,7 @@ def rows(path, by):
     return [(row["name"], row["read"], row["appends"], row["share"]) for row in reliability(path) if row["by"] == by]
 
 
-def test_appends_that_were_read_and_those_that_were_not_are_counted(tmp_path):
+def test_read_and_missed_appends_are_counted(tmp_path):
     talk = [text("user", "Find the bug. " * 80)]
     for number in range(4):
         talk += [text("assistant", f"Step {number}."), text("user", f"Go on with {number}. " * 90)]
@@ -38,7 +38,7 @@ def test_what_a_client_changes_is_no_append(tmp_path):
     assert rows(put(tmp_path, *calls, name="a.jsonl"), "all") == []
 
 
-def test_reasoning_that_a_provider_drops_is_no_append_and_a_miss_of_its_own_is_one():
+def test_dropped_reasoning_is_no_append():
     causes = ROOT / "fixtures" / "causes"
     assert rows(causes / "LORE116" / "positive.jsonl", "all") == [("", 4, 4, 1.0)]
     assert rows(causes / "LORE130" / "positive.jsonl", "all") == [("", 3, 4, 0.75)]

@@ -49,8 +49,8 @@ def test_the_providers_that_a_router_names_are_compared(tmp_path, before, after,
         assert (cause.kind, cause.strength, found[1].lost_tokens) == ("waste", "strong", 7000)
 
 
-def test_each_provider_behind_a_router_has_a_cache_of_its_own(tmp_path):
-    # the third request goes on from the first one, which the same provider answered
+def test_each_provider_of_a_router_has_own_cache(tmp_path):
+    # the third request continues the first one, which the same provider answered
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), url=ROUTER, provider="Anthropic"),
@@ -74,7 +74,7 @@ def test_the_deployments_of_a_gateway_are_compared(tmp_path):
     assert evidence(found[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
 
 
-def test_a_provider_that_is_asked_directly_is_not_told_by_its_ids(tmp_path):
+def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"),
@@ -83,7 +83,7 @@ def test_a_provider_that_is_asked_directly_is_not_told_by_its_ids(tmp_path):
     assert told(found[1]) == ["LORE301"]
 
 
-def test_ids_of_responses_tell_which_cloud_answered_behind_a_gateway(tmp_path):
+def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
     url = "https://llm.example.com/v1/messages"
     found, _ = judged(
         tmp_path,
@@ -102,7 +102,7 @@ def test_ids_of_responses_tell_which_cloud_answered_behind_a_gateway(tmp_path):
     ],
 )
 def test_answers_that_were_never_received_were_given_elsewhere(tmp_path, first, second, kind):
-    # a recording of one of several servers: 20 answers later, what it wrote is out of reach, and no breakpoint's fault
+    # a recording of one of several servers: 20 answers later its entry is out of reach, whatever the breakpoints
     between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
     start = (ONE, *tool_turn(f"{first}0"))
     found, _ = judged(
@@ -116,7 +116,7 @@ def test_answers_that_were_never_received_were_given_elsewhere(tmp_path, first, 
     assert bool(evidence(found[1]).ids) is (kind == "waste")
 
 
-def test_what_another_provider_said_long_ago_tells_nothing_of_who_answers_now(tmp_path):
+def test_old_responses_do_not_name_the_current_provider(tmp_path):
     """A conversation was moved to another provider: its old calls keep their ids, and all new ones are its own."""
     start = (ONE, *tool_turn("call_0"))
     found, _ = judged(
@@ -129,7 +129,7 @@ def test_what_another_provider_said_long_ago_tells_nothing_of_who_answers_now(tm
 
 
 @pytest.mark.parametrize(("between", "codes"), [(True, ["LORE301"]), (False, ["LORE170"])])
-def test_an_answer_that_another_request_received_is_not_missing(tmp_path, between, codes):
+def test_answer_received_by_another_request_is_not_missing(tmp_path, between, codes):
     """An agent changes its system prompt for one request and back: that one received the answer between."""
     calls = [
         call(0, asks(ONE), usage(0, 7000)),
@@ -142,14 +142,14 @@ def test_an_answer_that_another_request_received_is_not_missing(tmp_path, betwee
 
 
 def many_calls(begin, number=12):
-    """An answer with so many calls at once, and their results."""
+    """Return an answer with `number` calls at once, and their results."""
     calls = [{"type": "tool_use", "id": f"{begin}{n}", "name": "ls", "input": {"n": n}} for n in range(number)]
     results = [{"type": "tool_result", "tool_use_id": one["id"], "content": "a b c"} for one in calls]
     return {"role": "assistant", "content": calls}, {"role": "user", "content": results}
 
 
 @pytest.mark.parametrize(("number", "also"), [(12, ["LORE113"]), (2, [])])
-def test_a_missing_answer_hides_no_breakpoint_that_is_too_far(tmp_path, number, also):
+def test_missing_answer_keeps_the_lookback_cause(tmp_path, number, also):
     """Answers of one family are missing in a recording, and 48 positions are new: both may be so, neither is sure."""
     new = [part for begin in ("toolu_a", "toolu_b") for part in many_calls(begin, number)]
     found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *new), usage(0, 9000)))
@@ -157,7 +157,7 @@ def test_a_missing_answer_hides_no_breakpoint_that_is_too_far(tmp_path, number, 
     assert [(str(cause.code), cause.strength) for cause in found[1].causes[0].also] == [(one, "weak") for one in also]
 
 
-def test_a_breakpoint_that_is_too_far_is_the_cause_where_no_router_stands_between(tmp_path):
+def test_lookback_is_the_cause_without_a_router(tmp_path):
     calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "ls", "input": {"n": n}} for n in range(15)]
     results = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "a b c"} for n in range(15)]
     many = {"role": "assistant", "content": calls}, {"role": "user", "content": results}
@@ -183,7 +183,7 @@ def test_a_breakpoint_that_is_too_far_is_the_cause_where_no_router_stands_betwee
         ({"order": 1, "allow_fallbacks": False}, False),
     ],
 )
-def test_whoever_names_one_provider_already_is_not_told_to(tmp_path, provider, pinned):
+def test_request_naming_one_provider_gets_no_pinning_fix(tmp_path, provider, pinned):
     """A request allowed one provider alone, and the router gave it to another."""
     found, _ = judged(
         tmp_path,
@@ -195,7 +195,7 @@ def test_whoever_names_one_provider_already_is_not_told_to(tmp_path, provider, p
     assert ("Report it to the router" in finding.fix) is pinned
 
 
-def test_whoever_recorded_bodies_is_not_told_to_record_them(tmp_path):
+def test_capture_with_bodies_gets_no_recording_fix(tmp_path):
     """The provider says that the system prompt changed, and the bodies that were recorded say that it did not."""
     said = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 7000}}
     found, _ = judged(

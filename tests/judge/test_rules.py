@@ -30,7 +30,7 @@ def judged(found):
     return [one for _, one in findings_of(found, PLACE)]
 
 
-def test_a_moved_prefix_is_a_finding_at_its_place():
+def test_moved_prefix_is_a_finding_with_its_place():
     found = judged(pair(LEFT, RIGHT))
     assert len(found) == 1
     one = found[0]
@@ -42,7 +42,7 @@ def test_a_moved_prefix_is_a_finding_at_its_place():
     assert one.evidence.sentence() in one.message
 
 
-def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
+def test_fallen_read_is_a_warning_with_recorded_tokens():
     usages = (Usage(0, 0, 9000), Usage(9000, 0, 0))
     one = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
     assert (one.code, one.severity, one.lost_tokens, one.tokens) == ("LORE301", "warning", 9000, "recorded")
@@ -58,7 +58,7 @@ def test_every_code_has_words_of_its_kind(code):
     assert (len(lead) > 10, rest) == (True, "what happened")
 
 
-def test_damage_is_one_finding_a_code_with_its_number():
+def test_damage_is_one_finding_a_code_with_count():
     problems = [Problem("LORE201", "first", line=3), Problem("LORE201", "second", line=4), Problem("LORE203", "odd")]
     found = list(damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE))
     assert [one.evidence for one in found] == [Damage("first", 29), Damage("odd")]
@@ -71,7 +71,7 @@ def test_damage_is_one_finding_a_code_with_its_number():
 # fingerprints
 
 
-def test_a_fingerprint_is_the_same_whatever_else_was_found():
+def test_fingerprint_is_independent_of_other_findings():
     first, second = (finding("LORE100", PLACE, Told("e"), chain="main", line=line) for line in (3, 99))
     assert first.fingerprint == second.fingerprint
     assert len(first.fingerprint) == 16
@@ -92,7 +92,7 @@ def test_a_fingerprint_holds_nothing_that_moves():
     assert one.fingerprint == other.fingerprint
 
 
-def test_a_fingerprint_is_that_of_the_place_on_every_machine():
+def test_fingerprint_is_the_same_on_every_machine():
     here, there = (
         finding("LORE101", Place(path, "a.jsonl"), Told("m")).fingerprint for path in ("./a.jsonl", "/x/a.jsonl")
     )
@@ -116,11 +116,11 @@ def test_a_pair_below_the_budget_is_a_finding():
     [(None, ()), (0.01, ()), (0.9, (Change("LORE125", "c"),))],
     ids=["no budget", "within", "expected"],
 )
-def test_a_pair_within_the_budget_or_expected_is_none(limit, changes):
+def test_pair_within_budget_or_expected_is_no_finding(limit, changes):
     assert list(below_reuse(pair(LEFT, RIGHT, changes=changes), limit, PLACE)) == []
 
 
-def test_a_pair_with_nothing_to_reuse_is_within_every_budget():
+def test_pair_without_reusable_prefix_meets_every_budget():
     assert list(below_reuse(pair({"messages": []}, LEFT), 1.0, PLACE)) == []
 
 
@@ -134,12 +134,12 @@ def test_a_pair_with_nothing_to_reuse_is_within_every_budget():
         (Budgets(max_breaks=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
     ],
 )
-def test_sums_are_held_against_their_budgets_and_expected_breaks_never_count(budgets, codes):
+def test_budgets_of_sums_ignore_expected_breaks(budgets, codes):
     summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
     assert [one.code for one in over_budget(summary, budgets, PLACE)] == codes
 
 
-def test_what_is_not_set_is_taken_from_the_other_budgets():
+def test_unset_budgets_come_from_the_other_budgets():
     assert Budgets(min_reuse=0.0).over(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
     assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
 

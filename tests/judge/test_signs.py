@@ -25,7 +25,7 @@ def test_every_sign_has_a_code_that_exists():
         "resume", "api-error", "slash-command", "permission-mode", "interrupt", "instructions-delta", "skill",
     ],
 )  # fmt: skip
-def test_what_seldom_breaks_the_prefix_is_weak_and_never_waste(sign):
+def test_signal_that_rarely_breaks_prefix_is_weak(sign):
     talk = opened()
     one = dropped(talk, signs=(sign,))
     assert (one.code, one.strength, one.evidence) == (SIGN_CODES[sign], "weak", SignSeen(sign))
@@ -55,7 +55,7 @@ def test_a_sign_without_a_fall_is_no_cause(sign):
     (Sign("tools-delta", ("a",), ("b",)), ToolsAnnounced(("a",), ("b",))),
     (Sign("tools-delta", ("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",)),
      ToolsAnnounced(("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",), ("x", "y"))),
-    (Sign("tools-delta", ("web__search__run", "mcp__x"), ("xmcp__y__z",)),  # a tool of nobody's server may be named so
+    (Sign("tools-delta", ("web__search__run", "mcp__x"), ("xmcp__y__z",)),  # a tool of no server may have such a name
      ToolsAnnounced(("web__search__run", "mcp__x"), ("xmcp__y__z",))),
     (Sign("skill", ("a", "b", "c", "d", "e")), SignSeen("skill", ("a", "b", "c", "d", "e"))),
 ])  # fmt: skip
@@ -63,7 +63,7 @@ def test_the_evidence_names_what_the_sign_names(sign, evidence):
     assert dropped(opened(), signs=(sign,)).evidence == evidence
 
 
-def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_before_it():
+def test_hook_text_is_strong_if_read_stops_there():
     for read, strength in ((12_300, "strong"), (11_000, "weak")):
         talk = opened(hour=True)
         talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
@@ -78,7 +78,7 @@ def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_befor
 @pytest.mark.parametrize(
     ("verdict", "strength", "kind"), [("messages_changed", "strong", "waste"), ("", "weak", "unattributable")]
 )
-def test_a_verdict_on_the_messages_confirms_a_hooks_text(verdict, strength, kind):
+def test_messages_verdict_confirms_hook_text(verdict, strength, kind):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
     talk.ask()
@@ -86,7 +86,7 @@ def test_a_verdict_on_the_messages_confirms_a_hooks_text(verdict, strength, kind
     assert told(talk.lead) == ("LORE158", strength, kind)
 
 
-def test_a_hooks_text_that_was_taken_out_explains_a_prompt_that_shrank():
+def test_removed_hook_text_explains_a_shrunk_prompt():
     for read, code, other in ((12_300, "LORE158", "LORE117"), (11_000, "LORE117", "LORE158")):
         talk = opened(hour=True)
         talk.turn(bill(12_300, 4_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
@@ -99,7 +99,7 @@ def test_a_hooks_text_that_was_taken_out_explains_a_prompt_that_shrank():
 
 
 def shrank(after, **fields):
-    """A conversation with a tool's result, of which the prompt has 15,002 tokens, and then `after`."""
+    """Return a conversation with a tool result whose prompt has 15,002 tokens, and then `after`."""
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.say()
@@ -108,7 +108,7 @@ def shrank(after, **fields):
 
 
 @pytest.mark.parametrize(("after", "code"), [(14_002, "LORE301"), (14_001, "LORE117"), (11_010, "LORE117")])
-def test_a_prompt_that_shrank_by_over_a_thousand_tokens_had_something_taken_out(after, code):
+def test_prompt_shrunk_by_thousand_tokens_was_cleared(after, code):
     talk = shrank(after)
     assert talk.lead.code == code
     if code == "LORE117":
@@ -137,7 +137,7 @@ def test_where_no_tool_ran_no_result_was_cleared():
     assert talk.verdict.unexplained_tokens == 1_000
 
 
-def test_a_prompt_that_shrank_for_another_reason_had_nothing_taken_out():
+def test_prompt_shrunk_for_other_reason_was_not_cleared():
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.entries = talk.entries.cut(2)
@@ -155,8 +155,8 @@ def test_a_prompt_that_shrank_for_another_reason_had_nothing_taken_out():
 
 
 @pytest.mark.parametrize(("read", "code", "section"), [(9_999, "LORE159", None), (10_000, "LORE117", "messages")])
-def test_a_read_below_the_head_is_no_cleared_result(read, code, section):
-    """The prompt shrank all the same: that is the client's, and what it took out is not known."""
+def test_read_below_the_head_is_no_cleared_result(read, code, section):
+    """The prompt shrank all the same: the client removed something unknown."""
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.turn(bill(read, 500))
@@ -173,7 +173,7 @@ def test_a_read_below_the_head_is_no_cleared_result(read, code, section):
         (10_001, ("restart",), "LORE117"),  # one sign alone is weak
     ],
 )
-def test_a_restart_that_is_sure_shrinks_the_head_itself(read, signs, code):
+def test_certain_restart_explains_a_smaller_head(read, signs, code):
     talk = opened()
     talk.turn(bill(12_300, 7_700))
     talk.turn(bill(read, 500), signs=signs)
@@ -189,7 +189,7 @@ def test_a_restart_that_is_sure_shrinks_the_head_itself(read, signs, code):
         (12_000, 303.0, "LORE128"),  # within the grace some entries still live
     ],
 )
-def test_what_is_read_of_the_history_after_a_pause_rules_expiry_out(read, after, code):
+def test_read_of_history_after_pause_rules_out_expiry(read, after, code):
     talk = opened()
     talk.turn(bill(12_300, 7_700))
     talk.say()
@@ -199,14 +199,14 @@ def test_what_is_read_of_the_history_after_a_pause_rules_expiry_out(read, after,
     assert told_of == ([(12_000, 12_000)] if code == "LORE117" else [])
 
 
-def test_expiry_of_what_lives_shorter_than_the_first_breakpoints_leads():
+def test_expiry_after_the_shorter_lifetime_leads():
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_700))
     talk.turn(bill(12_300, 2_700), after=400.0)
     assert talk.lead.code == "LORE128"
 
 
-def test_a_micro_compaction_that_names_nothing_is_why_where_the_bill_fell_with_it():
+def test_unnamed_micro_compaction_explains_a_fall():
     one = dropped(opened(), 11_000, signs=("micro-compaction",))
     assert (told(one), one.evidence) == (("LORE117", "strong", "waste"), SignSeen("micro-compaction"))
     talk = shrank(12_002, signs=("micro-compaction",))
@@ -218,11 +218,11 @@ def test_a_micro_compaction_that_names_nothing_is_why_where_the_bill_fell_with_i
 
 
 SEARCH = "tool-reference"
-HEAD, ABOVE = 10_000, 10_001  # what other tools leave exactly, and what they may leave
+HEAD, ABOVE = 10_000, 10_001  # the read after a tool change: exactly this, or up to one more
 
 
 def searched(version, read=ABOVE, *, before=0, **fields):
-    """Find tools in a client of this version; `before`: so many times before, when nothing was lost."""
+    """Find tools in a client of this version; `before` is the number of earlier searches that lost nothing."""
     talk, stood = opened(), 12_300
     for _ in range(before):
         talk.turn(bill(stood, 100), signs=(Sign(SEARCH, version=version),))
@@ -239,7 +239,7 @@ def searched(version, read=ABOVE, *, before=0, **fields):
         ("2.1.209", "LORE301"), ("2.1.300", "LORE301"), ("", "LORE124"),
     ],
 )  # fmt: skip
-def test_a_search_for_tools_is_a_cause_by_version(version, code):
+def test_tool_search_is_a_cause_by_version(version, code):
     one = searched(version)
     assert (one.code, one.strength) == (code, "weak")
     assert one.kind == "unattributable"
@@ -258,7 +258,7 @@ def test_a_search_for_tools_is_a_cause_by_version(version, code):
 @pytest.mark.parametrize(
     ("verdict", "strength"), [("", "weak"), ("messages_changed", "strong"), ("system_changed", "strong")]
 )
-def test_answers_without_thinking_are_a_cause_at_the_next_prompt_of_two_models(model, code, verdict, strength):
+def test_missing_thinking_is_cause_for_two_models(model, code, verdict, strength):
     talk = Judged()
     talk.model = model
     talk.open()
@@ -271,7 +271,7 @@ def test_answers_without_thinking_are_a_cause_at_the_next_prompt_of_two_models(m
         assert one.kind == ("waste" if strength == "strong" else "unattributable")
 
 
-def test_a_session_that_fell_twice_before_confirms_the_signal():
+def test_two_earlier_falls_confirm_the_signal():
     talk, strengths = Judged(), []
     talk.model = "claude-opus-4-5"
     talk.open(write=20_000)
@@ -299,7 +299,7 @@ def test_a_session_that_fell_twice_before_confirms_the_signal():
         (ABOVE, (Sign("restart", ("pendingMcpServers",)), "tools-delta"), "", "weak"),
     ],
 )
-def test_a_restart_of_the_client_needs_two_kinds_of_evidence(read, signs, verdict, strength):
+def test_restart_needs_two_kinds_of_evidence(read, signs, verdict, strength):
     one = dropped(opened(), read, signs=signs, verdict=verdict)
     assert told(one) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
     assert "LORE103" in beside(one) if "tools-delta" in signs else "LORE103" not in beside(one)
@@ -313,7 +313,7 @@ def test_a_restart_of_the_client_needs_two_kinds_of_evidence(read, signs, verdic
         (ABOVE, "tools_changed", "strong"),
     ],
 )
-def test_tools_that_a_client_announces_stand_outside_the_prefix_unless_something_confirms_it(read, verdict, strength):
+def test_announced_tools_are_outside_prefix_unless_confirmed(read, verdict, strength):
     one = dropped(opened(), read, signs=("tools-delta",), verdict=verdict)
     assert told(one) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
 
@@ -334,12 +334,12 @@ def test_what_a_resumed_conversation_read_first_confirms_nothing():
     ("version", "read", "code", "strength"),
     [
         ("2.1.58", 12_001, "LORE161", "weak"),
-        ("2.1.58", 12_300, "LORE161", "strong"),  # exactly what stands before the skill's text
+        ("2.1.58", 12_300, "LORE161", "strong"),  # exactly the prompt before the skill's text
         ("2.1.59", 12_300, "LORE301", "weak"),
         ("", 12_300, "LORE301", "weak"),
     ],
 )
-def test_a_skill_that_was_used_before_a_new_prompt_is_a_cause_in_old_versions(version, read, code, strength):
+def test_skill_before_new_prompt_breaks_old_versions(version, read, code, strength):
     talk = opened()
     talk.turn(bill(12_300, 2_700), signs=(Sign("skill", ("pdf",), version=version),))
     talk.ask()
@@ -349,8 +349,8 @@ def test_a_skill_that_was_used_before_a_new_prompt_is_a_cause_in_old_versions(ve
 
 
 @pytest.mark.parametrize(("read", "code"), [(11_900, "LORE301"), (12_000, "LORE163")])
-def test_a_first_request_that_found_its_own_message_in_the_cache_read_more_than_the_head(read, code):
-    """Runs of one prompt find all of it: what they read first is no head that other messages would leave."""
+def test_first_read_of_own_message_is_above_head(read, code):
+    """Runs of one prompt find all of it: their first read is longer than the head alone."""
     talk = Judged()
     talk.open(read=read, write=12_000 - read)
     assert dropped(talk, 9_900, signs=("interrupt",)).code == code

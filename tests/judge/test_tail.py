@@ -1,4 +1,4 @@
-"""Replaced tails: what ended a request and gave way to what the conversation went on with."""
+"""Replaced tails: text that ended a request and is gone from the next one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def chat(*messages):
         (body("a", {"role": "system", "content": "now"}), body("a", assistant("b"), "c"), "messages[1]", "system"),
     ],
 )  # fmt: skip
-def test_what_gives_way_to_the_models_answer_is_a_tail(left, right, path, role):
+def test_text_replaced_by_the_answer_is_a_tail(left, right, path, role):
     tail = found(left, right)
     assert tail is not None
     assert (tail.segments[0].path, tail.role) == (path, role)
@@ -74,11 +74,11 @@ def test_what_gives_way_to_the_models_answer_is_a_tail(left, right, path, role):
     ("left", "right"),
     [
         (body("a", assistant("b"), "c"), body("a", assistant("b"), "C", assistant("d"), "e")),  # edited
-        (body("a", "now"), body("a", "then", assistant("b"), "c")),  # another text stands in its place
+        (body("a", "now"), body("a", "then", assistant("b"), "c")),  # replaced by another text
         (body("a", "now"), body("a", assistant("b"), "now", "c")),  # it moved
-        (body("now"), body(assistant("b"), "c")),  # nothing stands before it
+        (body("now"), body(assistant("b"), "c")),  # there is no text before it
         (body("a", assistant("b")), body("a", "c")),  # an answer of the model
-        (body("a", assistant("b"), "now"), body("a", assistant("b"), assistant("c"), "d")),  # what was asked is gone
+        (body("a", assistant("b"), "now"), body("a", assistant("b"), assistant("c"), "d")),  # the question is gone
         (body("a", use(), user(result("r"))), body("a", use(), assistant("b"), "c")),  # a result is gone
         (body("a", use(), user("x", result("r"))), body("a", use(), user("x"), assistant("b"))),
         (body("a", "now"), body("a")),  # the model has said nothing
@@ -105,15 +105,15 @@ def test_what_only_looks_like_a_tail_is_none(left, right):
         ),
     ],
 )
-def test_a_request_that_is_sent_again_with_another_end_lost_that_end(left, right, path):
-    # a retry with a newer clock was waste: nothing of the conversation stood in its place
+def test_resent_request_with_other_end_lost_the_end(left, right, path):
+    # a retry with a newer clock was reported as waste although the conversation was unchanged
     tail = found(left, right)
     assert tail is not None
     assert (tail.segments[0].path, tail.retried) == (path, True)
 
 
-def test_a_request_that_is_sent_again_with_the_same_end_lost_what_stands_before_it():
-    # the document behind the changed words was called the tail, and 9,807 lost tokens a note
+def test_resent_request_with_same_end_has_no_tail():
+    # the document after the changed words was taken for the tail, and 9,807 lost tokens for a note
     assert (
         found(
             body("x", assistant("y"), user("first A", "same", LONG)),
@@ -123,7 +123,7 @@ def test_a_request_that_is_sent_again_with_the_same_end_lost_what_stands_before_
     )
 
 
-def test_a_tail_costs_no_more_than_the_prompt_was_billed():
+def test_tail_costs_at_most_the_billed_prompt():
     # an image in the tail was weighed by its base64: 125,022 tokens of a prompt of 3,000
     tail = found(body("a", LONG), body("a", assistant("b"), "c", OTHER))
     assert tail is not None
@@ -138,9 +138,9 @@ def test_a_tail_may_be_several_messages():
     assert sum(segment.kind == "envelope" for segment in tail.segments) == 2
 
 
-@pytest.mark.parametrize("ends", [("now",), ()], ids=["a note behind it", "the last message"])
+@pytest.mark.parametrize("ends", [("now",), ()], ids=["followed by a note", "the last message"])
 @pytest.mark.parametrize("said", ["r", []], ids=["text", "nothing"])
-def test_neither_the_result_of_a_tool_nor_what_stands_behind_it_in_one_stretch_is_a_tail(said, ends):
+def test_tool_result_and_following_text_are_no_tail(said, ends):
     """A result that says nothing is an envelope alone, as a message of the user begins with one."""
     result, answer = {"type": "function_call_output", "call_id": "t", "output": said}, {"role": "assistant"}
     one, *notes = [{"role": "user", "content": text} for text in ("a", *ends)]
@@ -150,7 +150,7 @@ def test_neither_the_result_of_a_tool_nor_what_stands_behind_it_in_one_stretch_i
     assert found({"messages": left}, {"messages": right}, "openai-chat") is None
 
 
-def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
+def test_tail_has_its_volatile_part_and_cost():
     tail = found(body("a", CLOCK), body("a", assistant("b"), "c", OTHER))
     assert tail is not None
     evidence = describe_tail(tail, 4.0)
@@ -164,7 +164,7 @@ def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
 @pytest.mark.parametrize(
     ("said", "holds"), [("It is 09:00:00.", ("a clock",)), ("at 9:05", ("a clock",)), ("v1:10:3", ())]
 )
-def test_a_tail_that_holds_a_bare_clock_says_so(said, holds):
+def test_tail_with_a_bare_clock_is_named(said, holds):
     # the tail of the code's own fixture was not named
     tail = found(body("a", said), body("a", assistant("b"), "c", OTHER))
     assert tail is not None
@@ -186,7 +186,7 @@ def told(made):
     return [(cause.code, cause.kind) for cause in made.causes]
 
 
-def test_a_tail_is_expected_costs_no_break_and_is_out_of_the_reuse():
+def test_tail_is_expected_and_outside_the_reuse():
     made = pair(body(LONG, CLOCK), body(LONG, assistant("b"), "c", OTHER))
     assert (told(made), made.is_break, made.reuse) == ([("LORE156", "expected")], False, 1.0)
     assert (made.lost, lost_tokens(made, 0)) == ((0,), (0, "estimated"))
@@ -202,7 +202,7 @@ def test_a_tail_excuses_no_break_before_it():
 
 
 @pytest.mark.parametrize(("mark", "code", "kind"), [({}, "LORE301", "unattributable"), (MARK, "LORE153", "waste")])
-def test_a_bill_that_fell_behind_a_breakpoint_on_the_tail_fell_because_of_it(mark, code, kind):
+def test_fall_with_breakpoint_on_tail_is_its_fault(mark, code, kind):
     left = body(user(text(LONG)), user(text(CLOCK, **mark)))
     right = body(user(text(LONG)), assistant("b"), user("c"), user(text(OTHER, **mark)))
     made = pair(left, right, usages=(Usage(3, 0, 9000), Usage(3, 0, 9100)))
@@ -215,7 +215,7 @@ def test_a_bill_that_fell_behind_a_breakpoint_on_the_tail_fell_because_of_it(mar
 
 
 def test_a_transcript_has_no_tail():
-    """Its prompts were never sent: what it takes out is an event of its own."""
+    """Its prompts were never sent; text that it removes has an event of its own."""
     pairs = ComparedChain()
     left, right = parsed(body("a", "now")), parsed(body("a", assistant("b"), "c"))
     for number, prompt in enumerate((left, right), 1):
@@ -225,7 +225,7 @@ def test_a_transcript_has_no_tail():
     assert "LORE156" not in [cause.code for cause in made.causes]
 
 
-def test_a_role_that_no_dialect_knows_is_not_quoted():
+def test_unknown_role_of_a_tail_is_not_quoted():
     """A role was passed on as lore's own word, and redaction left it in."""
     tail = found(
         chat("u:a") | {"messages": [{"role": "user", "content": "a"}, {"role": "bob@example.com", "content": "now"}]},
@@ -248,7 +248,7 @@ def test_a_tail_may_have_very_many_blocks():
     assert found_behind.segments[0].path == "messages[2].content[1]"
 
 
-def test_a_tail_may_say_what_the_history_says_that_both_share():
+def test_tail_may_repeat_text_of_the_history():
     """A reminder that was kept in the history once hid that each later one was replaced."""
     shared = ("a", assistant("b"), "be brief", assistant("c"), "d")
     tail = found(body(*shared, "be brief"), body(*shared, assistant("e"), "f", "be brief"))
@@ -257,7 +257,7 @@ def test_a_tail_may_say_what_the_history_says_that_both_share():
 
 
 def billed_chat(reads):
-    """Pairs of one request that was sent twice and then went on, its last message replaced."""
+    """Return the pair of a request sent twice and its successor, which replaces the last message."""
     stable, late = "u:" + LONG, "s:" + "It is 10:30 now. " * 300
     sent = [chat(stable, late), chat(stable, late), chat(stable, "a:b", "u:c", "s:It is 10:31 now.")]
     pairs, made = ComparedChain(), None
@@ -269,12 +269,12 @@ def billed_chat(reads):
 
 
 @pytest.mark.parametrize(("read", "codes"), [(8064, ["LORE156"]), (2048, ["LORE301", "LORE156"])])
-def test_what_a_cache_held_of_the_tail_alone_is_lost_with_it(read, codes):
+def test_cache_entry_of_the_tail_is_lost(read, codes):
     """A request that was retried had its tail cached; the next read less by the tail, and nothing explained it."""
     assert [cause.code for cause in billed_chat((0, 9856, read)).causes] == codes
 
 
-def test_a_breakpoint_that_the_provider_sets_itself_stands_on_the_tail():
+def test_automatic_breakpoint_is_on_the_tail():
     """`cache_control` of the whole request marks the last block, and so the tail: LORE301 said nothing explains it."""
     left = body(LONG, CLOCK, **MARK)
     right = body(LONG, assistant("b"), "c", OTHER, **MARK)

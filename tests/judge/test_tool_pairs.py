@@ -28,7 +28,7 @@ def orphan(parts: list[ToolPart], last: int) -> ToolPart | None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_followed_is_what_a_look_at_all_parts_finds(seed):
+def test_followed_pairs_equal_a_search_of_all_parts(seed):
     chance, pairs, parts, at = Random(seed), ToolPairs(), list[ToolPart](), 0
     for _ in range(200):
         if chance.random() < 0.15:
@@ -46,7 +46,7 @@ def test_what_is_followed_is_what_a_look_at_all_parts_finds(seed):
         assert pairs.answers_since(last) == any(part.answers and part.position >= last for part in parts)
 
 
-def test_a_turn_costs_what_is_new_of_it_however_many_calls_stand_before():
+def test_turn_costs_its_new_parts_only():
     """All calls were looked at again at each turn: 10,000 turns of 10,000 calls took half a minute."""
 
     def follow(count: int) -> None:

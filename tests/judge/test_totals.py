@@ -1,4 +1,4 @@
-"""Sums of findings: what has no known cause is counted apart, and not ranked among the fixes."""
+"""Sums of findings: losses without a known cause are counted separately and not ranked among fixes."""
 
 from __future__ import annotations
 

@@ -39,13 +39,13 @@ def test_without_a_bill_bytes_say_it_with_room():
         talk(bill(0, 0, 900), bill(0, 0, 5000)),
         talk(bill(0, 0, 900), bill(0, 0, 950), head=None, breakpoint=None),  # no breakpoints
         talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
-        talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # nobody knows
-        talk(bill(None, None, 900), bill(None, None, 950)),  # what was cached is not known
+        talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # unknown minimum
+        talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
         [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
         talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
     ],
 )
-def test_what_is_long_enough_or_not_known_is_no_finding(turns):
+def test_long_or_unknown_prompt_is_no_finding(turns):
     assert codes(turns) == []
 
 
@@ -55,8 +55,8 @@ def test_single_requests_are_reported_once_a_recording():
     assert codes(calls[:1]) == ["LORE306"]
 
 
-# A breakpoint behind the first words of a long prompt is LORE114 alone.
-def test_a_long_prompt_with_an_early_breakpoint_is_said_once():
+# A breakpoint after the first words of a long prompt is LORE114 alone.
+def test_long_prompt_with_early_breakpoint_is_lore114_only():
     turns = [
         asked(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], breakpoint=None, system="Be brief."), None)
         for n in range(2)

@@ -18,14 +18,14 @@ def talk(*bills, gap=60.0, **fields):
 NEVER = talk(*(bill(0, 3000 + 20 * n) for n in range(4)))
 
 
-def test_a_chain_that_reads_nothing_of_what_it_writes():
+def test_chain_reading_none_of_its_writes_is_found():
     (one,) = told(NEVER)
     assert (one.code, one.turn, one.lost_tokens, one.tokens) == ("LORE305", 1, 3000 + 3020 + 3040, "recorded")
     assert one.evidence == WritesUnread(3000 + 3020 + 3040, 3)
     assert "3 turns wrote 9,060 tokens to the cache" in one.message
 
 
-def test_reads_of_a_head_that_others_wrote_are_no_reads_of_it():
+def test_reads_of_a_foreign_head_do_not_count():
     assert codes(talk(*(bill(2000, 1500 + 20 * n) for n in range(4)))) == ["LORE305"]
 
 
@@ -43,7 +43,7 @@ def test_reads_of_a_head_that_others_wrote_are_no_reads_of_it():
         [replace(one, sent=None, answered=None) for one in NEVER],
     ],
 )
-def test_what_may_be_read_or_could_not_be_is_no_finding(turns):
+def test_readable_or_unreadable_writes_are_no_finding(turns):
     assert "LORE305" not in codes(turns)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts: which cause leads, what was lost, wasted and unexplained, and that a quick judge says the same."""
+"""Verdicts: the leading cause; lost, wasted and unexplained tokens; the quick judge agrees."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def lead(verdict):
     ],
     ids=["waste", "unattributable", "expected"],
 )
-def test_what_was_lost_is_counted_under_the_kind_of_the_cause_that_leads(right, fields, code, sums):
+def test_lost_tokens_count_under_the_leading_cause(right, fields, code, sums):
     verdict = judged(ONE, right, usages=(Usage(0, 0, 9000), Usage(0, 0, 9100)), **fields)
     assert lead(verdict) == code
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == sums
 
 
 @pytest.mark.parametrize(("seconds", "says"), [(599.0, False), (600.0, True)])
-def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says):
+def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
     # two turns 20 seconds apart were said to cost thousands of dollars a day
     judge = Dated().judge()
     model = "claude-sonnet-4-5"
@@ -67,12 +67,12 @@ def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says
         ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
         ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(9100, 0, 0)), 9000 * (3.0 - 0.3) / 1e6),
         ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 4000, None, 4000, 0)), 4000 * (3.75 - 0.3) / 1e6),
-        ("claude-x", (Usage(0, 0, 9000), Usage(9100, 0, 0)), None),  # nobody knows its price
-        ("claude-sonnet-4-5", (None, None), None),  # what was paid is not known
+        ("claude-x", (Usage(0, 0, 9000), Usage(9100, 0, 0)), None),  # its price is unknown
+        ("claude-sonnet-4-5", (None, None), None),  # no usage
     ],
     ids=["written", "for-an-hour", "uncached", "shrank", "no-price", "no-bill"],
 )
-def test_a_loss_says_what_it_cost_to_pay_again_instead_of_reading(model, usages, dollars):
+def test_loss_costs_the_difference_to_a_read(model, usages, dollars):
     judge = Dated().judge()
     for number, (sent, usage) in enumerate(zip((ONE, OTHER), usages, strict=True), 1):
         verdict = judge.turn(turn(parsed(sent | {"model": model}), number, usage=usage, sent=START + 10 * number))
@@ -80,7 +80,7 @@ def test_a_loss_says_what_it_cost_to_pay_again_instead_of_reading(model, usages,
     assert found.lost_dollars == (None if dollars is None else pytest.approx(dollars))
 
 
-def test_of_two_causes_waste_leads_and_remarks_never_do():
+def test_waste_leads_and_remarks_never_do():
     left = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
     right = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])
     verdict = judged(left, right, usages=(Usage(0, 0, 9000), Usage(0, 500, 8600)))
@@ -93,15 +93,15 @@ def test_of_two_causes_waste_leads_and_remarks_never_do():
 @pytest.mark.parametrize(
     ("usage", "lost"),
     [
-        (Usage(0, 0, 40), 40),  # a prompt that shrank: what was taken out is not paid for again
+        (Usage(0, 0, 40), 40),  # the prompt shrank: removed text is not re-billed
         (Usage(20, 1000, 40), 40),  # only what precedes its last breakpoint could be read
         (Usage(0, 1000, 7999), 7999),
         (Usage(0, 1000, 8000), 8000),
-        (Usage(0, 1000, 8001), 8000),  # no less than was asked before: what stood there and was not read
+        (Usage(0, 1000, 8001), 8000),  # at most the cached tokens that were not read
         (Usage(None, 1000, 40), 40),
     ],
 )
-def test_a_loss_is_never_more_than_what_was_asked_and_not_read(usage, lost):
+def test_loss_is_at_most_the_unread_prompt(usage, lost):
     verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 9000), usage))
     assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost if lost > 128 else 0)
     found = findings_of(verdict.pair, PLACE)[0][1]
@@ -109,7 +109,7 @@ def test_a_loss_is_never_more_than_what_was_asked_and_not_read(usage, lost):
 
 
 @pytest.mark.parametrize("sign", ["", "effort", "skill"])
-def test_a_quick_judge_says_the_same_of_a_transcript(sign):
+def test_quick_judge_agrees_on_a_transcript(sign):
     talk, verdicts = Talk(), []
     judges = [Dated().judge(quick=quick) for quick in (False, True)]
     steps = [bill(10_000, 2_000), bill(12_000, 300), bill(10_000, 2_500), bill(12_500, 50), None, bill(0, 20_000)]
@@ -125,7 +125,7 @@ def test_a_quick_judge_says_the_same_of_a_transcript(sign):
     assert [judge.finish(PLACE) for judge in judges] == [[], []]
 
 
-def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
+def test_prediction_does_not_use_the_turns_usage():
     found = []
     for last in (bill(10_000, 2_500), bill(0, 12_500), bill(12_300, 200)):
         talk, judge, levels = Talk(), Dated().judge(), Transcripts(packaged)
@@ -141,8 +141,8 @@ def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
 
 
 @pytest.mark.parametrize(("read", "foreseen"), [(12_000, False), (11_001, False), (11_000, False), (10_999, True)])
-def test_a_drop_is_foreseen_where_what_is_said_beforehand_is_one(read, foreseen):
-    """A prediction of a few tokens less than what stands there says that the cache holds."""
+def test_drop_is_predicted_from_evidence_before_the_turn(read, foreseen):
+    """A prediction of a few tokens less than the cached prefix predicts no drop."""
     talk, judge = Talk(), Dated().judge()
     talk.ask()
     talk.turn(bill(10_000, 2_000))
@@ -171,7 +171,7 @@ def test_a_chain_that_is_forgotten_is_said_once():
     (127, 9_000, "expected"), (129, 9_000, "waste"), (129, 13_000, "expected"), (1_999, 200_000, "expected"),
     (2_001, 200_000, "waste"),
 ])  # fmt: skip
-def test_loss_below_a_block_or_one_percent_is_a_note(lost, prompt, kind):
+def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
     usage = Usage(0, prompt - lost, lost)
     verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 400_000), usage))
     (found,) = [one for _, one in findings_of(verdict.pair, PLACE) if one.is_break]

@@ -25,13 +25,13 @@ def of(code):
 
 
 def play(*turns, without="LORE102"):
-    """Each turn is a bill, what stood before it, and its causes; answers what was read more, by turn."""
+    """Replay turns (usage, cached tokens before it, causes) without a code; return the changed usage by turn."""
     every = [PaidTurn("main", paid, stood, tuple(breaks)) for paid, stood, *breaks in turns]
     found = replay_without(every, of(without))
     return {number: (paid.read_tokens, paid.write_tokens, paid.uncached_tokens) for number, paid in found}
 
 
-def test_each_turn_of_a_list_that_flips_reads_what_the_one_before_left():
+def test_flipping_tools_each_read_the_previous_turn():
     """Tools came in another order each turn: every one pays for itself, and none for the one before."""
     turns = [
         (bill(0, 5000 + 100 * number), 4900 + 100 * number, broken(loses=4900 + 100 * number)) for number in (1, 2)
@@ -39,7 +39,7 @@ def test_each_turn_of_a_list_that_flips_reads_what_the_one_before_left():
     assert play(*turns) == {0: (5000, 100, 3), 1: (5100, 100, 3)}
 
 
-def test_an_expiry_beside_a_change_of_tools_still_loses_all():
+def test_expiry_with_changed_tools_still_loses_all():
     """`cause=LORE102` added up what turns paid whose entries were dead anyway."""
     expired = broken("LORE128", strength="strong", section="time", kind="expected")
     assert play((bill(0, 5100), 5000, expired, broken(leads=False))) == {}
@@ -50,8 +50,8 @@ def test_a_weak_cause_beside_breaks_nothing():
 
 
 @pytest.mark.parametrize(("section", "left"), [("tools", 0), ("messages", 5000)])
-def test_the_provider_says_the_same_again_or_something_else(section, left):
-    """Beside a change of tools `tools_changed` is its witness; `messages_changed` is another cause."""
+def test_provider_verdict_of_another_section_keeps_its_loss(section, left):
+    """With a change of tools, `tools_changed` confirms it; `messages_changed` is another cause."""
     said = broken("LORE159", strength="strong", section=section, kind="unattributable", leads=False)
     assert remaining_loss((broken(), said), of("LORE102")) == left
 
@@ -66,14 +66,14 @@ def test_no_more_is_read_than_was_asked():
 
 
 @pytest.mark.parametrize(("stood", "read"), [(0, 3), (2000, 2000), (5000, 5000), (None, 8000)])
-def test_no_more_is_read_than_stood_in_the_cache(stood, read):
+def test_what_if_reads_at_most_the_cached_tokens(stood, read):
     """Bytes may say that more was lost than the bill before left in the cache."""
     found = play((bill(3, 9000), stood, broken(loses=7997)))
     assert found == ({0: (read, 9003 - read, 3)} if read > 3 else {})
 
 
-def test_what_was_not_written_again_is_read_by_the_turn_behind():
-    """A turn under the minimum wrote nothing, so the next one wrote all: it would have stood there."""
+def test_unwritten_prefix_is_read_by_the_next_turn():
+    """A turn under the minimum wrote nothing, so the next one wrote all of it."""
     assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 0)) == {0: (5000, 0, 100), 1: (5000, 1000, 3)}
 
 
@@ -89,7 +89,7 @@ _turns = st.lists(st.tuples(st.builds(bill, _counts, _counts, _counts), st.none(
 
 
 @given(_turns, st.sampled_from(CODES))
-def test_law_a_prompt_keeps_its_size_and_reads_no_less(turns, code):
+def test_law_what_if_keeps_size_and_reads_more(turns, code):
     every = [PaidTurn("main", paid, stood, tuple(breaks)) for paid, stood, breaks in turns]
     for number, paid in replay_without(every, of(code)):
         before = every[number].paid

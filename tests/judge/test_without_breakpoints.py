@@ -36,20 +36,20 @@ def found(path):
     return finding
 
 
-def test_a_pause_longer_than_the_rules_say_is_an_expiry(tmp_path):
+def test_pause_over_documented_lifetime_is_expiry(tmp_path):
     """Eight hours between two turns were shown as a miss of the server's, their lifetime as not recorded."""
     finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]))
     assert (finding["code"], finding["evidence"]["lifetime"]) == ("LORE128", 600.0)
 
 
-def test_a_prompt_that_shrank_by_itself_is_no_waste_of_the_client(tmp_path):
+def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
     """Two requests of one turn lost 4,456 tokens in between; nothing shows that it was the client."""
     finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
     assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
     assert "the client or the provider removed something" in finding["message"]
 
 
-def test_no_expiry_is_told_of_a_cache_of_which_no_lifetime_is_documented(tmp_path):
+def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     """Findings about Gemini's implicit cache named the 60 minutes of its explicit ones."""
     bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]
     finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
@@ -59,8 +59,8 @@ def test_no_expiry_is_told_of_a_cache_of_which_no_lifetime_is_documented(tmp_pat
     assert "lifetime unknown" in finding["message"]
 
 
-def test_what_a_turn_is_predicted_to_cost_counts_all_of_its_prompt(tmp_path):
-    """What was foreseen as written had no price, and the whole turn none: $0.09 stood beside bills of $0.26."""
+def test_predicted_cost_counts_the_whole_prompt(tmp_path):
+    """Predicted writes had no price, so the whole turn had none: $0.09 was shown next to a billed $0.26."""
     path = log(tmp_path, [(0, 20_000, 9_600), (30, 22_000, 19_968), (60, 24_000, 21_888)])
     ran = lore("simulate", str(path), "--json")
     for turn in ran.json["turns"][1:]:
@@ -72,7 +72,7 @@ def test_what_a_turn_is_predicted_to_cost_counts_all_of_its_prompt(tmp_path):
     assert "in the 2 turns that have both: billed $" in text
 
 
-def test_a_cache_that_falls_again_and_again_is_told_once_a_file_and_each_turn_with_v(tmp_path):
+def test_repeated_falls_are_one_finding_a_file(tmp_path):
     """One recording of Codex printed some 110 findings that said the same."""
     bills = [(30 * n, 20_000 + 1_000 * n, 9_600 if n % 2 else 20_000 + 1_000 * n - 1_100) for n in range(9)]
     path = str(log(tmp_path, bills))
@@ -93,13 +93,13 @@ def of_turns(path):
     return of_check
 
 
-def test_a_turn_that_reads_nothing_again_missed_what_was_read_before_it(tmp_path):
-    """Turn 26 of a session read nothing after turn 25 had read nothing, and nobody said so."""
+def test_unread_turn_after_unread_turn_is_reported(tmp_path):
+    """Turn 26 of a session read nothing after turn 25 had read nothing, without a finding."""
     path = log(tmp_path, [(0, 20_000, 17_000), (30, 21_000, 0), (60, 22_000, 0), (90, 23_000, 17_000)], "gemini-3-pro")
     assert of_turns(path) == {2: ("LORE130", 17_000), 3: ("LORE130", 17_000)}
 
 
-def test_a_turn_of_a_history_that_was_never_read_is_told_without_a_number(tmp_path):
+def test_never_read_history_is_reported_without_number(tmp_path):
     path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 19_968)])
     assert of_turns(path) == {2: ("LORE130", 0)}
     finding = found(path)
@@ -108,15 +108,15 @@ def test_a_turn_of_a_history_that_was_never_read_is_told_without_a_number(tmp_pa
     assert "an unknown number of tokens in 1 cache break" in lore("check", str(path)).out
 
 
-def test_a_prompt_shorter_than_what_is_cached_misses_nothing(tmp_path):
+def test_prompt_below_the_minimum_misses_nothing(tmp_path):
     for whole, model in ((900, "gpt-5.4"), (4_000, "gemini-3.5-flash"), (6_000, "gemini-3-flash")):
         assert of_turns(log(tmp_path, [(0, whole, 0), (30, whole + 50, 0)], model)) == {}
 
 
-def test_a_pause_longer_than_the_lifetime_explains_that_nothing_was_read(tmp_path):
+def test_pause_over_lifetime_explains_a_missing_read(tmp_path):
     path = log(tmp_path, [(0, 20_000, 17_024), (30, 21_000, 0), (9_000, 22_000, 0)])
     assert of_turns(path) == {2: ("LORE130", 17_024), 3: ("LORE128", 17_024)}
 
 
-def test_nothing_is_said_of_a_cache_that_nobody_knows(tmp_path):
+def test_unknown_cache_has_no_findings(tmp_path):
     assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compaction.test_executor import firing_of, talk
-from conformance.test_openfang import Compacted
 from helpers.storing import opened
+from helpers.strategies.compacting import Compacted
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import SessionActivity
 from lore.compaction.executor import Dependencies, prepare
