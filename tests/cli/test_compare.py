@@ -1,6 +1,8 @@
-"""`lore compare`: two sides beside each other, and what differs beyond chance."""
+"""`lore compare`: two sides of recordings, and what differs beyond chance."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -29,7 +31,7 @@ def two():
         claude(f"b{number}", FALLEN * (number + 2) + last, day=20, path="after/{}.jsonl", version="2.1.10")
 
 
-def test_folders_are_compared_by_what_bare_lore_sums(two):
+def test_compare_sums_folders_as_simulate_does(two):
     answer = compared("before", "after")
     for side, folder in (("left", "before"), ("right", "after")):
         total = lore("simulate", folder, "--json").json["totals"]
@@ -56,7 +58,7 @@ def test_folders_are_compared_by_what_bare_lore_sums(two):
         ("agent:claude-code,..2026-01-10", "model:claude-opus,2026-01-10.."),
     ],
 )
-def test_sides_are_told_apart_by_what_their_requests_are(two, left, right):
+def test_terms_select_the_requests_of_a_side(two, left, right):
     """Versions are numbers: 2.1.10 comes after 2.1.9."""
     answer = compared(left, right, "--in", "before", "--in", "after")
     folders = compared("before", "after")
@@ -65,24 +67,42 @@ def test_sides_are_told_apart_by_what_their_requests_are(two, left, right):
     assert answer["measures"] == folders["measures"]
 
 
-def test_agents_are_compared_where_they_keep_their_logs():
+def test_agents_are_compared_where_their_logs_are():
     claude("a", STEADY)
     made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
     put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
     answer = compared("agent:claude-code", "agent:codex")
     assert [answer[side]["spending"]["requests"] for side in ("left", "right")] == [3, 1]
     assert {measure["outcome"] for measure in answer["measures"]} <= {"too-few", "unknown"}
-    assert "too few to say" in lore("compare", "agent:claude-code", "agent:codex").out
+    assert "too few to say" in lore("compare", "agent:claude-code", "agent:codex", "-v").out
+    assert "too few" not in lore("compare", "agent:claude-code", "agent:codex").out
 
 
-def test_a_recording_against_itself_differs_in_nothing(two):
+def test_only_verbose_shows_counts_and_intervals(two):
+    shown, verbose = lore("compare", "before", "after").out, lore("compare", "before", "after", "-v").out
+    assert "higher: +" in shown
+    assert "higher: +" in verbose
+    assert " to +" not in shown
+    assert re.search(r"\d % \([\d,]+ of [\d,]+\).* points \(\+[\d.]+ to \+[\d.]+", verbose)
+
+
+def test_compare_and_overview_show_the_same_sums():
+    claude("a", FALLEN, day=1)
+    claude("b", [*FALLEN, (10, 0, 14_000, 100)], day=12)
+    overview = lore("--json", "--since", "2026-01-08", "--until", "2026-01-15", "--compare").json
+    answer = compared("2026-01-01..2026-01-08", "2026-01-08..")
+    for side, total in (("left", overview["before"]), ("right", overview["total"])):
+        assert {**answer[side]["spending"], "name": ""} == {**total, "name": ""}
+
+
+def test_recording_does_not_differ_from_itself(two):
     answer = compared("after", "after")
     assert {measure["outcome"] for measure in answer["measures"]} <= {"no-difference", "too-few"}
     assert {measure["difference"] for measure in answer["measures"]} <= {0, None}
     assert "nothing differs beyond chance" in lore("compare", "after", "after").out
 
 
-def test_versions_of_several_clients_are_said_to_be_mixed():
+def test_versions_of_several_clients_give_a_note():
     claude("a", STEADY, version="2.0.1")
     made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
     put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
@@ -103,14 +123,14 @@ def test_versions_of_several_clients_are_said_to_be_mixed():
         (["agent:pi", "agent:codex"], "lore sessions lists the recordings"),
     ],
 )
-def test_a_side_that_is_none_is_refused(args, hint):
+def test_compare_rejects_meaningless_sides(args, hint):
     claude("a", STEADY)
     ran = lore("compare", *args)
     assert ran.code == 2
     assert hint in ran.err
 
 
-def test_redacted_it_names_no_model_and_no_client_that_a_log_made_up():
+def test_redacted_comparison_hides_private_names():
     claude("a", FALLEN, path="before/{}.jsonl", model="claude-secret-canary of mine", version="2.1.9-canary words")
     claude("b", STEADY, path="after/{}.jsonl")
     put("after/canary.jsonl", b"words")
@@ -125,7 +145,7 @@ def test_redacted_it_names_no_model_and_no_client_that_a_log_made_up():
 
 
 def dated_bodies(path, billed):
-    """Requests whose system prompt says the time, so that each breaks the prefix; `billed` say which have a usage."""
+    """Write requests whose system prompt has the time, so that each breaks the prefix; `billed`: which have usage."""
     lines = []
     for number, has_usage in enumerate(billed):
         said = [{"role": "user", "content": f"question {each}: {'long ' * 400}"} for each in range(number + 1)]
@@ -139,7 +159,7 @@ def dated_bodies(path, billed):
 
 
 @pytest.mark.parametrize("billed", [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 0, 1), (0, 0, 0), (1, 1, 1, 1)])
-def test_shares_count_breaks_of_billed_requests_alone(billed):
+def test_shares_count_breaks_with_usage_only(billed):
     dated_bodies("a.jsonl", billed)
     answer = compared("a.jsonl", "a.jsonl")
     assert answer["left"]["spending"]["breaks"] >= max(1, sum(billed[1:]))

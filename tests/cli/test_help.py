@@ -15,14 +15,14 @@ import pytest
 import lore.commands
 from cli.running import lore as run
 from lore.commands.main import command, main
-from lore.commands.spending import overview
+from lore.commands.overview import overview
 from lore.commands.table import COMMANDS as CORE
 from lore.commands.table import EXAMPLES, commands, subcommands
 from lore.commands.tree import tree
 
 COMMANDS, SUBCOMMANDS = commands(), subcommands()
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-BARE = {"spending:overview"}  # bare `lore`
+BARE = {"overview:overview"}  # bare `lore`
 TYPED = [*EXAMPLES, *(example for row in COMMANDS.values() for example in row.examples)]
 TYPED += [example for examples in SUBCOMMANDS.values() for example in examples]
 

@@ -1,10 +1,13 @@
-"""Bare `lore`: what agents spent here, what was re-billed, and what to do first, on one screen."""
+"""Bare `lore`: what agents spent here, what was re-billed, and what to change first."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,24 +25,32 @@ ALL = ("--since", "2020-01-01")
 
 
 def at(day, minute=0):
-    return f"2026-01-{day:02}T10:{minute:02}:00.000Z"
+    return f"2026-01-{day:02}T{10 + minute // 60:02}:{minute % 60:02}:00.000Z"
 
 
-def claude(name="a", bills=(), day=1, path=CLAUDE, first=0, project="/code/app", model="", words="", **more):
-    """A session of which each request comes a minute after the last; `bills` are (uncached, read, written, output)."""
+def claude(name="a", bills=(), day=1, path=CLAUDE, project="/code/app", model="", words="", minutes=1, **more):
+    """Write a session with a request every so many minutes; `bills` are (uncached, read, written, output)."""
     made = []
     for number, bill in enumerate(bills):
         before = f"{name}a{number - 1}" if number else None
         made += [
-            asked(f"{name}u{number}", f"question {number}{words}", before, timestamp=at(day, number)),
+            asked(f"{name}u{number}", f"question {number}{words}", before, timestamp=at(day, number * minutes)),
             answered(f"{name}a{number}", f"msg_{name}_{number}", text("yes"), f"{name}u{number}",
-                     usage=counts(*bill), timestamp=at(day, number)),
+                     usage=counts(*bill), timestamp=at(day, number * minutes)),
         ]  # fmt: skip
     for line in made:
         line |= {"sessionId": name, "cwd": project, **more}
         if "message" in line and "model" in line["message"]:
             line["message"]["model"] = model or MODEL
     return put(path.format(name), *made)
+
+
+def codex():
+    """Write a session of Codex with two requests."""
+    made = Rollout().meta().context().user("hello")
+    for number in range(2):
+        made.message("assistant", "yes").count(9_000 + number, 2_432)
+    return put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
 
 
 STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1_000, 100), (10, 11_000, 1_000, 100)]
@@ -53,7 +64,7 @@ def found(*options, code=0):
     return ran.json
 
 
-def test_all_is_summed_and_the_parts_add_up():
+def test_overview_parts_add_up_to_simulated_cost():
     claude("a", FALLEN)
     claude("b", STEADY, day=2, project="/code/other")
     answer = found()
@@ -69,7 +80,7 @@ def test_all_is_summed_and_the_parts_add_up():
     assert answer["biggest"]["path"].endswith("a.jsonl")
 
 
-def test_the_second_look_reads_nothing_anew_and_says_the_same():
+def test_second_overview_reads_kept_ledgers():
     claude("a", FALLEN)
     first, second, without = found(), found(), found("--no-cache")
     assert (first["kept"], second["kept"], without["kept"]) == (0, 1, 0)
@@ -89,12 +100,9 @@ def test_the_second_look_reads_nothing_anew_and_says_the_same():
         ("project", ["/code/app", "/w"]),
     ],
 )
-def test_groups_add_up_to_all(by, names):
+def test_groups_add_up_to_total(by, names):
     claude("a", FALLEN)
-    made = Rollout().meta().context().user("hello")
-    for number in range(2):
-        made.message("assistant", "yes").count(9_000 + number, 2_432)
-    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+    codex()
     answer = found("--by", by)
     assert sum(group["requests"] for group in answer["groups"]) == answer["total"]["requests"] == 6
     if by == "day":
@@ -108,7 +116,7 @@ def test_groups_add_up_to_all(by, names):
         assert any(row.endswith(f"  {group['name']}") for row in table.splitlines())
 
 
-def test_a_session_is_summed_with_its_subagents_and_copies_count_once():
+def test_session_includes_subagents_and_counts_copies_once():
     claude("a", STEADY)
     claude("agent-1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
     original = Path(CLAUDE.format("a")).read_bytes()
@@ -122,7 +130,7 @@ def test_a_session_is_summed_with_its_subagents_and_copies_count_once():
     assert (group["subagent_requests"], answer["total"]["sessions"]) == (1, 1)
 
 
-def test_only_what_was_asked_for_is_summed():
+def test_overview_sums_only_selected_requests():
     claude("a", STEADY, day=1)
     claude("b", STEADY, day=20, project="/code/other", path="home/.claude/projects/-code-other/{}.jsonl")
     assert found("--project", "other")["total"]["requests"] == 3
@@ -132,7 +140,7 @@ def test_only_what_was_asked_for_is_summed():
     assert lore("--json", "--since", "2026-01-10").json["total"]["requests"] == 3
 
 
-def test_the_time_before_is_compared(monkeypatch):
+def test_compare_sums_the_time_before(monkeypatch):
     claude("a", STEADY, day=1)
     claude("b", FALLEN, day=12)
     monkeypatch.setattr("time.time", lambda: 1_768_500_000.0)  # 2026-01-15
@@ -144,15 +152,134 @@ def test_the_time_before_is_compared(monkeypatch):
     assert lore("--json", "--since", "8d").json["before"] is None
 
 
+def rows(out):
+    """Return the first table on the screen as lists of cells, its head first."""
+    lines = out.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.split()[:2] == ["cost", "requests"])
+    table = lines[first : lines.index("", first)]
+    return [re.split(r"\s{2,}", line.strip()) for line in table]
+
+
+def test_table_sums_tokens_and_cost_by_agent():
+    claude("a", FALLEN)
+    codex()
+    head, first, second, total = rows(lore(*ALL).out)
+    assert head == ["cost", "requests", "input", "cached read", "written", "output", "read", "re-billed", "agent"]
+    assert first[1:-1] == ["4", "40", "21k", "26k", "400", "45 %", "$0.07"]
+    assert [row[-1] for row in (first, second, total)] == ["Claude Code", "Codex CLI", "all agents"]
+    answer = found()
+    assert total[:2] == [f"${answer['total']['dollars']:.2f}", "6"]
+
+
+def test_requests_without_price_are_counted_by_reason():
+    claude("a", STEADY)
+    claude("odd", STEADY[:2], day=2, model="a-model-without-a-price")
+    unbilled = claude("none", STEADY[:1], day=3)
+    Path(unbilled).write_text(Path(unbilled).read_text().replace('"usage"', '"used"'))
+    first = lore(*ALL).out.splitlines()[0]
+    assert " + 3 requests not priced (2 no price known, 1 no tokens recorded); 3 sessions, 6 requests" in first
+
+
+def test_causes_are_ranked_and_unattributable_is_apart():
+    claude("a", FALLEN)
+    claude("b", [*STEADY, (10, 0, 2_000, 100)], day=2, minutes=60)
+    answer, out = found(), lore(*ALL).out
+    dollars = [cause["dollars"] for cause in answer["causes"]]
+    assert dollars == sorted(dollars, reverse=True)
+    table = out[out.index("\nre-billed: ") :].split("\n\n")[0].splitlines()
+    assert len([line for line in table if "no cause found" in line]) == 1
+    everything = lore(*ALL, "-v").out
+    assert all(cause["says"] in everything for cause in answer["causes"] + answer["unexplained"])
+
+
+def test_causes_without_price_are_ranked_by_tokens():
+    claude("a", FALLEN, model="a-model-without-a-price")
+    out = lore(*ALL).out
+    assert "re-billed: 12k tokens\n" in out
+    assert "$" not in out[out.index("re-billed: ") :]
+
+
+def test_screen_names_the_first_thing_to_change():
+    claude("a", [*STEADY, (10, 0, 14_000, 100)], minutes=30)
+    (cause, *_) = found()["causes"]
+    out = lore(*ALL).out
+    assert f"first to change: {cause['fix']} (" in out
+    assert f"  lore explain {cause['code']}\n" in out
+
+
+def test_until_ends_the_sums():
+    claude("a", STEADY, day=1)
+    claude("b", STEADY, day=20)
+    assert found("--until", "2026-01-01")["total"]["requests"] == 3
+    assert found("--until", "2026-01-01T10:01:00+00:00")["total"]["requests"] == 1
+    assert lore(*ALL, "--until", "2026-01-05").out.startswith("2020-01-01 to 2026-01-05: $")
+
+
+@pytest.mark.parametrize(("by", "names"), [("day", ["2026-01-04", "2026-01-05"]), ("week", ["2026-W01", "2026-W02"]),
+                                           ("month", ["2026-01"])])  # fmt: skip
+def test_days_are_those_of_the_local_zone(by, names, monkeypatch):
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead of UTC
+    time.tzset()
+    try:
+        claude("a", STEADY[:1], day=3)
+        claude("b", STEADY, day=4)
+        assert [group["name"] for group in found("--by", by)["groups"]] == names
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+NOW = 1_784_000_000.0
+
+
+def limited(*windows, at):
+    """A Codex log whose last response shows windows: (minutes, percent used, seconds until it resets)."""
+    shown = [
+        {"window_minutes": minutes, "used_percent": used, "resets_at": int(at + left)}
+        for minutes, used, left in windows
+    ]
+    event = {
+        "type": "token_count",
+        "info": None,
+        "rate_limits": dict(zip(("primary", "secondary"), shown, strict=True)),
+    }
+    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    return put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines, {"type": "event_msg", "payload": event})
+
+
+def test_limits_of_a_plan_are_shown_until_reset(monkeypatch):
+    monkeypatch.setattr("time.time", lambda: NOW)
+    path = limited((300, 17.0, 3_600), (10_080, 54.0, 200_000), at=NOW)
+    os.utime(path, (NOW, NOW))
+    block, week = lore(*ALL, "--json").json["limits"]
+    assert (block["agent"], block["minutes"], block["used_percent"]) == ("Codex CLI", 300, 17.0)
+    assert (block["requests"], week["resets_at"]) == (0, NOW + 200_000)
+    out = lore(*ALL).out
+    assert "Codex CLI: 83 % of the five-hour block left, resets " in out
+    assert "Codex CLI: 46 % of the week left, resets " in out
+    monkeypatch.setattr("time.time", lambda: NOW + 3_601)
+    assert [limit["minutes"] for limit in lore(*ALL, "--json").json["limits"]] == [10_080]
+    assert lore(*ALL, "--json", "--until", "2026-07-01").json["limits"] == []
+
+
+def test_reached_limit_of_claude_code_is_shown(monkeypatch):
+    path = claude("a", STEADY)
+    said = text(f"Claude AI usage limit reached|{int(NOW) + 600}")
+    error = answered("e", "msg_e", said, "aa2", timestamp=at(1, 9)) | {"isApiErrorMessage": True, "sessionId": "a"}
+    put(path, *map(json.loads, Path(path).read_text().splitlines()), error)
+    monkeypatch.setattr("time.time", lambda: NOW)
+    os.utime(path, (NOW, NOW))
+    (limit,) = lore(*ALL, "--json").json["limits"]
+    assert (limit["minutes"], limit["used_percent"], limit["resets_at"]) == (300, 100.0, NOW + 600)
+
+
 @pytest.mark.parametrize("chosen", [(), ("--agent", "claude-code"), ("--project", "app x"), ("--by", "session")])
-def test_every_command_on_the_screen_works_as_it_is_typed(chosen):
+def test_commands_on_screen_work_as_typed(chosen):
     claude("a", FALLEN, project="/code/app x")
     claude("odd", STEADY, day=3, project="/code/app x", model="a-model-without-a-price")
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
-    typed = {
-        line.partition("→ ")[2].rpartition(": ")[2] for line in lore(*ALL, *chosen).out.splitlines() if "→" in line
-    }
-    commands = [shlex.split(text.replace("~", "home")) for text in typed if text.startswith("lore ")]
+    typed = {line.strip() for line in lore(*ALL, *chosen).out.splitlines() if line.startswith("  lore ")}
+    commands = [shlex.split(text.replace("~", "home")) for text in typed]
     words = {word for command in commands for word in command}
     assert {"--by", "simulate"} <= words
     assert "check" in words or chosen
@@ -162,7 +289,7 @@ def test_every_command_on_the_screen_works_as_it_is_typed(chosen):
         assert ran.out, command
 
 
-def test_nothing_in_the_chosen_part_is_no_reason_to_look_further_back():
+def test_empty_project_names_projects_instead_of_dates():
     claude("a", STEADY)
     shown = lore(*ALL, "--project", "elsewhere").out
     assert "no requests of project elsewhere" in shown
@@ -170,7 +297,7 @@ def test_nothing_in_the_chosen_part_is_no_reason_to_look_further_back():
     assert "90d" not in shown
 
 
-def test_a_session_of_long_prompts_is_tried_with_compactions():
+def test_costliest_session_shows_savings_of_compaction():
     bills = [(10, 8_000 * number, 8_000, 100) for number in range(50)]
     claude("a", bills, words=" and so on" * 3_000)
     biggest = found()["biggest"]
@@ -182,7 +309,7 @@ def test_a_session_of_long_prompts_is_tried_with_compactions():
     assert "about $" in lore(*ALL).out
 
 
-def test_without_recordings_it_says_where_to_go_on():
+def test_overview_without_recordings_names_next_commands():
     ran = lore("--since", "1d")
     assert ran.code == 0
     assert "no recordings of agents" in ran.out
@@ -192,7 +319,7 @@ def test_without_recordings_it_says_where_to_go_on():
     assert "lore --since 90d" in ran.out
 
 
-def test_what_cannot_be_read_is_said_and_stops_nothing():
+def test_unreadable_logs_are_named_and_exit_3():
     claude("a", STEADY)
     put("home/.codex/sessions/2026/01/01/rollout-bad.jsonl", b"words\n")
     put("home/.cursor/chats/x/y/store.db", b"SQLite format 3\x00")
@@ -201,13 +328,13 @@ def test_what_cannot_be_read_is_said_and_stops_nothing():
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
     assert found(code=3)["problems"] > 0
     torn = lore(*ALL)
-    assert "in what was read  → lore check --since 2020-01-01" in torn.out
+    assert " in what was read\n  lore check --since 2020-01-01" in torn.out
     assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
     assert "not read: Cursor" in ran.out
 
 
 @pytest.mark.parametrize(("terminal", "ci", "helps"), [(False, "", True), (True, "1", True), (True, "", False)])
-def test_bare_it_judges_only_for_somebody_who_looks(terminal, ci, helps, monkeypatch, capsys):
+def test_bare_lore_sums_only_on_a_terminal(terminal, ci, helps, monkeypatch, capsys):
     claude("a", STEADY)
     monkeypatch.setenv("CI", ci)
     if terminal:
@@ -219,25 +346,27 @@ def test_bare_it_judges_only_for_somebody_who_looks(terminal, ci, helps, monkeyp
 @pytest.mark.parametrize(
     ("args", "hint"),
     [
-        (["--by", "moon"], "groupings: day, session, model, project, agent"),
+        (["--by", "xyz"], "groupings: day, week, month, session, model, project, agent"),
         (["--by", "modle"], "did you mean 'model'?"),
         (["--since", "soon"], "give an age"),
         (["--agent", "nobody"], "agents: "),
         (["--json", "check"], "lore check --json"),
         (["--since", "1d", "sessions"], "lore sessions --since"),
+        (["--until", "later"], "--until 'later' is not a time"),
+        (["--since", "2026-02-01", "--until", "2026-01-01"], "name a later time"),
     ],
 )
-def test_what_means_nothing_is_refused(args, hint):
+def test_overview_rejects_meaningless_options(args, hint):
     ran = lore(*args)
     assert ran.code == 2
     assert hint in ran.err
 
 
-def test_a_version_has_a_short_option():
+def test_version_has_a_short_option():
     assert lore("-V").out == lore("--version").out
 
 
-def test_nothing_is_written_beside_the_recordings():
+def test_overview_changes_no_recording():
     claude("a", FALLEN)
     before = {path: path.stat().st_mtime_ns for path in Path("home/.claude").rglob("*")}
     ran = process(*ALL, env={**os.environ, "HOME": os.path.abspath("home")})
@@ -254,7 +383,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("fields", HOSTILE, ids=map(str, range(len(HOSTILE))))
 @pytest.mark.parametrize("args", [(), ("--by", "day"), ("--by", "project"), ("--by", "session"), ("--compare",)])
-def test_nothing_in_a_recording_breaks_the_screen(fields, args):
+def test_hostile_fields_are_shown_harmlessly(fields, args):
     claude("a", FALLEN, **fields)
     for command in ([*ALL, *args], ["compare", "home/.claude", "agent:claude-code"]):
         ran = lore(*command)

@@ -33,7 +33,7 @@ def copilot_log():
 def test_overview_shows_cost_as_recorded_by_agent():
     pi_log(), copilot_log()
     shown = " ".join(lore(*ALL).out.split())
-    assert "as recorded pi $0.20 for 2 requests" in shown
+    assert "as the agents recorded it: pi $0.20 for 2 requests" in shown
     assert "$15.65 for 59 requests, premium requests: 3" in shown
 
 

@@ -14,6 +14,8 @@ import pytest
 from conftest import CORPUS, recordings
 from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
+from lore.commands.compare import CompareRequest, SelectedSide, compare
+from lore.commands.sessions import SessionsRequest, list_sessions
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -21,10 +23,8 @@ from lore.run.checking.check import check
 from lore.run.dated import PACKAGED
 from lore.run.pages import PageRequest, page_of
 from lore.run.simulate import SimulateRequest, simulate
-from lore.run.spending.compare import CompareRequest, SelectedSide, compare
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, summed
-from lore.run.spending.sessions import SessionsRequest, sessions
 
 CENT = 0.005
 
@@ -66,7 +66,7 @@ def assert_same_sums(path: str, home: Path) -> None:
         logs = home / ".claude" / "projects" / "-app"
         logs.mkdir(parents=True)
         shutil.copy(path, logs / "log.jsonl")
-        (row,) = sessions(here(home), SessionsRequest(), Ledgers(Options())).sessions
+        (row,) = list_sessions(here(home), SessionsRequest(), Ledgers(Options())).sessions
         if row.read_tokens is not None:  # else no usage is recorded
             assert (row.paid_again_tokens, row.unexplained_tokens) == (counted.waste_tokens, counted.unexplained_tokens)
         assert_same_money(row.paid_again_dollars, counted.waste_dollars)

@@ -69,7 +69,7 @@ def command(*, named: bool = False) -> Callable[..., object]:
 
     if named:
         return tree(None)
-    from lore.commands.spending import overview
+    from lore.commands.overview import overview
 
     return tree(overview)
 

@@ -46,7 +46,6 @@ COMMANDS: dict[str, CommandRow] = {
             ("sessions", "all sessions on this machine, newest first"),
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
-        "spending:sessions",
     ),
     "watch": CommandRow(
         LOOK, "running", (
@@ -104,7 +103,6 @@ COMMANDS: dict[str, CommandRow] = {
             ("compare before/ after/", "two folders side by side, with intervals"),
             ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
         ),
-        "spending:compare",
     ),
     "explain": CommandRow(
         JUDGE, "check", (

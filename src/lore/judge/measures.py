@@ -46,7 +46,7 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("prompt", "tokens", PROMPT, ("requests",)),
     Ratio("output", "tokens", ("output_tokens",), ("requests",)),
     Ratio("money", "dollars", ("dollars",), _PRICED),
-    Ratio("paid_again", "dollars", ("paid_again", "unexplained"), _PRICED),
+    Ratio("paid_again", "dollars", ("paid_again", "expected", "unexplained"), _PRICED),
 )
 
 

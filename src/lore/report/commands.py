@@ -28,6 +28,16 @@ def in_shell(path: str, home: str = "") -> str:
     return shlex.quote(path)
 
 
+def shorten_path(path: str, home: str = "", most: int = 60) -> str:
+    """Return a path for a table: with `~` for the home folder, and only its last folders if it is long."""
+    if home and (path == home or path.startswith(home + "/")):
+        path = f"~{path[len(home) :]}"
+    parts = path.split("/")
+    while len(parts) > 2 and len("/".join(parts)) > most:  # noqa: PLR2004 - `…` and a name
+        parts = ["…", *parts[2:]] if parts[0] == "…" else ["…", *parts[1:]]
+    return "/".join(parts)
+
+
 def is_command(advice: str) -> bool:
     """Tell whether an advice ends in a command, which is copied from one line."""
     return _COMMAND.match(advice) is not None
@@ -40,9 +50,11 @@ class OverviewSelection(NamedTuple):
     """
 
     since: str = "7d"
+    until: str = ""
     agent: str = ""
     project: str = ""
     places: tuple[str, ...] = ()
+    home: str = ""  # the user's home folder
 
     def summing(self, option: str) -> str:
         """Return bare `lore` of the same requests with another option."""
@@ -60,7 +72,7 @@ class OverviewSelection(NamedTuple):
     def before(self) -> str:
         """Return what compares this time with as much before it; empty where no length of time was given."""
         length = _AGO.fullmatch(self.since)
-        if length is None:
+        if length is None or self.until:
             return ""
         terms = [f"{name}:{value}" for name, value in (("agent", self.agent), ("project", self.project)) if value]
         twice = f"{2 * int(length[1])}{length[2]}"
@@ -68,6 +80,6 @@ class OverviewSelection(NamedTuple):
         return f"lore compare {' '.join(map(shlex.quote, sides))}"
 
     def _options(self) -> list[str]:
-        given = (("--since", "" if self.since == "7d" else self.since), ("--agent", self.agent),
-                 ("--project", self.project))  # fmt: skip
+        given = (("--since", "" if self.since == "7d" else self.since), ("--until", self.until),
+                 ("--agent", self.agent), ("--project", self.project))  # fmt: skip
         return [f"{name} {shlex.quote(value)}" for name, value in given if value]

@@ -27,7 +27,7 @@ def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) 
     """Write where a policy would have fired, and what that would have changed."""
     rows = [_row(fired) for fired in result.triggers]
     if rows:
-        write_table(_COLUMNS, rows, out, flows=False)
+        write_table(_COLUMNS, rows, out)
     totals = result.totals
     if totals is not None and totals.fired:
         for name, side in (("as recorded", totals.without), ("with the policy", totals.compacted)):

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from lore.model.fact import format_money
 from lore.model.results.found import FormatsResult, FoundSession, FoundSessions
+from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
+from lore.report.overview import cost_of, rebilled_of, share_read
 from lore.report.plain import counted
-from lore.report.table import TableColumn, TextTable, write_table
+from lore.report.table import Cell, TableColumn, write_table
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SESSION = (
     TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
-    TableColumn("read", right=True, drop=2), TableColumn("wasted", right=True), TableColumn("unexplained", right=True),
-    TableColumn("project"),
+    TableColumn("cost", right=True), TableColumn("read", right=True, drop=2), TableColumn("re-billed", right=True),
+    TableColumn("session"),
 )  # fmt: skip
-_DEEPER = " " * 4
 _NEAR = 0.01  # costs that differ by less agree
 _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 
 
-def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
-    """Write three lines a session: its figures, title and path; then what was read, and what lore cannot read.
-
-    Tokens are wasted that were re-billed without need: bare `lore` counts what was expected as re-billed, too.
-    """
-    rows = [_row(session, now) for session in result.sessions]
-    table = TextTable(_SESSION, rows, out)
+def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
+    """Write a table of sessions, with title and path; then what was read, and what lore cannot read."""
+    rows = [row for session in result.sessions for row in _rows(session, now, home)]
     if rows:
-        table.write_head()
-    for session, row in zip(result.sessions, rows, strict=True):
-        table.write(row)
-        if session.title:
-            out.print(line(f"{_DEEPER}{session.title}"))
-        out.print(line((f"{_DEEPER}{session.path}", "dim")))
-        _write_message(session, out)
+        write_table(_SESSION, rows, out)
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
@@ -43,34 +35,35 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
     read = f"{_size(result.read_bytes)} read of {_size(result.bytes)}"
     out.print(line(f"{shown}, {read}{more}" if result.found else "no sessions of agents that lore reads are here"))
     for logs in result.unread:
-        what = f"{counted(logs.files, 'file')} in {logs.path}"
+        what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
 
 
-def _write_message(session: FoundSession, out: Console) -> None:
-    """Write what has to be known of a row's numbers: most of its requests have no bill, or it could not be read."""
+def _rows(session: FoundSession, now: float, home: str) -> Iterator[tuple[Cell, ...]]:
+    """Yield the figures of a session beside its project and title, then its path and what has to be known of it."""
+    sums = session.spending
+    figures = (
+        ("-", "-", "-", "-") if sums is None
+        else (f"{sums.requests:,}", cost_of(sums), share_read(sums), rebilled_of(sums))
+    )  # fmt: skip
+    project = (session.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    name = ": ".join(filter(None, (project, session.title or "without a title")))
+    yield _age(session.written_at, now), session.agent, *figures, name
+    for text in (in_shell(session.path, home) or session.path, *_notes(session)):
+        yield *[""] * 6, (text, "dim")
+
+
+def _notes(session: FoundSession) -> Iterator[str]:
+    """Yield what has to be known of a session's figures."""
     if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
-        billed = f"{session.billed_requests:,} of {session.requests:,} requests have a bill"
-        out.print(line((f"{_DEEPER}{billed}", "yellow")))
+        yield f"{session.billed_requests:,} of {session.requests:,} requests have recorded tokens"
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
         known = "unknown" if priced is None else format_money(priced)
-        out.print(line((f"{_DEEPER}cost: {known} by lore's prices, {format_money(stated)} as recorded", "yellow")))
+        yield f"cost: {known} by lore's prices, {format_money(stated)} as recorded"
     if session.message is not None:
         more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
-        out.print(line((f"{_DEEPER}! {session.message}{more}", "yellow")))
-
-
-def _row(session: FoundSession, now: float) -> tuple[str, ...]:
-    money = f"  ({format_money(session.paid_again_dollars)} wasted)" if session.paid_again_dollars else ""
-    return (
-        _age(session.written_at, now), session.agent, _number(session.requests), _number(session.read_tokens),
-        _number(session.paid_again_tokens), _number(session.unexplained_tokens), (session.project or "-") + money,
-    )  # fmt: skip
-
-
-def _number(count: int | None) -> str:
-    return "-" if count is None else f"{count:,}"
+        yield f"! {session.message}{more}"
 
 
 def _age(written: str | None, now: float) -> str:

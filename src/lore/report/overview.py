@@ -1,56 +1,67 @@
-"""Bare `lore` for a person: what was spent, where it went, what was re-billed, and what to do first: one screen."""
+"""Bare `lore` on a terminal: what was spent, what of it was re-billed, and what to change first."""
 
 from __future__ import annotations
 
-from rich.cells import cell_len
+from collections.abc import Iterator, Sequence
 
-from lore.judge.sums import UNSURE
-from lore.model.fact import format_money, join_names
-from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause
-from lore.report.commands import OverviewSelection, is_command
-from lore.report.console import Console, hang, line, whole
-from lore.report.plain import counted, day_of
-from lore.report.table import TableColumn, write_table
+from msgspec.structs import replace
 
-_LABEL = 17  # columns
-_ARROW = "  → "
-_CAUSES = 4  # shown
+from lore.model.fact import join_names
+from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
+from lore.report.commands import OverviewSelection, shorten_path
+from lore.report.console import Console, line, whole
+from lore.report.plain import counted, day_of, local_time
+from lore.report.status_line import clock, percent, short
+from lore.report.table import Cell, TableColumn, write_table
+
+_CAUSES = 4  # shown without -v
 _GROUPS = 30  # shown
-_COLUMNS = (
-    TableColumn("cost", right=True), TableColumn("requests", right=True, drop=3),
-    TableColumn("read", right=True, drop=2), TableColumn("re-billed", right=True),
-    TableColumn("unexplained", right=True, drop=1),
+_LONG_SPAN = 92  # days
+_CENT = 0.005  # dollars: a cause that cost less is shown with -v only
+_IN_TIME = ("day", "week", "month")
+_SUMS = (
+    TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
+    TableColumn("input", right=True, drop=4), TableColumn("cached read", right=True, drop=3),
+    TableColumn("written", right=True, drop=5), TableColumn("output", right=True, drop=1),
+    TableColumn("read", right=True), TableColumn("re-billed", right=True),
 )  # fmt: skip
-_FURTHER_DAYS = 90
-_CENT = 0.005  # dollars: less is not worth a line
+_CAUSE_COLUMNS = (
+    TableColumn("cost", right=True), TableColumn("tokens", right=True, drop=1), TableColumn("cause", wraps=True),
+    TableColumn("what to do"),
+)  # fmt: skip
+_WINDOWS = {300: "the five-hour block", 10_080: "the week"}
 _PARTS = (
-    ("reading", "reading context"), ("context", "writing new context"), ("output", "output"), ("tools", "tools"),
-    ("paid_again", "re-billed"), ("unexplained", "unexplained"), ("expected", "re-billed as expected"),
+    ("reading", "reading context"), ("context", "new context"), ("output", "output"), ("tools", "tools"),
+    ("paid_again", "re-billed"), ("expected", "re-billed as expected"), ("unexplained", "re-billed, no cause found"),
 )  # fmt: skip
 
 
-def write_overview(result: Overview, out: Console, chosen: OverviewSelection) -> None:
-    """Write the overview; every line ends in something to do or to run next."""
-    total, span = result.total, span_in_words(result.since, result.until)
+def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *, verbose: bool = False) -> None:
+    """Write the overview; `verbose` adds all causes, the parts of the cost and the sizes of prompts."""
+    total = result.total
+    span = span_in_words(result.since, result.until)
+    if chosen.until:
+        span = f"{day_of(result.since)} to {day_of((result.until or 0.0) - 1)}"
     if not total.requests:
         _write_nothing(result, span, out, chosen)
         return
-    agents = ", ".join(f"{agent.name} {cost_of(agent)}" for agent in result.agents)
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
-    out.print(line((f"{span}: {what}, {cost_of(total)}", "bold"), f"  ({agents})" if len(result.agents) > 1 else ""))
-    if result.before is not None:
-        _write_change(total, result.before, out, chosen)
-    _write_parts(total, out, chosen.summing("--by model" if result.by == "session" else "--by session"))
-    _write_missing(total, out, chosen)
-    if recorded := recorded_costs(result.agents):
-        _row(out, "as recorded", recorded)
-    _write_size(total, out, chosen.summing("--by agent" if result.by == "project" else "--by project"))
-    _write_causes("re-billed", result.causes, total, out, chosen)
-    _write_causes("unexplained", result.unexplained, total, out, chosen)
-    _write_biggest(result, out)
-    if result.by is not None:
+    out.print(line((f"{span}: {full_cost(total)}", "bold"), f"; {what}"))
+    if total.unpriced or total.at_least:
+        _write_command(chosen.summing("--by model"), out)
+    for text in _facts(result, verbose=verbose):
+        out.print(line(text))
+    if result.before is not None and (command := chosen.before()):
+        _write_command(command, out)
+    out.print()
+    several = len(result.agents) > 1
+    write_groups([*result.agents, replace(total, name="all agents")] if several else result.agents, "agent", out)
+    if result.by not in (None, "agent"):
         out.print()
-        write_groups(result.groups, result.by, out)
+        write_groups(result.groups, result.by, out, home=chosen.home)
+    out.print()
+    _write_rebilled(result, out, chosen, verbose=verbose)
+    _write_first(result, out)
     _write_rest(result, out, chosen)
 
 
@@ -59,17 +70,34 @@ def span_in_words(since: float | None, until: float | None) -> str:
     if since is None or until is None:
         return "all time"
     days = (until - since) / 86_400
+    if days > _LONG_SPAN:
+        return f"since {day_of(since)}"
     if days >= 2:  # noqa: PLR2004 - from there on days are what people say
         return f"last {days:.0f} days"
     return f"last {days * 24:.0f} hours" if days * 24 >= 2 else f"last {days * 24 * 60:.0f} minutes"  # noqa: PLR2004
 
 
+def full_cost(spending: Spending) -> str:
+    """Return what requests cost, and how many of them are not in it, with the reasons."""
+    reasons = ((spending.unpriced, "no price known"), (spending.unbilled, "no tokens recorded"))
+    missing = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
+    count = spending.unpriced + spending.unbilled
+    more = f" + {counted(count, 'request')} not priced ({missing})" if count else ""
+    in_part = f", {counted(spending.at_least, 'request')} priced in part" if spending.at_least else ""
+    return f"{cost_of(spending)}{more}{in_part}"
+
+
+def money(dollars: float) -> str:
+    """Return an amount in dollars and cents."""
+    return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
+
+
 def cost_of(spending: Spending) -> str:
-    """Return what requests cost; where no bill has a price, how many tokens were read and written."""
+    """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
-        return f"{'at least ' if spending.at_least else ''}{format_money(spending.dollars)}"
+        return f"{'at least ' if spending.at_least else ''}{money(spending.dollars)}"
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
-    return f"{tokens_of(tokens)} tokens" if tokens else "no bills"
+    return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
 
 def recorded_costs(agents: list[Spending]) -> str:
@@ -77,176 +105,194 @@ def recorded_costs(agents: list[Spending]) -> str:
     found: list[str] = []
     for agent in agents:
         requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
-        parts = [] if agent.recorded_dollars is None else [f"{format_money(agent.recorded_dollars)}{requests}"]
+        parts = [] if agent.recorded_dollars is None else [f"{money(agent.recorded_dollars)}{requests}"]
         parts += [f"premium requests: {agent.premium_requests:,.6g}"] if agent.premium_requests else []
         found += [f"{agent.name} {', '.join(parts)}"] if parts else []
-    return "   ".join(found)
+    return "; ".join(found)
 
 
 def tokens_of(count: int | None) -> str:
     """Return a count of tokens in the unit that keeps it short."""
-    if count is None:
-        return "unknown"
-    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if count >= size:
-            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count / size:.0f}{unit}"
-    return str(count)
+    return "unknown" if count is None else short(count)
 
 
-def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSelection) -> None:
-    if result.looked:
-        what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
-        out.print(line((f"{span}: no requests{what}", "bold")))
-        days = None if result.since is None or result.until is None else (result.until - result.since) / 86_400
-        advice = ["what there is: lore sessions"]
-        if chosen.agent or chosen.project:
-            advice = ["what there is: " + chosen.elsewhere()]
-        elif days is not None and days < _FURTHER_DAYS:
-            advice.insert(0, f"further back: lore --since {_FURTHER_DAYS}d")
-    else:
-        out.print(line(("no recordings of agents that lore reads are on this machine", "bold")))
-        advice = ["recordings anywhere: lore check PATH", "what can be read: lore formats"]
-    for text in advice:
-        out.print(line(f"{_ARROW}{text}"))
-    _write_rest(result, out, chosen)
+def share_read(spending: Spending) -> str:
+    """Return the share of all prompts that was read from a cache; a dash if no usage says it."""
+    tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
+    return percent(spending.read_tokens / tokens) if tokens else "-"
 
 
-def _write_change(now: Spending, before: Spending, out: Console, chosen: OverviewSelection) -> None:
-    if not before.requests:
-        _row(out, "before that", "no requests in the same length of time before")
+def rebilled_tokens(spending: Spending) -> int:
+    """Return all re-billed tokens: as waste, as expected, and without a cause."""
+    return spending.paid_again_tokens + spending.expected_tokens + spending.unexplained_tokens
+
+
+def rebilled_dollars(spending: Spending) -> float | None:
+    """Return what all re-billed tokens cost beyond reading them; None if no price is known."""
+    parts = (spending.paid_again, spending.expected, spending.unexplained)
+    return None if spending.dollars is None else sum(part or 0.0 for part in parts)
+
+
+def rebilled_of(spending: Spending) -> str:
+    """Return what was re-billed: money if a price is known, else tokens; a dash for nothing."""
+    tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
+    return money(dollars) if dollars else tokens_of(tokens) if tokens else "-"
+
+
+def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
+    """Write a line a group: cost, tokens, the share of its prompts that was read, what was re-billed."""
+    shown = groups if by in _IN_TIME else groups[:_GROUPS]
+    rows = [(*_sums(group), group.title or shorten_path(group.name, home)) for group in shown]
+    write_table((*_SUMS, TableColumn(by or "")), rows, out)
+    if len(groups) > len(shown):
+        out.print(line((f"{len(groups) - len(shown):,} more with --json", "dim")))
+
+
+def _sums(group: Spending) -> tuple[str, ...]:
+    counts = (group.uncached_tokens, group.read_tokens, group.write_tokens, group.output_tokens)
+    return cost_of(group), f"{group.requests:,}", *map(short, counts), share_read(group), rebilled_of(group)
+
+
+def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
+    """Yield facts about all requests in sentences."""
+    total = result.total
+    if result.before is not None:
+        yield _change(total, result.before)
+    if recorded := recorded_costs(result.agents):
+        yield f"as the agents recorded it: {recorded}"
+    for limit in result.limits:
+        yield _limit(limit, result.until or 0.0)
+    if not verbose:
         return
+    if total.dollars:
+        parts = ((words, getattr(total, name) or 0.0) for name, words in _PARTS)
+        yield "cost: " + ", ".join(f"{words} {money(part)}" for words, part in parts if part >= _CENT)
+    if total.median_prompt_tokens is not None:
+        most = tokens_of(total.largest_prompt_tokens)
+        yield f"prompts of {tokens_of(total.median_prompt_tokens)} tokens (median), at most {most}"
+    if total.subagent_requests:
+        cost = "" if total.subagent_dollars is None else f", {money(total.subagent_dollars)}"
+        yield f"subagents: {counted(total.subagent_requests, 'request')}{cost}"
+    if total.compactions:
+        yield counted(total.compactions, "compaction")
+
+
+def _change(now: Spending, before: Spending) -> str:
+    if not before.requests:
+        return "before that: no requests in the same length of time"
     parts = [f"{cost_of(before)} in {counted(before.requests, 'request')}"]
     if now.dollars is not None and before.dollars:
-        parts.append(f"cost {now.dollars / before.dollars - 1:+.0%}")
-        parts.append(f"a request {now.dollars / now.requests / (before.dollars / before.requests) - 1:+.0%}")
-    parts.append(f"read {share_read(before)} of the prompts, now {share_read(now)}")
-    advice = chosen.before()
-    _row(out, "before that", ", ".join(parts), advice and f"more than chance? {advice}")
+        each = now.dollars / now.requests / (before.dollars / before.requests) - 1
+        parts.append(f"cost {100 * (now.dollars / before.dollars - 1):+.0f} %, a request {100 * each:+.0f} %")
+    return f"before that: {', '.join(parts)}, read {share_read(before)} of the prompts, now {share_read(now)}"
 
 
-def _write_parts(total: Spending, out: Console, command: str) -> None:
-    if total.dollars:
-        shares = sorted(((getattr(total, name) or 0.0, words) for name, words in _PARTS), key=lambda part: -part[0])
-        shown = [
-            f"{words} {dollars / total.dollars:.0%}" + (f" ({format_money(dollars)})" if words in _AGAIN else "")
-            for dollars, words in shares
-            if dollars >= _CENT
-        ]
-        _row(out, "where it went", "   ".join(shown), command)
-    elif total.requests > total.unbilled:
-        _row(out, "where it went", f"{share_read(total)} of the prompts were read from a cache")
+def _limit(limit: PlanLimit, now: float) -> str:
+    """Return what is left of a plan's window, when it resets, and what was sent in it."""
+    window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
+    soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
+    resets = local_time(limit.resets_at, "%H:%M" if soon else "%Y-%m-%d %H:%M")
+    wait = f" (in {clock(limit.resets_at - now)} h)" if soon else ""
+    cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
+    sent = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
+    return f"{limit.agent}: {max(0.0, 100 - limit.used_percent):.0f} % of {window} left, resets {resets}{wait}{sent}"
 
 
-def _write_missing(total: Spending, out: Console, chosen: OverviewSelection) -> None:
-    missing = (
-        (total.unbilled, "without a bill", "which logs hold bills: lore formats"),
-        (total.unpriced, "without a known price", f"which models: {chosen.summing('--by model')}"),
-        (total.at_least, "in part: a count or price is unknown", f"which models: {chosen.summing('--by model')}"),
-    )
-    there = [(f"{counted(count, 'request')} {what}", advice) for count, what, advice in missing if count]
-    for number, (words, advice) in enumerate(there):
-        _row(out, "" if number else "not in it", words, advice)
-
-
-_AGAIN = ("re-billed", "unexplained", "re-billed as expected")
-
-
-def _write_size(total: Spending, out: Console, command: str) -> None:
-    parts: list[str] = []
-    if total.median_prompt_tokens is not None:
-        size, most = tokens_of(total.median_prompt_tokens), tokens_of(total.largest_prompt_tokens)
-        parts.append(f"prompts of {size} tokens (median; largest {most})")
-    if total.subagent_requests:
-        share = f" {total.subagent_dollars / total.dollars:.0%}" if total.subagent_dollars and total.dollars else ""
-        parts.append(f"subagents{share} ({counted(total.subagent_requests, 'request')})")
-    if total.compactions:
-        parts.append(counted(total.compactions, "compaction"))
-    if parts:
-        _row(out, "made of", "   ".join(parts), command)
-
-
-def _write_causes(
-    label: str, causes: list[SpendingCause], total: Spending, out: Console, chosen: OverviewSelection
-) -> None:  # fmt: skip
-    """Write the causes that cost most, and what the others come to."""
-    worth = [cause for cause in causes if total.dollars is None or (cause.dollars or 0.0) >= _CENT]
-    width = max((len(_amount(cause)) for cause in worth[:_CAUSES]), default=0)
-    for place, cause in enumerate(worth[:_CAUSES]):
-        where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
-        text = f"{_amount(cause):>{width}}  {cause.says}, in {where}"
-        _row(out, label if place == 0 else "", text, chosen.advice(cause.fix), indent=width + 2)
-    rest = worth[_CAUSES:]
+def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *, verbose: bool) -> None:
+    """Write what was re-billed, by cause, the costliest first; what has no cause is a line of its own."""
+    total, tokens = result.total, rebilled_tokens(result.total)
+    if not tokens:
+        if total.requests > total.unbilled:
+            out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
+        return
+    dollars = rebilled_dollars(total)
+    of = "" if not total.dollars or dollars is None else f" of {cost_of(total)} ({percent(dollars / total.dollars)})"
+    cost = "" if dollars is None else f"{money(dollars)}{of}, "
+    out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
+    rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
+    for cause in result.causes:
+        is_shown = verbose or (len(rows) < _CAUSES and (cause.dollars is None or cause.dollars >= _CENT))
+        if is_shown:
+            rows.append(_cause_row(cause, chosen))
+        else:
+            rest.append(cause)
     if rest:
-        money = [cause.dollars for cause in rest if cause.dollars is not None]
-        amount = format_money(sum(money)) if money else f"{tokens_of(sum(cause.tokens for cause in rest))} tokens"
-        command = "lore check" if all(cause.kind == UNSURE for cause in rest) else "lore check -v"
-        _row(out, "", f"{amount:>{width}}  {counted(len(rest), 'other cause')}", chosen.advice(command))
-    if not worth and label == "re-billed" and total.requests > total.unbilled:
-        _row(out, label, "nothing worth a line", "keep it so in CI: lore guide ci")
+        rows.append(
+            (*_amounts(rest), counted(len(rest), "other cause"), f"show {'it' if len(rest) == 1 else 'them'}: -v")
+        )
+    if result.unexplained:
+        where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
+        advice = chosen.advice("which turns: lore check")
+        rows.append((*_amounts(result.unexplained), (f"no cause found, {where}", "yellow"), advice))
+        rows += [_cause_row(cause, chosen, "  ") for cause in result.unexplained if verbose]
+    priced = slice(0 if dollars is not None else 1, None)
+    write_table(_CAUSE_COLUMNS[priced], [row[priced] for row in rows], out)
 
 
-def _amount(cause: SpendingCause) -> str:
-    return format_money(cause.dollars) if cause.dollars is not None else f"{tokens_of(cause.tokens)} tokens"
+def _cause_row(cause: SpendingCause, chosen: OverviewSelection, indent: str = "") -> tuple[Cell, ...]:
+    where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
+    return *_amounts([cause]), f"{indent}{cause.says}, in {where}", chosen.advice(cause.fix)
 
 
-def _write_biggest(result: Overview, out: Console) -> None:
+def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
+    """Return the cost and the tokens of causes."""
+    known = [cause.dollars for cause in causes if cause.dollars is not None]
+    return money(sum(known)) if known else "-", tokens_of(sum(cause.tokens for cause in causes))
+
+
+def _write_first(result: Overview, out: Console) -> None:
+    """Write the first thing to change, and the session that cost most."""
+    first = next((cause for cause in result.causes if not cause.fix.startswith("nothing")), None)
+    if first is not None:
+        cost, tokens = _amounts([first])
+        amount = f"{tokens} tokens" if first.dollars is None else cost
+        out.print()
+        out.print(line(("first to change: ", "bold"), f"{first.fix} ({amount} re-billed: {first.says})"))
+        _write_command(first.command, out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return
     project = (biggest.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-    size = tokens_of(biggest.largest_prompt_tokens)
-    parts = [biggest.title or "", project, day_of(biggest.at), format_money(biggest.dollars), f"prompt {size}"]
+    size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
+    facts = ", ".join(filter(None, (project, day_of(biggest.at), money(biggest.dollars), size)))
+    saved = ""
     if biggest.saving:
-        parts.append(
-            f"about {format_money(biggest.saving)} less with {counted(biggest.compactions or 0, 'compaction')}"
-        )
-    _row(out, "biggest session", " · ".join(filter(None, parts)), biggest.command)
+        times = counted(biggest.compactions or 0, "compaction")
+        saved = f"; about {money(biggest.saving)} less with {times}"
+    out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts}){saved}"))
+    if biggest.command:
+        _write_command(biggest.command, out)
 
 
-def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
-    """Write a line a group: what it cost, how much of its prompts was read, what was re-billed."""
-    shown = groups if by == "day" else groups[:_GROUPS]
-    rows = [
-        (cost_of(group), f"{group.requests:,}", share_read(group), _lost(group.paid_again, group.paid_again_tokens),
-         _lost(group.unexplained, group.unexplained_tokens), group.title or group.name)
-        for group in shown
-    ]  # fmt: skip
-    write_table((*_COLUMNS, TableColumn(by)), rows, out)
-    if len(groups) > len(shown):
-        out.print(line((f"{len(groups) - len(shown):,} more: --json has them all", "dim")))
+def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSelection) -> None:
+    """Write that there are no requests, and where to look for some."""
+    if not result.looked:
+        out.print(line(("no recordings of agents that lore reads are on this machine", "bold")))
+        commands = ["lore check PATH", "lore formats"]
+    else:
+        what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
+        out.print(line((f"{span}: no requests{what}", "bold")))
+        recent = result.since is not None and (result.until or 0.0) - result.since < _LONG_SPAN * 86_400
+        commands = ["lore --since 90d"] if recent else []
+        commands = [chosen.elsewhere()] if chosen.agent or chosen.project else [*commands, "lore sessions"]
+    for command in commands:
+        _write_command(command, out)
+    _write_rest(result, out, chosen)
 
 
-def _lost(dollars: float | None, tokens: int) -> str:
-    return "-" if not tokens else format_money(dollars) if dollars is not None else tokens_of(tokens)
-
-
-def share_read(spending: Spending) -> str:
-    """Return the share of all prompts that was read from a cache; a dash where no bill says it."""
-    tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
-    return f"{spending.read_tokens / tokens:.0%}" if tokens else "-"
+def _write_command(command: str, out: Console) -> None:
+    """Write a command on a line of its own, from which it can be copied."""
+    whole(out, line((f"  {command}", "cyan")))
 
 
 def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> None:
+    """Write what could not be read."""
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
-        _row(out, "damaged", f"{counted(result.problems, 'problem')} in what was read", chosen.advice("lore check"))
+        out.print(line(f"{counted(result.problems, 'problem')} in what was read"))
+        _write_command(chosen.advice("lore check"), out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
     for note in result.notes:
         out.print(line((note, "dim")))
-
-
-def _row(out: Console, label: str, text: str, advice: str = "", *, indent: int = 2) -> None:
-    """Write a row: its label, what is so, what to do about it; that on a line of its own where the row is too long."""
-    row = line((f"{label:<{_LABEL}}", "bold"), text)
-    if advice and cell_len(row.plain) + cell_len(advice) + len(_ARROW) <= out.width:
-        row.extend(line((f"{_ARROW}{advice}", "cyan")))
-        advice = ""
-    hang(out, row, _LABEL + indent, width=out.width)
-    if advice:
-        below = line((f"{'':<{_LABEL}}{_ARROW}{advice}", "cyan"))
-        if is_command(advice):  # it is copied from one line
-            whole(out, below)
-        else:
-            hang(out, below, _LABEL + len(_ARROW), width=out.width)

@@ -76,14 +76,14 @@ def when(at: float | None, form: str = "%Y-%m-%d %H:%M", *, unknown: str = "") -
 
 
 def day_of(at: float | None) -> str:
-    """Return the day of a time in UTC; `unknown` where there is none."""
-    return when(at, "%Y-%m-%d", unknown="unknown")
+    """Return the day of a time on this machine, `unknown` if there is none."""
+    return local_time(at, "%Y-%m-%d") or "unknown"
 
 
-def local_time(at: float | None) -> str:
-    """Return the time of day on this machine; empty where it is not known, or no calendar holds it."""
+def local_time(at: float | None, form: str = "%H:%M:%S") -> str:
+    """Return a time in this machine's time zone; empty if it is unknown, or no calendar holds it."""
     try:
-        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():{form}}"
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -15,7 +15,7 @@ from lore.report.measured import measured_view
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_interruption, format_prices
 from lore.report.simulated_turns import count_of, write_chart, write_turns
-from lore.report.table import TableColumn, TextTable
+from lore.report.table import Cell, TableColumn, write_table
 
 _GROUPS_SHOWN = _CHANGES_SHOWN = 9  # without -v
 _DAYS_SHOWN = 31  # the last ones
@@ -215,10 +215,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     """Write the rows of the rules, then their sources by number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
     rows = [_rule(row, sources[row.source]) for row in result.rules]
-    table = TextTable([TableColumn(head, right=head == "value") for head in _HEADER], rows, out)
-    table.write_head()
-    for rule, row in zip(result.rules, rows, strict=True):
-        table.write(row, "cyan" if rule.own else "")
+    write_table([TableColumn(head, right=head == "value") for head in _HEADER], rows, out)
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
     out.print(line("evidence: P the vendor's own page, M measured, S second-hand, ? inferred"))
@@ -228,7 +225,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
 
 
-def _rule(row: results.RuleResult, source: int) -> tuple[str, ...]:
+def _rule(row: results.RuleResult, source: int) -> tuple[Cell, ...]:
     place = f"{row.provider} on {row.platform}" if row.platform else row.provider
     above = "" if row.above_tokens is None else f" above {row.above_tokens:,} tokens"
     note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (for information: no prediction uses it)")
@@ -242,5 +239,6 @@ def _rule(row: results.RuleResult, source: int) -> tuple[str, ...]:
             value = f"{row.value:,}"
         case _:
             pass
-    return (place, row.model, row.rule + above, value, row.unit.replace("_", " "), row.valid_from,
-            row.evidence, f"[{source}]{note}")  # fmt: skip
+    cells = (place, row.model, row.rule + above, value, row.unit.replace("_", " "), row.valid_from, row.evidence,
+             f"[{source}]{note}")  # fmt: skip
+    return tuple([(cell, "cyan") for cell in cells]) if row.own else cells

@@ -210,10 +210,13 @@ def parts_of(text: str) -> tuple[str, ...] | None:
 
 
 def short(tokens: int) -> str:
-    """Return a count as a short text: `812`, `45k`, `1.2M`."""
+    """Return a count as a short text: `812`, `45k`, `1.2M`, `246M`, `1.5G`."""
     if tokens < 1000:
         return str(tokens)
-    return f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
+    if tokens < 999_500:
+        return f"{tokens / 1000:.0f}k"
+    size, unit = (1e6, "M") if tokens < 999_500_000 else (1e9, "G")
+    return f"{tokens / size:.{1 if tokens < 10 * size else 0}f}{unit}"
 
 
 def percent(share: float) -> str:

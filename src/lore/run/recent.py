@@ -20,6 +20,7 @@ from lore.recording.inputs import Input, written_at
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
+_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
 PLACES_SHOWN = 4  # that an error names
 
@@ -59,13 +60,23 @@ def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:
 
 def since(text: str, now: float) -> float:
     """Parse the value of `--since` into seconds since the epoch; raises LoreError."""
+    return _parse_time(text, now, "--since")
+
+
+def until(text: str, now: float) -> float:
+    """Parse the value of `--until` into seconds since the epoch: a date means its end. Raises LoreError."""
+    moment = _parse_time(text, now, "--until")
+    return moment + _UNITS["d"] if _DATE.fullmatch(text.strip()) else moment
+
+
+def _parse_time(text: str, now: float, option: str) -> float:
     ago = _AGO.fullmatch(text.strip().lower())
     if ago is not None:
         return now - float(ago[1]) * _UNITS[ago[2]]
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise LoreError(f"--since {text!r} is no time", hint=HINT_SINCE) from None
+        raise LoreError(f"{option} {text!r} is not a time", hint=HINT_SINCE) from None
 
 
 def is_as_new(file: Input, since: float) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.results import CommandResult
+from lore.model.results.overview import Spending, UnreadLogs
 
 Holds: TypeAlias = Literal["yes", "some", "no", "unknown"]
 
@@ -32,18 +33,9 @@ class FoundSession(Struct, frozen=True):
     unexplained_tokens: int | None = None  # re-billed without a certain cause
     dollars: float | None = None  # by lore's prices, of the requests whose price is known
     recorded_dollars: float | None = None  # as the log states it
+    spending: Spending | None = None  # the sums of its requests and of those of its subagents
     problems: int = 0
     message: str | None = None  # the first problem that makes it unreadable, or why it was not counted
-
-
-class UnreadLogs(Struct, frozen=True):
-    """Logs of an agent in a format that lore does not read."""
-
-    agent: str
-    title: str
-    path: str
-    files: int
-    message: str  # the reason
 
 
 class FoundSessions(CommandResult, frozen=True, kw_only=True):

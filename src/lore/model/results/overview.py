@@ -8,15 +8,14 @@ from msgspec import Struct
 
 from lore.model.codes import Actor, CauseKind
 from lore.model.results import CommandResult
-from lore.model.results.found import UnreadLogs
 
-GroupBy: TypeAlias = Literal["day", "session", "model", "project", "agent"]
+GroupBy: TypeAlias = Literal["day", "week", "month", "session", "model", "project", "agent"]
 
 
 class Spending(Struct, frozen=True, kw_only=True):
     """Tokens and cost of a group of requests. `dollars` is the sum of the seven amounts that follow it."""
 
-    name: str  # a day, a model, an agent, a project, or the path of a session
+    name: str  # a day, a week (2026-W05), a month, a model, an agent, a project, or the path of a session
     sessions: int
     requests: int
     unbilled: int  # requests without usage, or with output tokens alone
@@ -86,6 +85,28 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     title: str | None = None  # the name that its agent gave it, else its first prompt
 
 
+class UnreadLogs(Struct, frozen=True):
+    """Logs of an agent in a format that lore does not read."""
+
+    agent: str
+    title: str
+    path: str
+    files: int
+    message: str  # the reason
+
+
+class PlanLimit(Struct, frozen=True, kw_only=True):
+    """A window of a subscription plan that has not reset yet, and what was sent in it."""
+
+    agent: str
+    minutes: int  # length of the window: 300 is a five-hour block, 10,080 a week
+    used_percent: float  # as the newest log says
+    resets_at: float  # seconds since the epoch
+    requests: int | None  # sent in the window so far; null if it began before the sums
+    tokens: int | None  # input and output of these requests
+    dollars: float | None  # their cost
+
+
 class Overview(CommandResult, frozen=True, kw_only=True):
     """`lore --json`: spending and re-billed tokens in a span of time."""
 
@@ -97,7 +118,7 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     unexplained: list[SpendingCause]
     biggest: SpendingSession | None
     by: GroupBy | None  # what `groups` are
-    groups: list[Spending]  # days in their order, others by cost
+    groups: list[Spending]  # days, weeks and months in their order, others by cost
     before: Spending | None  # the span of the same length before `since`
     before_causes: list[SpendingCause]
     files: int  # files read
@@ -108,6 +129,7 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     unread: list[UnreadLogs]
     looked: list[str]  # places where recordings were looked for
     notes: list[str]
+    limits: list[PlanLimit] = []
 
 
 Outcome: TypeAlias = Literal["higher", "lower", "no-difference", "too-few", "unknown"]

@@ -1,7 +1,8 @@
-"""The spending of all agents of this machine: what bare `lore` answers.
+"""Sum what agents spent: the work of bare `lore`, of `lore report --format json` and of its pages.
 
 A request counts at the time when it was sent; if that is not recorded, when its file was last written. A subagent's
-requests belong to its session. A request that several files hold counts once, in the file that was written first.
+requests belong to its session. A request that several files hold counts once, in the file that was written first. Days,
+weeks and months are those of this machine's time zone.
 """
 
 from __future__ import annotations
@@ -13,56 +14,64 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from lore.compaction.settings import WINDOWS
+from lore.errors import lacks_plug_in
+from lore.formats.registry import plug_in_of
+from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger
-from lore.model.results.found import UnreadLogs
-from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause, SpendingSession
+from lore.model.results.overview import (
+    GroupBy,
+    Overview,
+    PlanLimit,
+    Spending,
+    SpendingCause,
+    SpendingSession,
+    UnreadLogs,
+)
 from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents.companions import session_of
-from lore.recording.agents.logs import AGENTS, Agent, Surroundings
+from lore.recording.agents.limits import LoggedLimit, limits_in
+from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
-from lore.report.plain import day_of
+from lore.report.plain import day_of, local_time
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.sessions import looked_places, unread_logs
 
 WEEK = 7 * 86_400.0
+_LOGS_WITH_LIMITS = 5  # newest logs of an agent in which its limits are looked for
 
 
 class OverviewRequest(NamedTuple):
-    """What to sum: recordings at `paths` (none: those of agents here), of one agent, of projects whose folder ends so.
+    """Which requests to sum; times are in seconds since the epoch."""
 
-    `since` and `until` are in seconds since the epoch (None: without end); with `compared` the same length of time
-    before is summed as well; `jobs` recordings are read at a time.
-    """
-
-    since: float | None
+    since: float | None  # None: from the first one on
     until: float
-    paths: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # where recordings are; empty: where agents keep them
     agent: Agent | None = None
-    project: str = ""
+    project: str = ""  # a folder, or the end of its path
     by: GroupBy | None = None
-    compared: bool = False
-    jobs: int = 1
+    compared: bool = False  # also sum the same length of time before `since`
+    limits: bool = False  # also look for limits of subscription plans
+    jobs: int = 1  # recordings that are read at a time
 
     @property
     def begin(self) -> float | None:
-        """The time from which requests are wanted, those to compare with included."""
+        """The time from which requests are read."""
         return self.since if self.since is None or not self.compared else 2 * self.since - self.until
 
 
 class Gathered(NamedTuple):
-    """Logs in the order in which they were written; those that lore does not read, and what could not be listed."""
+    """The logs to sum."""
 
-    logs: list[AgentLog]
-    unread: list[UnreadLogs]
-    looked: list[str]
-    failed: list[str]
+    logs: list[AgentLog]  # in the order in which they were written
+    unread: list[UnreadLogs]  # those that lore does not read
+    looked: list[str]  # places that were searched
+    failed: list[str]  # places that could not be listed, with the reason
 
 
 def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> Gathered:
@@ -78,6 +87,26 @@ def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> G
     return found
 
 
+def looked_places(there: list[LogPlace]) -> list[str]:
+    """Return the places of logs that lore reads."""
+    return list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
+
+
+def unread_logs(there: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
+    """Return the logs that lore does not read."""
+    found: list[UnreadLogs] = []
+    for place in there:
+        agent = place.agent
+        if agent.is_read or not (files := sum(1 for _ in files_of(place, lambda _, e: failed.append(e.message)))):
+            continue
+        plug_in = next((plug_in_of(name) for name in agent.formats if plug_in_of(name)), "")
+        why = LATER if agent.formats else why_unread(agent.name)
+        if plug_in:
+            why = lacks_plug_in(plug_in, "its reader").message
+        found.append(UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, why))
+    return found
+
+
 class Summed(NamedTuple):
     """An overview, with its sums of days and sessions, and the files that were summed."""
 
@@ -89,30 +118,32 @@ class Summed(NamedTuple):
 def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None) -> Summed:
     """Sum what recordings cost, in all, by day and by session."""
     found = gathered(here, request.paths, request.agent)
-    failed = found.failed
-    wanted = [log for log in found.logs if request.begin is None or (log.written or request.until) >= request.begin]
-    logs = {log.file.path: log for log in wanted}
-    copies, files, problems = Copies(), 0, 0
-    now, before = Period(request.by), Period(None)
+    failed, since, begin = found.failed, request.since, request.begin
+    wanted = [log for log in found.logs if begin is None or (log.written or request.until) >= begin]
+    logs, copies = {log.file.path: log for log in wanted}, Copies()
+    now, before, limits = Period(request.by), Period(None), _PlanLimits(wanted if request.limits else (), request)
+    files = problems = 0
     for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
         files += 1
         problems += ledger.problems
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
-        for each in requests_of(ledger, logs[file.path], copies):
-            if request.project and not is_of(each.project, request.project):
+        for sent in requests_of(ledger, logs[file.path], copies):
+            if request.project and not is_of(sent.project, request.project):
                 continue
-            if request.since is None or each.at is None or each.at >= request.since:
-                now.add(each)
-            elif request.compared and request.begin is not None and each.at >= request.begin:
-                before.add(each)
+            if sent.at is None or ((since is None or sent.at >= since) and sent.at < request.until):
+                now.add(sent)
+                limits.add(sent)
+            elif request.compared and since is not None and begin is not None and begin <= sent.at < since:
+                before.add(sent)
     result = Overview(
-        since=request.since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
+        since=since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
         biggest=_tried(now.biggest(), ledgers, here.home), by=request.by,
         groups=now.groups(), before=before.total.result("before") if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
+        limits=limits.results(),
     )  # fmt: skip
     return Summed(result, now, [log.file for log in wanted])
 
@@ -149,6 +180,8 @@ def is_of(project: str, wanted: str) -> bool:
 
 _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
     "day": lambda request: day_of(request.at),
+    "week": lambda request: local_time(request.at, "%G-W%V") or "unknown",
+    "month": lambda request: local_time(request.at, "%Y-%m") or "unknown",
     "session": lambda request: request.session,
     "model": lambda request: request.row.model or "unknown",
     "project": lambda request: request.project or "unknown",
@@ -184,7 +217,7 @@ class Period:
         return _ordered(self._days, in_time=True) if name == "day" else _ordered(self._sessions, titled=True)
 
     def groups(self) -> list[Spending]:
-        return _ordered(self._groups, in_time=self._by == "day", titled=self._by == "session")
+        return _ordered(self._groups, in_time=self._by in ("day", "week", "month"), titled=self._by == "session")
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
@@ -202,6 +235,44 @@ class Period:
         )  # fmt: skip
 
 
+class _PlanLimits:
+    """The windows of subscription plans that have not reset yet, with the requests that were sent in them."""
+
+    def __init__(self, logs: Sequence[AgentLog], request: OverviewRequest) -> None:
+        self._since, self._sums = request.since, dict[tuple[str, LoggedLimit], Sums]()
+        newest: defaultdict[Agent, list[str]] = defaultdict(list)
+        for log in reversed(logs):
+            if log.agent is not None and len(newest[log.agent]) < _LOGS_WITH_LIMITS:
+                newest[log.agent].append(log.file.path)
+        for agent, paths in newest.items():
+            found = next((limits for path in paths if (limits := limits_in(path))), list[LoggedLimit]())
+            for limit in found:
+                if limit.resets_at > request.until:
+                    self._sums[agent.title, limit] = Sums()
+
+    def add(self, request: LedgerRequest) -> None:
+        for (agent, limit), sums in self._sums.items():
+            if agent == request.agent and request.at is not None and request.at >= _begin_of(limit):
+                sums.add(request)
+
+    def results(self) -> list[PlanLimit]:
+        return [self._result(agent, limit, sums) for (agent, limit), sums in self._sums.items()]
+
+    def _result(self, agent: str, limit: LoggedLimit, sums: Sums) -> PlanLimit:
+        whole = self._since is None or self._since <= _begin_of(limit)
+        sent = sums.result("")
+        tokens = sent.uncached_tokens + sent.read_tokens + sent.write_tokens + sent.output_tokens
+        return PlanLimit(
+            agent=agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
+            requests=sent.requests if whole else None, tokens=tokens if whole else None,
+            dollars=sent.dollars if whole else None,
+        )  # fmt: skip
+
+
+def _begin_of(limit: LoggedLimit) -> float:
+    return limit.resets_at - 60 * limit.minutes
+
+
 def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> SpendingSession | None:
     """Add the savings of earlier compactions, if a session is large; reads it once."""
     if biggest is None:
@@ -214,11 +285,11 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
             biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules
         )
     shown = in_shell(biggest.path, home)
-    if not shown:
-        return biggest if found is None else replace(biggest, saving=found.saved, compactions=found.compactions)
+    command = f"lore simulate {shown}" if shown else ""
     if found is None:
-        return replace(biggest, command=f"lore simulate {shown}")
-    command = f"lore compact {shown} --dry-run --window {found.window}"
+        return replace(biggest, command=command)
+    if shown:
+        command = f"lore compact {shown} --dry-run --window {found.window}"
     return replace(biggest, command=command, saving=found.saved, compactions=found.compactions)
 
 

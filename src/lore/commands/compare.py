@@ -1,0 +1,323 @@
+"""`lore compare`: two sides of recordings (folders, spans of time, versions, models, agents) and what differs.
+
+A side is a path, or terms joined by commas that all hold: `KEY:VALUE`, `FROM..TO`. Requests are those that bare `lore`
+sums, so that both agree; what a side holds twice counts once in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import eq, ge, gt, le, lt
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from msgspec.structs import replace
+
+from lore.commands import common, flags
+from lore.commands.pages import page_target, write_pages
+from lore.errors import LoreError, did_you_mean
+
+if TYPE_CHECKING:
+    from lore.judge.sums import LedgerRequest
+    from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
+    from lore.recording.agents.logs import Agent, Surroundings
+    from lore.run.spending.ledgers import Ledgers, Progress
+
+_SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
+
+
+@common.quiet_pipe
+def run(
+    left: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    right: Annotated[str, typer.Argument(metavar="B", help="The other side.")],
+    paths: Annotated[
+        list[str] | None, typer.Option("--in", help="Where recordings are; default: where agents keep them.")
+    ] = None,
+    no_cache: flags.NoCache = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """Compare two sides: what was read, re-billed and paid.
+
+    It says which differences are more than chance; -v adds how sure that is (intervals of 95 %).
+
+    Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
+    agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
+    """
+    from lore.report.comparison import write_comparison
+    from lore.report.redacted.results import redacted
+
+    page = page_target(report, opens=open_page, name="compare", taken=as_json)
+    loaded, now = common.found_settings(config), time.time()
+    request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), common.cores())
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    with common.progress(wanted=not verbose, colour=color, what="reading") as shown, common.unquoted(redact=redact):
+        result = compare(common.surroundings(), request, ledgers, shown)
+    result = redacted(result) if redact else result
+    if page is None or page.path:
+        common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
+    if page is not None:
+        from lore.report.html.intros import of_comparison
+        from lore.run.pages import PageRequest
+
+        shown_as = PageRequest(ledgers.options, redact=redact)
+        write_pages(page, of_comparison(result), [], shown_as, verbose=verbose, colour=color)
+    return 3 if result.failed else 0
+
+
+# sides
+
+_HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-07-01), several joined by commas"
+_VERSION = re.compile(r"(<=|>=|<|>|=)?\s*v?(\d[\w.+-]*)")
+_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq}
+
+Test = Callable[["LedgerRequest"], bool]
+
+
+class SelectedSide(NamedTuple):
+    """One side of a comparison."""
+
+    name: str  # as it was typed
+    path: str = ""  # empty: its recordings are those of the request
+    tests: tuple[Test, ...] = ()  # that its requests pass
+    agent: Agent | None = None  # that sent its requests; None: any
+
+
+def side_of(text: str, now: float) -> SelectedSide:
+    """Parse a side; raises LoreError if it is not one."""
+    from lore.recording import filesystem
+    from lore.recording.agents.logs import agent_named
+    from lore.recording.inputs import is_pattern
+    from lore.store.registry import is_store, mask_url
+
+    if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
+        return SelectedSide(mask_url(text), text)
+    tests, agent, hint = list[Test](), None, _HINT.format(", ".join(("agent", *_TESTS)))
+    for term in filter(None, (part.strip() for part in text.split(","))):
+        key, colon, value = term.partition(":")
+        if ".." in term and not colon:
+            tests.append(_span(term, now))
+        elif not colon or not value:
+            raise LoreError(f"{term!r} is not a side of a comparison, and no such file exists", hint=hint)
+        elif key == "agent":
+            agent = agent_named(value)
+        elif key in _TESTS:
+            tests.append(_TESTS[key](value))
+        else:
+            raise LoreError(f"cannot compare by {key!r}", hint=did_you_mean(key, ("agent", *_TESTS), "keys"))
+    if not tests and agent is None:
+        raise LoreError(f"{text!r} is not a side of a comparison", hint=hint)
+    return SelectedSide(text, "", tuple(tests), agent)
+
+
+def _span(term: str, now: float) -> Test:
+    from lore.run.recent import since
+
+    begin, _, end = term.partition("..")
+    first = since(begin, now) if begin.strip() else float("-inf")
+    last = since(end, now) if end.strip() else float("inf")
+    if first >= last:
+        raise LoreError(f"{term!r} ends before it begins", hint="the older end comes first: 14d..7d")
+    return lambda request: request.at is not None and first <= request.at < last
+
+
+def _version(value: str) -> Test:
+    match = _VERSION.fullmatch(value)
+    if match is None:
+        raise LoreError(f"{value!r} is not a version", hint="version:2.1.215, version:>=2.1.215, version:<2.1.215")
+    wanted, is_wanted = _parts(match[2]), _COMPARE[match[1] or "="]
+
+    def test(request: LedgerRequest) -> bool:
+        known = request.row.client.rpartition(" ")[2]
+        if not known[:1].isdigit():
+            return False
+        parts = _parts(known)
+        return parts[: len(wanted)] == wanted if match[1] is None else is_wanted(parts, wanted)
+
+    return test
+
+
+def _parts(version: str) -> list[tuple[bool, int, str]]:
+    """Return the parts of a version in their order; a pre-release precedes its release."""
+    release, _, before = version.partition("-")
+    numbers = [(True, int(part), "") if part.isdigit() else (False, 0, part) for part in release.split(".")]
+    return [*numbers, (False, 0, before)] if before else numbers
+
+
+def _project(value: str) -> Test:
+    from lore.run.spending.overview import is_of
+
+    return lambda request: is_of(request.project, value)
+
+
+_TESTS: dict[str, Callable[[str], Test]] = {
+    "model": lambda value: lambda request: (request.row.model or "").startswith(value),
+    "version": _version,
+    "client": lambda value: lambda request: request.row.client.startswith(value),
+    "gateway": lambda value: lambda request: request.row.gateway == ("" if value == "none" else value),
+    "project": _project,
+}
+
+# the comparison
+
+_MOST_NAMED = 3  # clients and models of a side
+
+
+class CompareRequest(NamedTuple):
+    """What to compare."""
+
+    left: SelectedSide
+    right: SelectedSide
+    paths: tuple[str, ...] = ()  # of sides without a path; empty: where agents keep recordings
+    jobs: int = 1  # recordings that are read at a time
+
+
+def compare(
+    here: Surroundings, request: CompareRequest, ledgers: Ledgers, progress: Progress | None = None
+) -> Comparison:  # fmt: skip
+    """Compare two sides. Raises LoreError if one of them has no request."""
+    from lore.judge.measures import RATIOS, measure
+    from lore.judge.sums import Copies
+    from lore.model.results.overview import Comparison
+    from lore.run.spending.overview import gathered, requests_of
+
+    sums = [_SideSums(side) for side in (request.left, request.right)]
+    found = [gathered(here, (side.side.path,) if side.side.path else request.paths, None) for side in sums]
+    logs = {log.file.path: log for each in found for log in each.logs}
+    read = ledgers.each([log.file for log in logs.values()], progress, request.jobs)
+    made = {file.path: ledger for file, ledger in read}
+    copied = 0
+    for side, there in zip(sums, found, strict=True):
+        copies = Copies()
+        for log in there.logs:
+            if (ledger := made.get(log.file.path)) is not None:
+                side.add(requests_of(ledger, log, copies))
+        copied += copies.count
+        if not side.sums.requests:
+            raise LoreError(f"no requests of {side.side.name}", hint=_what_there_is(sums, request.paths))
+    left, right = (side.billed_sessions() for side in sums)
+    failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
+    return Comparison(
+        left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, left, right) for ratio in RATIOS],
+        causes=_compared_causes(*sums), files=len(made), kept=ledgers.taken, copied=copied,
+        problems=sum(ledger.problems for ledger in made.values()),
+        failed=[*(text for there in found for text in there.failed), *failed],
+        looked=list(dict.fromkeys(place for there in found for place in there.looked)), notes=_mixed_versions(sums),
+    )  # fmt: skip
+
+
+def _what_there_is(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
+    """Return which clients and models there are, for the error about a side without requests."""
+    seen = next((side for side in sums if side.sums.requests), None)
+    where = "there" if paths else "in the recordings of agents here"
+    if seen is None:
+        return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
+    return f"{where} are {', '.join([*seen.named('client'), *seen.named('model')])}"
+
+
+def _mixed_versions(sums: Sequence[_SideSums]) -> list[str]:
+    """Return a note if one side has versions of several clients, which count them independently."""
+    for side in sums:
+        clients = sorted({name.partition(" ")[0] for name in side.seen["client"]})
+        if "version:" in side.side.name and len(clients) > 1:
+            return [
+                f"{side.side.name} takes versions of {', '.join(clients)}: name the agent, too (agent:NAME,version:…)"
+            ]
+    return []
+
+
+class _SideSums:
+    """What the requests of a side come to.
+
+    Measures and shares are of billed requests alone, numerator and denominator: what one without usage would have read
+    or lost is an estimate.
+    """
+
+    def __init__(self, side: SelectedSide) -> None:
+        from lore.judge.sums import CauseSums, Sums
+
+        self.side, self.sums, self._causes = side, Sums(), CauseSums()
+        self.billed = 0  # requests
+        self.broken: Counter[str] = Counter()  # billed requests with a break, by its code
+        self.seen: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
+        self._billed_sessions: defaultdict[str, Sums] = defaultdict(Sums)
+        self._times: list[float] = []
+
+    def add(self, requests: Iterable[LedgerRequest]) -> None:
+        """Add those that are of this side."""
+        for request in requests:
+            is_from = self.side.agent is None or request.agent == self.side.agent.title
+            if is_from and all(test(request) for test in self.side.tests):
+                self._add(request)
+
+    def _add(self, request: LedgerRequest) -> None:
+        row = request.row
+        self.sums.add(request)
+        self._causes.add(request)
+        if row.billed:
+            self.billed += 1
+            self._billed_sessions[request.session].add(request)
+            self.broken.update([] if row.loss is None else [row.loss.code])
+        if request.at is not None:
+            self._times.append(request.at)
+        self.seen["client"].update(filter(None, [row.client]))
+        self.seen["model"].update(filter(None, [row.model]))
+
+    def named(self, kind: str) -> list[str]:
+        seen = self.seen[kind]
+        return sorted(seen, key=lambda name: (-seen[name], name))[:_MOST_NAMED]
+
+    def billed_sessions(self) -> list[Spending]:
+        return [sums.result(name) for name, sums in self._billed_sessions.items()]
+
+    def causes(self) -> dict[str, list[SpendingCause]]:
+        found: defaultdict[str, list[SpendingCause]] = defaultdict(list)
+        for unsure in (False, True):
+            for cause in self._causes.results("user", unsure=unsure):
+                found[cause.code].append(cause)
+        return found
+
+    def result(self) -> ComparedSide:
+        from lore.model.results.overview import ComparedSide
+
+        return ComparedSide(
+            name=self.side.name, first=min(self._times, default=None), last=max(self._times, default=None),
+            clients=self.named("client"), models=self.named("model"), spending=self.sums.result(self.side.name),
+        )  # fmt: skip
+
+
+def _compared_causes(left: _SideSums, right: _SideSums) -> list[ComparedCause]:
+    """Compare how often each cause occurred, those first that differ most in money for a request."""
+    from lore.judge.measures import compared_shares, share_of
+    from lore.model.results.overview import ComparedCause
+    from lore.report.sentences.spending import cause_in_words
+
+    found: list[tuple[float, ComparedCause]] = []
+    sides = [(side, side.causes()) for side in (left, right)]
+    for code in sorted({code for _, causes in sides for code in causes}):
+        shares = [share_of(side.broken[code], side.billed) for side, _ in sides]
+        paid = [_dollars(causes.get(code, [])) for _, causes in sides]
+        some = next(cause for _, causes in sides for cause in causes.get(code, []))
+        words = cause_in_words(replace(some, names=[], lifetime=None))
+        each = [(dollars or 0.0) / max(1, side.billed) for dollars, (side, _) in zip(paid, sides, strict=True)]
+        compared = ComparedCause(
+            code=code, name=some.name, kind=some.kind, says=words.says, fix=words.fix, left=shares[0],
+            right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compared_shares(*shares),
+        )  # fmt: skip
+        found.append((abs(each[0] - each[1]), compared))
+    return [compared for _, compared in sorted(found, key=lambda pair: (-pair[0], pair[1].code))]
+
+
+def _dollars(causes: Sequence[SpendingCause]) -> float | None:
+    known = [cause.dollars for cause in causes if cause.dollars is not None]
+    return round(sum(known), 6) if known else None

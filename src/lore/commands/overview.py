@@ -1,0 +1,130 @@
+"""Bare `lore`: what agents spent here, what was re-billed, and what to change first."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.commands import common, flags
+from lore.commands.pages import page_target, write_spending
+
+if TYPE_CHECKING:
+    from lore.report.commands import OverviewSelection
+    from lore.run.spending.overview import OverviewRequest
+
+GROUPS = ("day", "week", "month", "session", "model", "project", "agent")
+
+
+@common.quiet_pipe
+def overview(
+    context: typer.Context,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Requests sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Requests sent before that; a date: until its end.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Recordings of this agent alone; an unknown word lists them.")
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", help="Also a line for each day, week, month, session, model, project or agent."),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")] = False,
+    no_cache: flags.NoCache = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
+) -> int:
+    """Judge prompt caches offline, and assemble prompts whose prefix does not move.
+
+    Without a command: what agents spent here in the last 7 days, what was re-billed, and what to change first. Days are
+    those of this machine's time zone. What was read is kept in your cache folder, in numbers and names alone. Nothing
+    leaves this machine.
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_options_before_command(context)
+        return 0
+    if version:
+        from lore import __version__
+
+        print(f"lore {__version__}")
+        return 0
+    from lore.report.redacted.results import redacted
+    from lore.run.spending.overview import summed
+
+    page = page_target(report, opens=open_page, name="overview", taken=as_json)
+    loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
+    request = _request(now, since=since, until=until, agent=agent, project=project, by=by, compare=compare)
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
+        found = summed(here, request, ledgers, shown)
+    result = redacted(found.result) if redact else found.result
+    if as_json:
+        common.write_json(result)
+    elif page is None or page.path:
+        from lore.report.overview import write_overview
+
+        chosen = _selection(result.looked, since, until, agent, "" if redact else request.project)
+        write_overview(result, common.out(color), chosen, verbose=verbose)
+    if page is not None:
+        write_spending(page, found._replace(result=result), ledgers, redact=redact, verbose=verbose, colour=color)
+    return 3 if result.failed else 0
+
+
+def _refuse_options_before_command(context: typer.Context) -> None:
+    given = {name for name, value in context.params.items() if value not in (None, False, [], ())}
+    option = next((each.opts[0] for each in context.command.params if each.name in given), None)
+    if option is not None:
+        command = context.invoked_subcommand
+        raise typer.BadParameter(f"{option} belongs after the command: lore {command} {option}")
+
+
+def _request(
+    now: float, *, since: str | None, until: str | None, agent: str | None, project: str | None, by: str | None,
+    compare: bool,
+) -> OverviewRequest:  # fmt: skip
+    """Return what to sum; raises LoreError for an option that means nothing."""
+    from lore.errors import LoreError, did_you_mean
+    from lore.recording.agents.logs import agent_named
+    from lore.run import recent
+    from lore.run.spending.overview import WEEK, OverviewRequest
+
+    if by is not None and by not in GROUPS:
+        raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
+    end = now if until is None else recent.until(until, now)
+    begin = end - WEEK if since is None else recent.since(since, now)
+    if begin >= end:
+        raise LoreError("--until is not after --since", hint="name a later time: --since 2026-01-01 --until 2026-01-31")
+    return OverviewRequest(
+        since=begin, until=end, agent=None if agent is None else agent_named(agent), by=by, compared=compare,
+        limits=until is None, jobs=common.cores(),
+        project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
+    )  # fmt: skip
+
+
+def _selection(
+    looked: list[str], since: str | None, until: str | None, agent: str | None, project: str
+) -> OverviewSelection:  # fmt: skip
+    """Return what was chosen, for the commands that a report names."""
+    from lore.report.commands import OverviewSelection, in_shell
+    from lore.run import recent
+
+    here = common.surroundings()
+    # `lore check` without a path takes the logs of this project if it has some.
+    is_elsewhere = agent is not None or recent.whereabouts(here, wide=False).paths
+    places = tuple(filter(None, (in_shell(place, here.home) for place in looked))) if is_elsewhere else ()
+    return OverviewSelection(since or "7d", until or "", agent or "", project, places, here.home)

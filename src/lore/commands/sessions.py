@@ -1,0 +1,176 @@
+"""`lore sessions`: the sessions that agents keep on this machine, the newest first.
+
+A subagent's file belongs to its session; a session that cannot be read is a row with its problem. Cost: a look at every
+log's name and time, then reading the shown ones without a kept ledger, up to `most_bytes`: a session beyond that is
+listed and not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from lore.commands import common, flags
+
+if TYPE_CHECKING:
+    from lore.model.ledger import Ledger
+    from lore.model.results.found import FoundSession, FoundSessions
+    from lore.recording.agents.logs import Agent, Surroundings
+    from lore.recording.agents.sessions import AgentLog
+    from lore.run.spending.ledgers import Ledgers, Progress
+
+MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
+SHOWN = 20
+NOT_COUNTED = "not counted: --all reads it"
+NO_RECORDING = "unrecognised format"
+
+
+@common.quiet_pipe
+def run(
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Sessions written since then: 30m, 2h, 1d, 1w, or a date.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = SHOWN,
+    every: Annotated[
+        bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
+    ] = False,
+    no_cache: flags.NoCache = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """List the sessions that agents keep here, the newest first.
+
+    Of each: its age, agent, requests and cost, the share of its prompts that was read from a cache, what was re-billed,
+    its project, title and path. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
+    `lore check PATH` says why tokens were re-billed. What was read is kept in your cache folder, in numbers and names
+    alone; nothing leaves this machine.
+    """
+    from lore.recording.agents.logs import agent_named
+    from lore.report.found import write_sessions
+    from lore.report.redacted.results import redacted
+    from lore.run import recent
+
+    loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
+    request = SessionsRequest(
+        agent=None if agent is None else agent_named(agent),
+        since=None if since is None else recent.since(since, now),
+        most=None if every else limit,
+        most_bytes=None if every else MOST_BYTES,
+        jobs=common.cores(),
+    )
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
+        found = list_sessions(here, request, ledgers, shown)
+    result = redacted(found) if redact else found
+    common.answer(result, partial(write_sessions, now=now, home=here.home), as_json=as_json, color=color)
+    return 3 if is_incomplete(found) else 0
+
+
+class SessionsRequest(NamedTuple):
+    """Which sessions to list."""
+
+    agent: Agent | None = None  # None: of all agents
+    since: float | None = None  # written since then, in seconds since the epoch
+    most: int | None = SHOWN  # None: all
+    most_bytes: int | None = MOST_BYTES  # that are read for their counts; None: all
+    jobs: int = 1  # recordings that are read at a time
+
+
+def list_sessions(
+    here: Surroundings, request: SessionsRequest, ledgers: Ledgers, progress: Progress | None = None
+) -> FoundSessions:  # fmt: skip
+    """List the sessions of agents, the newest first."""
+    from lore.model.results.found import FoundSessions
+    from lore.recording.agents.sessions import agent_logs
+    from lore.recording.base import load_plugins
+    from lore.run.spending.overview import looked_places, unread_logs
+
+    load_plugins()
+    grouped, there, failed = agent_logs(here, request.agent)
+    databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
+    total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
+    wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
+    chosen = list(islice(wanted, request.most))
+    read, left_out = 0, set[str]()
+    for logs in chosen:
+        size = sum(log.file.size for log in logs if not ledgers.keeps(log.file))
+        if request.most_bytes is not None and read + size > request.most_bytes:
+            left_out.add(logs[0].file.path)
+        else:
+            read += size
+    files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
+    made = {file.path: ledger for file, ledger in ledgers.each(files, progress, request.jobs)}
+    rows = [_row(logs, made, NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING) for logs in chosen]
+    return FoundSessions(
+        sessions=rows, found=len(wanted), bytes=total, read_bytes=ledgers.read_bytes,
+        unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
+    )  # fmt: skip
+
+
+def is_incomplete(found: FoundSessions) -> bool:
+    """Return whether a place could not be listed, or a session could not be read to its end."""
+    passed_over = (None, NOT_COUNTED, NO_RECORDING)
+    return bool(found.failed) or any(session.message not in passed_over for session in found.sessions)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size if path else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> FoundSession:
+    """Return the row of a session with its subagents' requests; `without` is its message if it has no ledger."""
+    from msgspec.structs import replace
+
+    from lore.judge.sums import Sums
+    from lore.model.results.found import FoundSession
+    from lore.recording import corpus
+    from lore.recording.titles import title_of
+    from lore.report.plain import when
+    from lore.run.spending.overview import every_request
+
+    own = logs[0]
+    row = FoundSession(
+        "" if own.agent is None else own.agent.name, corpus.show(own.file.path),
+        when(own.written, "%Y-%m-%dT%H:%M:%SZ") or None,
+        sum(log.file.size for log in logs) or None, title=title_of(own.file.path),
+    )  # fmt: skip
+    first = made.get(own.file.path)
+    if first is None:
+        return replace(row, message=without)
+    found = [(log, made[log.file.path]) for log in logs if log.file.path in made]
+    row = replace(
+        row, bytes=row.bytes or first.bytes, project=first.project,
+        problems=sum(ledger.problems for _, ledger in found),
+        message=next((ledger.message for _, ledger in found if ledger.message is not None), None),
+    )  # fmt: skip
+    if not first.format:
+        return row
+    sums, billed = Sums(), 0
+    for log, ledger in found:
+        for request in every_request(ledger, log):
+            sums.add(request)
+            billed += request.row.read_tokens is not None
+    spending = sums.result(row.path, row.title)
+    return replace(
+        row, format=first.format, session_id=first.session or None, counted=True, requests=spending.requests,
+        model=next((request.model for request in reversed(first.rows) if request.model is not None), None),
+        billed_requests=billed, read_tokens=spending.read_tokens if billed else None,
+        paid_again_tokens=spending.paid_again_tokens if billed else None, paid_again_dollars=spending.paid_again,
+        unexplained_tokens=spending.unexplained_tokens if billed else None, dollars=spending.dollars,
+        recorded_dollars=spending.recorded_dollars, spending=spending,
+    )  # fmt: skip

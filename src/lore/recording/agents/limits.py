@@ -1,0 +1,58 @@
+"""Limits of subscription plans as logs of agents show them: how much of a window is used, and when it resets.
+
+Codex CLI writes both with each response (`rate_limits` of a `token_count`, seen in versions 0.118 to 0.142). Claude
+Code writes when a limit that was reached resets (`usage limit reached|1782494662`). Only the end of a log is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+TAIL = 262_144  # bytes of a log's end
+_FIVE_HOURS = 300  # minutes
+_REACHED = re.compile(rb"usage limit reached\|(\d{10})\b")
+
+
+class LoggedLimit(NamedTuple):
+    """One window of a plan, as the last line about it says."""
+
+    minutes: int  # length of the window
+    used_percent: float
+    resets_at: float  # seconds since the epoch
+
+
+def limits_in(path: str) -> list[LoggedLimit]:
+    """Return the windows that the end of a log shows, the shortest first; empty if it shows none."""
+    try:
+        if not os.path.isfile(path):
+            return []
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            lines = file.read(TAIL).split(b"\n")
+    except (OSError, ValueError):
+        return []
+    for line in reversed(lines):
+        reached = _REACHED.search(line) if b'"isApiErrorMessage":true' in line else None
+        if reached is not None:
+            return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]))]
+        if b'"rate_limits":{' in line and (found := sorted(_windows_in(line))):
+            return found
+    return []
+
+
+def _windows_in(line: bytes) -> Iterator[LoggedLimit]:
+    """Yield the windows of a `token_count` event of Codex CLI."""
+    try:
+        limits: dict[str, Any] = json.loads(line)["payload"]["rate_limits"]
+        for name in ("primary", "secondary"):
+            window = limits.get(name)
+            if window is not None:
+                yield LoggedLimit(
+                    int(window["window_minutes"]), float(window["used_percent"]), float(window["resets_at"])
+                )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        return
