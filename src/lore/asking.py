@@ -1,4 +1,4 @@
-"""A question to a configured model, or to a command that stands for one -> an answer that can be used.
+"""Ask a configured model, or a command that stands for one, until its answer can be used.
 
 Compaction asks for summaries of entries, memory for JSON about what was said; both ask one `Summarizer`. An answer that
 cannot be read is asked for once more, with what is wrong with it in the prompt; one that was cut off with twice the
@@ -11,11 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from msgspec import Raw
-
 from lore.errors import LoreError
-from lore.model.canonical import encode
-from lore.model.items import UserMessage
 from lore.model.state import Entry
 from lore.untrusted import one_line
 
@@ -26,25 +22,22 @@ MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
 
 
 class SummaryRequest(NamedTuple):
-    """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
-    exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
-    is what a model is told to do with the entries where it is no summary that is wanted (`asking`); `fault` says why
-    the last answer to this request could not be used, empty for the first.
-    """
+    """What a summariser is asked."""
 
-    entries: tuple[Entry, ...]
-    opening: tuple[Entry, ...] = ()
-    previous: str = ""
-    tokens: int = 1_024
-    prompt: str = ""
-    fault: str = ""
+    entries: tuple[Entry, ...] = ()  # the messages to sum up, oldest first
+    opening: tuple[Entry, ...] = ()  # those among them that begin the exchange whose end stays
+    previous: str = ""  # the summary that is replaced
+    tokens: int = 1_024  # how long the answer may be
+    prompt: str = ""  # what a model is asked to do; empty: to sum up
+    fault: str = ""  # why the last answer to this request could not be used; empty for the first
+    texts: tuple[str, ...] | None = None  # what a model reads; None: the entries as a transcript
 
 
 class SummaryAnswer(NamedTuple):
-    """An answer; `cut_off` where the summariser stopped for its length."""
+    """An answer."""
 
     text: str
-    cut_off: bool = False
+    cut_off: bool = False  # the summariser stopped for its length
 
 
 class SummaryError(LoreError):
@@ -60,12 +53,12 @@ class UnusableAnswerError(SummaryError):
 
 
 class Summarizer(Protocol):
-    """Sums up what a compaction takes away, or answers another prompt about it."""
+    """Sums up what a compaction removes, or answers another prompt about it."""
 
     name: str
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return a summary; raises SummaryError. Deterministic only where its class says so."""
+        """Return a summary; raises SummaryError. Deterministic only if its class says so."""
         ...
 
 
@@ -74,7 +67,7 @@ Ask: TypeAlias = Callable[[str, str, int], SummaryAnswer]
 
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""Surrounds each wait for a model or a command, and may raise there: what asks can be interrupted."""
+"""Surrounds each wait for a model or a command, and may raise there, so that a wait can be interrupted."""
 
 
 def asking(summarizer: Summarizer, waiting: Waiting = nullcontext) -> Ask | None:
@@ -83,16 +76,15 @@ def asking(summarizer: Summarizer, waiting: Waiting = nullcontext) -> Ask | None
         return None
 
     def ask(prompt: str, data: str, tokens: int) -> SummaryAnswer:
-        entry = Entry(UserMessage(uuid="memory", text=Raw(encode(data))), 0, 0)
         with waiting():
-            return summarizer.summarize(SummaryRequest((entry,), tokens=tokens, prompt=prompt))
+            return summarizer.summarize(SummaryRequest(texts=(data,), tokens=tokens, prompt=prompt))
 
     return ask
 
 
 def again(fault: str) -> str:
-    """Return what is added to a prompt whose last answer could not be used; empty where nothing was wrong."""
-    return f"\n\nYour last answer could not be used: {one_line(fault)}. Answer anew." if fault else ""
+    """Return what is added to a prompt whose last answer could not be used; empty if nothing was wrong."""
+    return f"\n\nYour last answer could not be used: {one_line(fault)}. Answer again." if fault else ""
 
 
 def usable(
@@ -101,14 +93,14 @@ def usable(
 ) -> T:  # fmt: skip
     """Ask until an answer can be used; raises SummaryError, GivenUpError.
 
-    `attempt` asks once, with how many tokens the answer may have and what was wrong with the last one (empty: nothing);
-    it returns None where the answer was cut off. What fails otherwise is asked for `tries` times in all. `tell` hears
-    why something is asked again, `unusable` of each answer that could not be read.
+    `attempt` asks once, with the tokens that the answer may have and what was wrong with the last one (empty: nothing);
+    it returns None if the answer was cut off. Other failures are retried up to `tries` times in all. `tell` receives
+    why something is asked again, `unusable` the fault of each answer that could not be read.
     """
     room, fault, failures = tokens, "", 0
     while True:
         try:
-            found = attempt(room, fault)
+            answer = attempt(room, fault)
         except GivenUpError:
             raise
         except UnusableAnswerError as error:
@@ -120,13 +112,12 @@ def usable(
         except SummaryError as error:
             failures, room = failures + 1, tokens
             if failures == tries:
-                raise SummaryError(
-                    f"{error.message}, {tries} times" if tries > 1 else error.message, hint=error.hint
-                ) from None
+                times = f", {tries} times" if tries > 1 else ""
+                raise SummaryError(f"{error.message}{times}", hint=error.hint) from None
             tell(f"{one_line(error.message)}; asked again")
         else:
-            if found is not None:
-                return found
+            if answer is not None:
+                return answer
             if room >= most:
                 raise GivenUpError(f"the answer was cut off, even with {room:,} tokens")
             room = min(max(1, 2 * room), most)

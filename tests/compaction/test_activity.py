@@ -38,7 +38,7 @@ def tracked(*events):
     return SessionActivity(events).chain()
 
 
-def test_an_exchange_is_counted_with_its_message_and_finished_with_its_answer():
+def test_exchange_is_finished_by_its_answer():
     seen = SessionActivity([said("u1")])
     assert (seen.chain().exchanges, seen.chain().finished) == (1, 0)
     for one in (started(1), answer("a1")):
@@ -46,25 +46,24 @@ def test_an_exchange_is_counted_with_its_message_and_finished_with_its_answer():
     assert (seen.chain().exchanges, seen.chain().finished, seen.requests) == (1, 1, 1)
 
 
-def test_ticks_and_injected_context_begin_no_exchange():
+def test_ticks_and_injected_context_are_no_exchange():
     seen = tracked(
         said("u1", source="tick"), said("u2", text="[SCHEDULED TICK]"), said("u3", source="context_injection")
     )
     assert seen.exchanges == 0
 
 
-def test_a_compaction_takes_no_exchange_away():
+def test_compaction_removes_no_exchange():
     seen = tracked(said("u1", T0), answer("a1"), said("u2", T1), answer("a2"), compact(T2, ["a2"]))
-    assert (seen.exchanges, seen.compacted, seen.compacted_at) == (2, 2, AT[T2])
+    assert (seen.exchanges, seen.compacted, seen.asked_at) == (2, 2, AT[T2])
 
 
-def test_a_message_that_was_taken_back_is_counted_once_when_it_comes_again():
+def test_retracted_message_is_counted_once():
     again = [said("u2"), answer("a2"), event("remove", uuids=["u2", "a2", "never"]), said("u3"), answer("a3")]
     assert tracked(said("u1"), answer("a1"), *again).exchanges == 2
 
 
-def test_a_message_that_was_taken_back_ends_no_pause():
-    """It was written anew, and the pause before it was measured from what had been taken back."""
+def test_retracted_message_ends_no_pause():
     events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
     assert (
         tracked(*events).last_spoken(None, None)
@@ -74,7 +73,7 @@ def test_a_message_that_was_taken_back_ends_no_pause():
     assert tracked(said("u1", T0), event("remove", uuids=["u1"])).last_spoken(None, None) == (False, None)
 
 
-def test_who_spoke_before_what_waits_now_is_told():
+def test_last_spoken_precedes_the_waiting_message():
     events = [said("u1", T0), answer("a1"), said("u2", T1)]
     assert tracked().last_spoken(None, None) == (False, None)
     assert tracked(*events[:1]).last_spoken(None, None) == (False, None), "the first message ever follows none"
@@ -84,12 +83,12 @@ def test_who_spoke_before_what_waits_now_is_told():
     assert tracked(*events, answer("a2")).last_spoken(None, None) == (True, AT[T1])
 
 
-def test_a_compaction_without_a_time_has_the_last_turns():
-    assert tracked(said("u1"), started(1, T1), compact()).compacted_at == AT[T1]
+def test_untimed_compaction_has_the_turns_time():
+    assert tracked(said("u1"), started(1, T1), compact()).asked_at == AT[T1]
 
 
 @pytest.mark.parametrize("at", [None, "yesterday"])
-def test_a_session_without_times_says_that_gaps_cannot_be_judged(at):
+def test_session_without_times_is_untimed(at):
     events = [said("u1", at), started(1, at), answer("a1")]
     assert tracked().is_timed
     assert not tracked(*events).is_timed
@@ -97,7 +96,7 @@ def test_a_session_without_times_says_that_gaps_cannot_be_judged(at):
     assert tracked(*events, said("u2", T0)).is_timed
 
 
-def test_each_agent_and_user_has_a_clock_of_its_own():
+def test_agents_and_users_are_timed_separately():
     header = event("session_started", session_id="s", user_id="ann")
     other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
     seen = tracked(header, said("u1", T0), answer("a1"), other, answer("a2"))
@@ -115,7 +114,7 @@ def at(item, second):
     return event("append", item=item, at=f"1970-01-01T00:00:{second:02}Z")
 
 
-def test_ticks_injected_context_and_subagents_neither_begin_nor_end_a_pause():
+def test_only_persons_move_a_session():
     spoken = (at(user("u1"), 1), at(spoke("a1"), 2))
     assert fed(*spoken) == (2, 2.0)
     assert fed(*spoken, at(user("x", source="context_injection"), 9)) == (2, 2.0)

@@ -1,4 +1,4 @@
-"""A summariser that is a command: JSON in, text out, and whatever a command can do wrong."""
+"""A summariser that is a command: JSON in, text out, and its failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make(tmp_path):
     return made
 
 
-def test_the_messages_are_a_transcript_and_words_say_what_to_do(make):
+def test_summary_command_reads_prompt_and_transcript(make):
     text = make("x = json.load(sys.stdin); print(x['transcript'], x['opening'], x['prompt'])").summarize(REQUEST).text
     assert text.startswith("[user]\nmessage 0")
     assert text.count("message 2") == 2
@@ -37,18 +37,18 @@ def test_the_messages_are_a_transcript_and_words_say_what_to_do(make):
     assert "99 tokens" in text
 
 
-def test_its_arguments_go_through_no_shell(make):
+def test_summary_command_uses_no_shell(make):
     assert make("print(sys.argv[1:])", "$HOME; rm -rf", "*").summarize(REQUEST).text == "['$HOME; rm -rf', '*']"
 
 
-def test_it_has_lores_environment_and_may_not_compact(make):
+def test_summary_command_has_environment_and_nested_mark(make):
     text = make("print(os.environ['KEY'], os.environ['LORE_NESTED'])").summarize(REQUEST).text
     assert text == "given on summarizer"
     assert is_nested({"LORE_NESTED": "summarizer"})
     assert not is_nested(ENVIRON)
 
 
-def test_one_that_reads_nothing_is_no_failure(make):
+def test_command_may_ignore_its_input(make):
     entries = tuple(user("x" * 200_000) for _ in range(3))
     assert make("print('short')").summarize(SummaryRequest(entries)).text == "short"
 
@@ -60,31 +60,31 @@ def test_one_that_reads_nothing_is_no_failure(make):
         ("print('half', flush=True); sys.exit('no \\x1b[31mmodel')", "exit code 1: no model"),
         ("sys.exit('key sk-abcdefghijklmnopqrstuvwx is wrong')", r"key sk-a\*+ is wrong"),
         ("os.kill(os.getpid(), 9)", "it was ended by signal 9"),
-        ("os.write(1, b'\\xff\\xfe')", "no UTF-8, byte 0"),
+        ("os.write(1, b'\\xff\\xfe')", "not UTF-8, byte 0"),
     ],
 )
-def test_what_fails_is_one_line(make, code, message):
+def test_failure_is_one_line(make, code, message):
     with pytest.raises(SummaryError, match=message) as caught:
         make(code).summarize(REQUEST)
     assert "\n" not in caught.value.message
     assert not isinstance(caught.value, GivenUpError)
 
 
-def test_one_that_hangs_is_ended_and_not_tried_again(make):
+def test_hanging_command_is_given_up(make):
     with pytest.raises(GivenUpError, match=r"no end after 0\.3 s"):
         make("time.sleep(60)", seconds=0.3).summarize(REQUEST)
 
 
-def test_one_that_floods_is_ended(make):
+def test_flooding_command_is_ended(make):
     with pytest.raises(SummaryError, match="more than 1,048,576 bytes"):
         make("while True: os.write(1, b'x' * 65536)").summarize(REQUEST)
 
 
-def test_what_it_complains_about_is_told_without_secrets(make):
+def test_standard_error_is_reported_without_secrets(make):
     told = []
     code = "print('one\\nwith ghp_abcdefghijklmnopqrstuvwxyz', file=sys.stderr); print('fine')"
     assert make(code, tell=told.append).summarize(REQUEST).text == "fine"
-    assert told == ["the summary command says: with ghp_" + "*" * 26]
+    assert told == ["the summary command writes: with ghp_" + "*" * 26]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,7 @@ def test_what_it_complains_about_is_told_without_secrets(make):
     ["os.environ['MY_API_KEY']", "'y' * 190 + os.environ['MY_API_KEY']", "'y' * 185 + ' sk-abcdefghijklmnopqrst'"],
     ids=["by name", "where it is cut", "by its look"],
 )
-def test_a_secret_of_the_environment_is_not_shown_not_even_in_half(tmp_path, said):
-    """Only what looks like a key was masked, and only when the line had been cut."""
+def test_environment_secret_is_never_shown(tmp_path, said):
     environ = {**ENVIRON, "MY_API_KEY": "cafe4711cafe4711"}
     command = SummaryCommand([program(tmp_path, "sum", f"sys.exit({said})")], environ=environ)
     with pytest.raises(SummaryError, match="exit code 1") as caught:
@@ -102,21 +101,18 @@ def test_a_secret_of_the_environment_is_not_shown_not_even_in_half(tmp_path, sai
     assert "sk-ab" not in caught.value.message
 
 
-def test_the_reason_behind_a_flood_of_complaints_is_told(make):
-    """The first 64 KB were kept, and the reason stands at the end."""
+def test_last_line_of_standard_error_is_shown(make):
     with pytest.raises(SummaryError, match="exit code 1: the reason$"):
         make("os.write(2, b'x\\n' * 1_000_000); sys.exit('the reason')").summarize(REQUEST)
 
 
-def test_one_that_may_not_be_killed_is_not_waited_for(make, monkeypatch):
-    """A program that runs as another user outlived its time-out, and lore waited for as long as it liked."""
-
-    left = []
-    monkeypatch.setattr(commands, "_kill", left.append)
+def test_unkillable_command_is_not_awaited(make, monkeypatch):
+    not_killed = []
+    monkeypatch.setattr(commands, "_kill", not_killed.append)
     monkeypatch.setattr(commands, "_GRACE", 0.1)
     with pytest.raises(GivenUpError, match="no end"):
         make("time.sleep(60)", seconds=0.2).summarize(REQUEST)
-    (process,) = left
+    (process,) = not_killed
     process.kill()
     assert process.wait() == -9
 
@@ -130,19 +126,19 @@ def test_one_that_may_not_be_killed_is_not_waited_for(make, monkeypatch):
         ("a\0b", "no NUL"),
     ],
 )
-def test_a_command_that_cannot_be_run_is_an_error_when_it_is_made(name, message):
+def test_missing_command_is_refused(name, message):
     with pytest.raises(LoreError, match=message):
         SummaryCommand([name], environ=ENVIRON)
 
 
-def test_one_that_is_gone_when_it_is_asked_is_a_failure(make, tmp_path):
+def test_command_removed_later_is_given_up(make, tmp_path):
     summarizer = make("")
     (tmp_path / "sum").unlink()
     with pytest.raises(GivenUpError, match="no such file"):
         summarizer.summarize(REQUEST)
 
 
-def test_one_that_is_no_program_is_a_failure(tmp_path):
+def test_invalid_program_is_given_up(tmp_path):
     path = tmp_path / "odd"
     path.write_bytes(b"\x00\x01")
     path.chmod(0o700)

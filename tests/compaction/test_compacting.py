@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.base import Firing, ShortenedResult, TimelineCut
+from lore.compaction.base import Firing, TimelineCut
 from lore.compaction.executor import compaction_events
 from lore.model import events as e
 from lore.model.items import CompactDivider
@@ -21,7 +21,7 @@ def events_of(agent, firing, summary="so far", context=None):
     return compaction_events(agent.session.state, "main", firing, summary, context, at=AT)
 
 
-def test_a_compaction_starts_and_is_applied():
+def test_compaction_has_two_events():
     agent = agent_of()
     agent.take(events_of(agent, Firing("cadence", TimelineCut(4))))
     begun, applied = agent.made[0][0]
@@ -32,7 +32,7 @@ def test_a_compaction_starts_and_is_applied():
     assert (divider.item.pruned, bytes(divider.item.summary), len(rest)) == (4, b'"so far"', 4)
 
 
-def test_held_calls_stay_before_what_is_kept():
+def test_held_calls_precede_kept_entries():
     agent = Compacted()
     agent.user()
     agent.calls(1, finish=False)
@@ -42,13 +42,13 @@ def test_held_calls_stay_before_what_is_kept():
     assert agent.do("patch_tool_call", call_id="c3", status="completed", output="late") == ()
 
 
-def test_without_a_summary_an_overflow_leaves_its_marker():
+def test_overflow_without_summary_leaves_its_marker():
     agent = agent_of()
     agent.take(events_of(agent, Firing("overflow", TimelineCut(4), marker="[4 went]"), ""))
     assert bytes(agent.entries()[0].item.summary) == b'"[4 went]"'
 
 
-def test_results_are_cut_even_where_no_message_goes():
+def test_results_are_cut_without_pruning():
     agent = Compacted()
     agent.user()
     agent.turn()
@@ -58,7 +58,7 @@ def test_results_are_cut_even_where_no_message_goes():
     agent.take(
         events_of(
             agent,
-            Firing("overflow", TimelineCut(0), shortened=(ShortenedResult("c3", "cut"), ShortenedResult("gone", "x"))),
+            Firing("overflow", TimelineCut(0), shortened=(("c3", "cut"), ("gone", "x"))),
             "",
         )
     )
@@ -69,7 +69,7 @@ def test_results_are_cut_even_where_no_message_goes():
     assert [one.cause for one in turn.state.chain("main").turn.since] == ["LORE117"], "the next prompt may differ"
 
 
-def test_outside_context_stands_before_the_message_that_waits():
+def test_outside_context_precedes_the_waiting_message():
     agent = agent_of()
     agent.user("back")
     agent.squeeze(2, 1)
@@ -79,8 +79,7 @@ def test_outside_context_stands_before_the_message_that_waits():
 
 
 @pytest.mark.parametrize("source", ["tick", "user"])
-def test_outside_context_waits_for_a_message_that_has_not_come(source):
-    """A tick that only its text told was given what was meant for the person who comes back."""
+def test_outside_context_waits_for_a_persons_message(source):
     agent = agent_of()
     agent.squeeze(2, 1)
     assert agent.made[0][0][-1].insert_at == 3
@@ -93,8 +92,7 @@ def test_outside_context_waits_for_a_message_that_has_not_come(source):
     assert origins[-2:] == ["context_injection: outside context of turn 5", "user"]
 
 
-def test_compactions_in_a_row_may_each_bring_outside_context():
-    """The second one of a turn was taken for the first come again, and what it said was gone."""
+def test_two_compactions_each_add_context():
     agent = agent_of(6)
     agent.squeeze(6, 1)
     agent.user("back")
@@ -104,8 +102,7 @@ def test_compactions_in_a_row_may_each_bring_outside_context():
     assert b"number 2" in said
 
 
-def test_outside_context_that_nobody_came_for_outlives_the_next_compaction():
-    """It stood before a tick, and went with it: what the sources had said was never read."""
+def test_unsent_outside_context_survives_a_compaction():
     agent = agent_of(6)
     agent.squeeze(6, 1)
     for _ in range(3):
@@ -122,14 +119,14 @@ def test_outside_context_that_nobody_came_for_outlives_the_next_compaction():
         agent.user("and now")
 
 
-def test_a_summary_may_hold_any_text():
+def test_summary_may_hold_any_text():
     agent = agent_of()
     agent.take(events_of(agent, Firing("manual", TimelineCut(4)), 'a "b" \ud83d \x00 </x>\u2028'))
     agent.restart("log")
     assert isinstance(agent.entries()[0].item, CompactDivider)
 
 
-def test_two_compactions_never_share_a_name():
+def test_compactions_have_different_uuids():
     agent = agent_of(6)
     agent.squeeze(8)
     agent.squeeze(4)

@@ -1,4 +1,4 @@
-"""What compacting costs and saves: against a request by request count, and the law of the better moment."""
+"""What compacting costs and saves, compared with a count of single requests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msgspec import structs
+
 from lore.cache.prices import MILLION, Price
 from lore.compaction.costs import (
     CacheCosts,
     PromptSizes,
-    compare_costs,
-    compare_moments,
+    cheaper_moment,
     cost_of_requests,
     requests_until_paid,
-    summary_cost,
+    saving,
+    summary_price,
 )
+from lore.compaction.settings import Compaction
+from lore.run.rules import packaged
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
 CLASSIC = Price(Decimal("2.5"), Decimal("1.25"), output=Decimal(10))
@@ -53,36 +57,39 @@ def test_cost_of_requests_is_their_sum(size, growth, number, warm):
 def test_compaction_is_paid_after_the_stated_requests(size, cache, warm, summary):
     after = requests_until_paid(size, cache, warm=warm, summary=summary)
     if after is None:
-        assert compare_costs(size, cache, 500, warm=warm, summary=summary).saved < 0
+        assert saving(size, cache, 500, warm=warm, summary=summary) < 0
         return
-    assert compare_costs(size, cache, after, warm=warm, summary=summary).saved >= 0
-    assert after == 1 or compare_costs(size, cache, after - 1, warm=warm, summary=summary).saved < 0
+    assert saving(size, cache, after, warm=warm, summary=summary) >= 0
+    assert after == 1 or saving(size, cache, after - 1, warm=warm, summary=summary) < 0
 
 
 def test_compacting_costs_first_only_in_a_warm_cache():
     size = PromptSizes(before=100_000, after=20_000, head=10_000, growth=1_000)
-    warm, cold = (compare_costs(size, FIVE, 1, warm=warm).saved for warm in (True, False))
+    warm, cold = (saving(size, FIVE, 1, warm=warm) for warm in (True, False))
     assert warm == (Decimal("0.5") * 90_000 - Decimal("6.25") * 10_000) / MILLION < 0
     assert cold == Decimal("6.25") * 80_000 / MILLION
     assert (requests_until_paid(size, FIVE, warm=True), requests_until_paid(size, FIVE, warm=False)) == (2, 1)
 
 
-def test_only_a_pause_that_comes_soon_is_waited_for():
+def test_only_an_early_pause_is_awaited():
     size = PromptSizes(before=30_000, after=20_000, head=0, growth=500)
-    assert compare_moments(size, FIVE, 60, 3, warm=True).best == "later"
-    assert compare_moments(size._replace(before=100_000), FIVE, 60, 40, warm=True).best == "now"
+    assert cheaper_moment(size, FIVE, 60, 3) == "later"
+    assert cheaper_moment(size._replace(before=100_000), FIVE, 60, 40) == "now"
 
 
 def test_cost_without_a_price_is_unknown():
     size, unpriced = PromptSizes(100, 10), CacheCosts(None, 300.0)
-    assert compare_costs(size, unpriced, 5, warm=True).saved is None
+    assert saving(size, unpriced, 5, warm=True) is None
     assert requests_until_paid(size, unpriced, warm=True) is None
-    unknown = compare_moments(size, unpriced, 5, 2, warm=True)
-    assert (unknown, unknown.best) == ((None, None), "now")
-    assert summary_cost(None, 10, 10) is None
-    assert compare_costs(size, FIVE, 5, warm=True, summary=None).saved is None
+    assert cheaper_moment(size, unpriced, 5, 2) == "now"
+    assert saving(size, FIVE, 5, warm=True, summary=None) is None
     assert requests_until_paid(size, FIVE, warm=True, summary=None) is None
 
 
 def test_model_summary_costs_what_it_reads_and_answers():
-    assert summary_cost(CLAUDE, 1_000_000, 1_000_000) == 30
+    settings = Compaction(
+        summarizer="openai", endpoint="https://api.openai.com/v1", model="gpt-4.1", summary_tokens=1_000_000
+    )
+    assert summary_price(packaged(), settings, 1_000_000, None) == 10
+    assert summary_price(packaged(), settings, 0, None) == 0
+    assert summary_price(packaged(), structs.replace(settings, summarizer="command"), 5, None) is None

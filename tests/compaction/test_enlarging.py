@@ -73,7 +73,6 @@ def compacted(state, tracker, settings, trigger, summarizer):
 
 
 def test_compaction_that_enlarges_the_prompt_is_refused():
-    """An overflow once made a prompt of 372 tokens one of 536."""
     state, tracker = begun(*talked(7))
     settings = Compaction(window=372, summary_tokens=200)
     done, told = compacted(state, tracker, settings, "overflow", Verbose(1_600))

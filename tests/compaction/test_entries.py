@@ -49,11 +49,11 @@ def test_first_text_of_blocks_makes_a_tick():
     assert [is_real(entry.item) for entry in agent.entries()] == [False, True, True]
 
 
-def test_a_blank_message_is_nobodys():
+def test_blank_message_is_no_activity():
     assert not has_real_activity(agent_of("", " \n").entries())
 
 
-def test_injected_message_is_not_a_persons():
+def test_injected_message_is_no_activity():
     agent = Compacted()
     for source in ("tick", "context_injection", "something-new"):
         agent.user("hello", source=source)
@@ -93,7 +93,7 @@ def test_tokens_are_a_quarter_of_content_bytes(item, tokens):
     assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens
 
 
-def test_what_stands_before_the_messages_is_estimated_too():
+def test_head_is_estimated():
     agent = Compacted(system="s" * 400, tools=[])
     before = head_tokens(agent.session.state.chain("main"))
     agent.know("abcdef1", "k" * 400)

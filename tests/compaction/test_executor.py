@@ -51,15 +51,14 @@ def prepared(state, tracker, noting, settings, trigger="manual"):
     return prepare(state, MAIN, firing, settings, Dependencies(noting, memory=noting))
 
 
-def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_never():
+def test_pruned_messages_are_learnt_before_the_summary():
     noting = Noting()
     prepared(*talk(4), noting, Compaction(keep_recent=4))
     assert (noting.order, noting.learnt) == (["learn", "summarize"], ["u1", "a1", "u2", "a2"])
 
 
 @pytest.mark.parametrize(("share", "stay"), [(80, 10), (95, 4)])
-def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(share, stay):
-    """An overflow that went on to its second stage once told memory of what the first one dropped alone."""
+def test_overflow_learns_from_all_dropped_messages(share, stay):
     state, tracker = talk(12)
     window = 100 * tokens_of(state.chain(MAIN).entries) // share
     noting = Noting(fails=share > 90)
@@ -69,8 +68,7 @@ def test_all_that_an_overflow_drops_is_learnt_from_whichever_stage_drops_it(shar
     assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
 
 
-def test_an_overflow_whose_summary_failed_keeps_what_was_asked_for():
-    """Its marker stood there alone, and the model went on in an exchange whose beginning nobody had summed up."""
+def test_overflow_without_model_uses_rule_based_summary():
     state, tracker = talk(12)
     window = 100 * tokens_of(state.chain(MAIN).entries) // 95
     done = prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=200), "overflow")
@@ -78,16 +76,14 @@ def test_an_overflow_whose_summary_failed_keeps_what_was_asked_for():
     assert "xxxx" in done.summary
 
 
-def test_an_overflow_that_leaves_room_prunes_nothing_without_a_summary():
-    """At 71 % of the window a server that was away for a minute cost the session all but ten messages."""
+def test_calm_overflow_needs_a_summary():
     state, tracker = talk(12)
     window = 100 * tokens_of(state.chain(MAIN).entries) // 80
     with pytest.raises(SummaryError, match="nobody is there"):
         prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=10), "overflow")
 
 
-def test_an_overflow_that_does_not_make_room_enough_is_told():
-    """The last stage knew that it was not enough, and nobody said so."""
+def test_final_overflow_is_reported():
     state, tracker = talk(12)
     told = []
     for window in (400, 500):
@@ -110,8 +106,7 @@ def billed_as(*bills):
     return made.state.chain(MAIN), tracker
 
 
-def test_what_stays_is_measured_in_tokens_as_they_were_billed():
-    """All that an estimate fell short of was taken for what stands first: a compaction seemed to save half of it."""
+def test_kept_entries_are_measured_in_billed_tokens():
     chain, tracker = billed_as(1_100, 1_300, 1_500)
     scale, estimate = token_scale(tracker, chain), tokens_of(chain.entries)
     assert scale.head <= 1_100
@@ -120,8 +115,7 @@ def test_what_stays_is_measured_in_tokens_as_they_were_billed():
 
 
 @pytest.mark.parametrize("bills", [(600, 700, 0), (600, 700, -5), (600, 700, 10**15)])
-def test_a_bill_that_cannot_be_measures_nothing(bills):
-    """A turn that was billed as nothing made the window four times as wide, and an overflow was not seen."""
+def test_impossible_usage_is_not_used_for_measuring(bills):
     chain, tracker = billed_as(*bills)
     assert token_scale(tracker, chain).rate == 1
     settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
@@ -130,14 +124,13 @@ def test_a_bill_that_cannot_be_measures_nothing(bills):
 
 
 @pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
-def test_a_bill_far_from_its_estimate_is_believed_within_bounds(bills, rate):
+def test_billed_rate_has_bounds(bills, rate):
     chain, tracker = billed_as(*bills)
     assert token_scale(tracker, chain).rate == rate
 
 
 @pytest.mark.parametrize(("window", "fires"), [(2_300, True), (3_000, False)])
-def test_a_window_is_held_against_what_was_billed(window, fires):
-    """Estimates ran at a third of the bills, so that the window seemed a third full when it was at 83 %."""
+def test_window_is_compared_with_billed_tokens(window, fires):
     chain, tracker = billed_as(1_100, 1_500, 1_900)
     settings = Compaction(window=window, summary_tokens=10)
     assert (judge_chain(tracker, chain, settings, ("overflow",), now=None) is not None) is fires

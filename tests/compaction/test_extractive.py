@@ -81,7 +81,7 @@ def test_changed_files_are_listed_for_any_agent(name, given, changed):
     assert section(summary(user("go"), call(name, given)), CHANGED) == changed
 
 
-def test_changed_file_is_listed_once_at_its_latest_change():
+def test_changed_file_is_listed_once():
     calls = [call("Write", {"file_path": name, "content": str(n)}) for n, name in enumerate(("a.py", "b.py", "a.py"))]
     assert section(summary(user("go"), *calls), CHANGED) == ["- b.py", "- a.py"]
 
@@ -105,7 +105,7 @@ def test_current_exchange_is_quoted_apart_from_the_last():
     assert section(text, LAST) == ["user: first", "assistant: ok"]
 
 
-def test_exchange_that_begins_with_a_note_is_not_merged():
+def test_exchange_beginning_with_a_note_stays_apart():
     entries = (user("first"), said("answer"), user("<task-notification>done</task-notification>"), said("I look."))
     text = summary(*entries, opening=entries[2:])
     assert section(text, LAST) == ["user: first", "assistant: answer"]

@@ -1,4 +1,4 @@
-"""Hooks of a harness: gaps before a turn, cadences behind it, one compaction at a time, and nothing lost."""
+"""Hooks of a harness: gaps before a turn, cadences after it, one compaction at a time, and nothing lost."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def stored(kept):
     return dividers(StoredSession.open(kept.store, "s1"))
 
 
-def test_a_gap_is_compacted_before_the_turn_and_saved(kept):
+def test_gap_compacts_before_the_turn(kept):
     continuous = Continuous(kept, GAP, Dependencies(Extractive()))
     for number in range(1, 5):
         exchange(kept, number, number)
@@ -90,8 +90,7 @@ def test_a_gap_is_compacted_before_the_turn_and_saved(kept):
     assert continuous.before_turn(NOW + 500) is None  # there is nothing left to prune
 
 
-def test_a_session_without_times_says_once_that_no_gap_can_be_judged(kept):
-    """A harness that gave no times waited for gaps that never came, and heard nothing."""
+def test_untimed_session_is_reported_once(kept):
     told = []
     continuous = Continuous(kept, GAP, Dependencies(Extractive(), tell=told.append))
     for number in range(1, 5):
@@ -103,7 +102,7 @@ def test_a_session_without_times_says_once_that_no_gap_can_be_judged(kept):
     assert told == ["gap triggers cannot be judged: the session holds no times"]
 
 
-def test_outside_context_is_there_for_the_first_answer(kept):
+def test_outside_context_precedes_the_first_answer(kept):
     asked = []
     means = Dependencies(Extractive(), lambda window: asked.append(window) or [SourceText("rain", "it rained")], b"key")
     settings = Compaction(
@@ -120,7 +119,7 @@ def test_outside_context_is_there_for_the_first_answer(kept):
 
 
 @pytest.mark.parametrize("news", ["it rained", ""])
-def test_who_comes_back_to_a_short_session_is_told_what_happened_too(kept, news):
+def test_gap_in_short_session_adds_context(kept, news):
     settings = Compaction(gap_secs=100, keep_recent=6, context_sources=(source(),))
     continuous = Continuous(
         kept, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [], b"key")
@@ -141,7 +140,7 @@ def source():
     return ContextSource("weather", ("never-run",))
 
 
-def test_a_cadence_works_in_the_background_and_is_applied_by_the_next_call(kept):
+def test_cadence_is_prepared_in_the_background(kept):
     waiting = Waiting()
     continuous = Continuous(kept, CADENCE, Dependencies(waiting))
     for number in range(1, 5):
@@ -156,8 +155,7 @@ def test_a_cadence_works_in_the_background_and_is_applied_by_the_next_call(kept)
     assert len(stored(kept)) == 1
 
 
-def test_a_bill_from_before_an_overflow_is_not_held_against_what_it_left(kept):
-    """The next call took the billed prompt for one that nothing had gone from, and pruned to the last four as well."""
+def test_usage_before_an_overflow_is_ignored(kept):
     for number in range(1, 11):
         exchange(kept, number, number, "x" * 4_000)
     usage = {"uncached_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
@@ -168,7 +166,7 @@ def test_a_bill_from_before_an_overflow_is_not_held_against_what_it_left(kept):
     assert continuous.before_turn(NOW + 14) is None
 
 
-def test_what_was_pruned_meanwhile_is_not_pruned_twice(kept):
+def test_entries_pruned_meanwhile_cancel_the_compaction(kept):
     waiting, told = Waiting(), []
     continuous = Continuous(kept, CADENCE, Dependencies(waiting, tell=told.append))
     for number in range(1, 5):
@@ -178,11 +176,11 @@ def test_what_was_pruned_meanwhile_is_not_pruned_twice(kept):
     kept.save()
     waiting.go.set()
     assert continuous.settle(NOW + 12, wait=True) is None
-    assert "has changed meanwhile" in told[-1]
+    assert "have changed meanwhile" in told[-1]
     assert [one.uuid for one in dividers(kept)] == ["d"]
 
 
-def test_a_summary_that_cannot_be_had_loses_nothing_and_is_tried_again(kept):
+def test_failed_summary_prunes_nothing(kept):
     told = []
     for number in range(1, 5):
         exchange(kept, number, number)
@@ -193,7 +191,7 @@ def test_a_summary_that_cannot_be_had_loses_nothing_and_is_tried_again(kept):
     assert Continuous(kept, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
 
 
-def test_of_two_processes_on_one_session_one_compacts(kept):
+def test_stale_session_is_not_compacted(kept):
     for number in range(1, 5):
         exchange(kept, number, number)
     other = StoredSession.open(kept.store, "s1")
@@ -204,7 +202,7 @@ def test_of_two_processes_on_one_session_one_compacts(kept):
     assert len(stored(kept)) == 1
 
 
-def test_while_another_compacts_for_the_same_agent_and_user_it_is_skipped(kept):
+def test_locked_agent_and_user_are_skipped(kept):
     told = []
     continuous = Continuous(kept, GAP, Dependencies(Extractive(), tell=told.append), agent="a")
     for number in range(1, 5):
@@ -215,7 +213,7 @@ def test_while_another_compacts_for_the_same_agent_and_user_it_is_skipped(kept):
     assert dividers(kept) == []
 
 
-def test_inside_a_source_nothing_is_compacted(kept):
+def test_nested_process_compacts_nothing(kept):
     told = []
     for number in range(1, 5):
         exchange(kept, number, number)
@@ -224,7 +222,7 @@ def test_inside_a_source_nothing_is_compacted(kept):
     assert "inside a source" in told[0]
 
 
-def test_settings_that_cannot_be_are_refused(kept):
+def test_invalid_settings_are_refused(kept):
     with pytest.raises(LoreError, match="keep_recent is below 0"):
         Continuous(kept, Compaction(keep_recent=-1), Dependencies(Extractive()))
     with pytest.raises(LoreError, match="needs a key"):
@@ -232,8 +230,7 @@ def test_settings_that_cannot_be_are_refused(kept):
 
 
 @pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])
-def test_a_time_that_is_none_is_refused_before_anything_is_done(kept, now):
-    """A harness that counts in milliseconds met a traceback from the depths, after its sources had been asked."""
+def test_invalid_time_is_refused(kept, now):
     continuous = Continuous(kept, GAP, Dependencies(Extractive()))
     for number in range(1, 5):
         exchange(kept, number, number)
@@ -243,7 +240,7 @@ def test_a_time_that_is_none_is_refused_before_anything_is_done(kept, now):
     assert stored(kept) == []
 
 
-def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwhile(kept):
+def test_background_work_is_dropped_after_another_writer(kept):
     told, summarizer = [], Waiting()
     continuous = Continuous(kept, CADENCE, Dependencies(summarizer, tell=told.append))
     for number in range(1, 5):
@@ -256,8 +253,7 @@ def test_what_was_made_in_the_background_is_let_go_of_where_another_wrote_meanwh
     assert [one for one in told if "the store holds more" in one]
 
 
-def test_what_was_taken_back_meanwhile_is_not_written_into_a_summary(kept):
-    """A rewind while the summary is made: what it was made of is not what would go."""
+def test_rewind_cancels_a_background_compaction(kept):
     told, summarizer = [], Waiting()
     continuous = Continuous(kept, CADENCE, Dependencies(summarizer, tell=told.append))
     for number in range(1, 5):
@@ -269,4 +265,4 @@ def test_what_was_taken_back_meanwhile_is_not_written_into_a_summary(kept):
     summarizer.go.set()
     assert continuous.settle(NOW + 8, wait=True) is None
     assert dividers(kept) == []
-    assert [one for one in told if "has changed meanwhile" in one]
+    assert [one for one in told if "have changed meanwhile" in one]

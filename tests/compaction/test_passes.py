@@ -1,4 +1,4 @@
-"""Histories longer than a summariser's window, and summarisers that fail: a summary with a hole says so."""
+"""Summaries of histories longer than a summariser's window, and summarisers that fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WINDOW = Compaction(summarizer_window=4_000, summary_tokens=200)
 
 
 class Scripted:
-    """A summariser that answers as it is told, in order, then always `otherwise`; errors are raised."""
+    """A summariser that gives these answers in order, then always `otherwise`; errors are raised."""
 
     name = "scripted"
 
@@ -40,21 +40,21 @@ def ask(summarizer, entries=None, settings=WINDOW, tell=None, **more):
     return summarize_in_passes(summarizer, request, settings, tell=tell or (lambda _: None))
 
 
-def test_a_long_history_is_cut_between_messages_into_parts_and_joined():
+def test_long_history_is_summed_up_in_parts():
     entries = talk(100, 300)
     summarizer = Scripted()
     assert ask(summarizer, entries, previous="before", opening=entries[-2:]) == "sum"
     *parts, joined = summarizer.requests
     assert len(parts) > 3
-    assert tuple(one for part in parts for one in part.entries) == entries
-    assert min(len(part.entries) for part in parts) >= FEWEST
-    assert "Part 1 of " in "".join(transcript(joined.entries))
-    assert (joined.previous, joined.opening) == ("before", entries[-2:-1])
+    assert [text for part in parts for text in part.texts] == list(transcript(entries))
+    assert min(len(part.texts) for part in parts) >= FEWEST
+    assert joined.texts[0].startswith("[summary of part 1 of ")
+    assert (joined.previous, joined.opening) == ("before", entries[-2:])
     assert {part.previous for part in parts} == {""}
 
 
 @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=60))
-def test_every_pass_fits_the_window_whatever_the_sizes(sizes):
+def test_every_pass_fits_the_window(sizes):
     entries = [said(f"{number} " + "é" * size) for number, size in enumerate(sizes)]
     summarizer = Scripted(otherwise="part " * 150)
     ask(summarizer, entries, previous="p" * 20_000)
@@ -63,12 +63,11 @@ def test_every_pass_fits_the_window_whatever_the_sizes(sizes):
 
 
 def fits(request):
-    return len("".join(transcript_request(request)).encode()) / 4 * 1.2 + request.tokens <= 4_000
+    return len(transcript_request(request).encode()) / 4 * 1.2 + request.tokens <= 4_000
 
 
 @given(st.integers(1, 60), st.integers(1, 2_000))
-def test_what_is_asked_for_with_more_room_still_fits_the_window(count, size):
-    """A history that just fit was asked for with more room than was left: strict servers refuse that, each time."""
+def test_larger_answer_room_fits_the_window(count, size):
     summarizer = Growing()
     assert ask(summarizer, [said(f"{number} " + "x" * size) for number in range(count)])
     assert max(one.tokens for one in summarizer.requests) == 2_000
@@ -83,91 +82,81 @@ class Growing(Scripted):
         return SummaryAnswer("sum", cut_off=request.tokens < 2_000)
 
 
-def test_a_message_that_is_too_long_is_shortened_and_says_so():
+def test_long_message_is_shortened_with_a_note():
     summarizer = Scripted()
     ask(summarizer, [user("begin " + "x" * 90_000 + " end"), call("Read", {"path": "y" * 9_000}, "z" * 90_000)])
-    text = "".join(transcript(summarizer.requests[0].entries))
+    text = "".join(summarizer.requests[0].texts)
     assert "begin xxx" in text
     assert "xxx end" in text
     assert "bytes left out" in text
     assert len(text) < 4_000
 
 
-def test_a_part_that_fails_is_asked_for_again():
+def test_failed_part_is_asked_for_again():
     told = []
     summarizer = Scripted(SummaryError("busy"), SummaryError("busy"), "better")
     assert ask(summarizer, tell=told.append) == "better"
     assert told == ["busy; asked again"] * 2
 
 
-def test_a_part_without_a_summary_is_said_so_in_the_text():
+def test_part_without_summary_leaves_a_note():
     entries = talk(60, 300)
     whole = Scripted()
     ask(whole, entries)
-    second = whole.requests[1].entries
-    begin = entries.index(second[0])
+    first, second = (len(request.texts) for request in whole.requests[:2])
     told = []
     summarizer = Scripted("one", *[SummaryError("no")] * TRIES)
     text = ask(summarizer, entries, tell=told.append)
-    hole = f"[Messages {begin + 1} to {begin + len(second)} of those that this summary replaces have none: no, 3 times."
-    assert text.startswith("sum\n\n" + hole)
-    assert told[-1].startswith(f"messages {begin + 1} to ")
+    note = f"[Messages {first + 1} to {first + second} of those that this summary replaces have none: no, 3 times."
+    assert text.startswith("sum\n\n" + note)
+    assert told[-1].startswith(f"messages {first + 1} to ")
 
 
-def test_a_hole_in_a_later_pass_names_the_messages_that_it_is_about():
-    """The second pass counts summaries: a placeholder that did so, too, named messages that were there."""
+def test_failed_part_of_part_summaries_is_an_error():
     entries = talk(1_500, 300)
     count = Scripted()
     ask(count, entries)
-    parts = [one for one in count.requests if one.entries[0] in entries]
-    answers = ["long " * 300] * len(parts)
-    told = []
-    text = ask(Scripted(*answers, *[SummaryError("no")] * TRIES), entries, tell=told.append)
-    assert text.startswith("sum\n\n[Messages 1 to ")
-    last = int(text.split(" to ")[1].split()[0])
-    assert last in [len(entries[: entries.index(one.entries[-1]) + 1]) for one in parts]
-    assert last > 2 * len(parts[0].entries)
+    parts = [request for request in count.requests if "[user]" in request.texts[0]]
+    summarizer = Scripted(*["long " * 300] * len(parts), otherwise=SummaryError("no"))
+    with pytest.raises(SummaryError, match="none of .* parts could be summed up"):
+        ask(summarizer, entries)
 
 
-def test_parts_in_a_row_that_are_given_up_end_it():
-    """With nobody there, each of a hundred parts was asked for, and each waited for its time-out."""
+def test_three_parts_given_up_end_the_summary():
     summarizer = Scripted("one", otherwise=GivenUpError("nobody is there"))
     with pytest.raises(GivenUpError, match=r"3 of \d+ parts in a row could not be summed up: nobody is there"):
         ask(summarizer, talk(400, 300))
     assert len(summarizer.requests) == 4
 
 
-def test_where_no_part_has_a_summary_there_is_none():
+def test_no_part_summarised_is_an_error():
     with pytest.raises(SummaryError, match="none of . parts could be summed up; the last: no"):
         ask(Scripted(otherwise=SummaryError("no")), talk(60, 300))
 
 
-def test_what_cannot_be_seen_is_not_left_in_a_summary():
-    """A model can be talked into writing it, and it went into every prompt from then on."""
+def test_invisible_characters_in_summary_are_escaped():
     assert ask(Scripted("a\x00\x1b[31mb\r\u2028c\u202ed\ud83d")) == "a\\x00b\n\nc\\u202ed\\ud83d"
 
 
-def test_a_summary_that_is_far_too_long_is_cut_and_says_so():
-    """A command that wrote a megabyte made the prompt longer than what it replaced."""
+def test_overlong_summary_is_cut_with_a_note():
     assert ask(Scripted("é" * 500_000)) == "é" * 800 + TRUNCATED
 
 
 @pytest.mark.parametrize("empty", ["", "  \n"])
-def test_an_empty_answer_is_a_failure(empty):
+def test_empty_answer_is_an_error(empty):
     summarizer = Scripted(otherwise=empty)
     with pytest.raises(SummaryError, match="the summary is empty, also when asked again"):
         ask(summarizer)
     assert [one.fault for one in summarizer.requests] == ["", "the summary is empty"]
 
 
-def test_an_answer_that_is_cut_off_is_asked_for_with_twice_the_room():
-    """A budget of 1,024 tokens cut every answer, and asking the same again switched the feature off unseen."""
+def test_cut_off_answer_gets_twice_the_room():
     summarizer = Scripted(SummaryAnswer("hal", cut_off=True), SummaryAnswer("", cut_off=True), "whole")
     assert ask(summarizer) == "whole"
     assert [one.tokens for one in summarizer.requests] == [200, 400, 800]
 
 
-def test_the_room_of_an_answer_has_a_bound():
+def test_answer_room_has_a_bound():
     summarizer = Scripted(otherwise=SummaryAnswer("x", cut_off=True))
     with pytest.raises(SummaryError, match="cut off, even with 2,000 tokens"):
         ask(summarizer)
@@ -176,12 +165,12 @@ def test_the_room_of_an_answer_has_a_bound():
         ask(Scripted(otherwise=SummaryAnswer("x", cut_off=True)), settings=Compaction(summarizer_window=0))
 
 
-def test_a_window_without_room_for_the_answer_is_said_so():
+def test_window_too_small_for_answer_is_refused():
     with pytest.raises(SummaryError, match="a window of 1,000 tokens has no room for 200"):
         ask(Scripted(), settings=Compaction(summarizer_window=1_000))
 
 
-def test_without_a_model_a_history_is_summed_up_at_once_and_nothing_is_tried_again():
+def test_extractive_summary_takes_one_pass():
     text = ask(Extractive(), talk(300, 900))
     assert text.startswith("Rule-based summary of 300 earlier messages")
     with pytest.raises(SummaryError, match="the summary is empty"):

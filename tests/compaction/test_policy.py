@@ -69,8 +69,7 @@ def test_cadence_fires_once_for_the_exchange_that_ends():
 
 
 @pytest.mark.parametrize(("stopped", "fires"), [(None, True), ("end_turn", True), ("tool_use", False)])
-def test_a_log_of_one_turn_an_exchange_without_response_ids_meets_its_cadence(stopped, fires):
-    """Calls and the answer behind them seemed one response, so no cadence fired in 2,500 exchanges of such a log."""
+def test_log_without_response_ids_meets_its_cadence(stopped, fires):
     agent = Dated()
     for minute in range(2):
         agent.ask(minute)
@@ -87,7 +86,7 @@ def test_a_log_of_one_turn_an_exchange_without_response_ids_meets_its_cadence(st
     assert (trigger(agent.due(ANY, 1, triggers=AFTER_TURN)) == "cadence") is fires
 
 
-def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
+def test_gap_fires_on_a_message_only():
     agent = Dated()
     for minute in range(3):
         agent.exchange(minute)
@@ -98,8 +97,7 @@ def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
     assert agent.due(ANY, 300, triggers=BEFORE_TURN) is None
 
 
-def test_who_speaks_as_soon_as_the_answer_is_there_was_not_away():
-    """On a real session a gap fired 24 seconds after an answer that took 20 minutes, and rewrote a warm cache."""
+def test_long_answer_is_no_gap():
     agent = Dated()
     for minute in range(3):
         agent.exchange(minute)
@@ -112,8 +110,7 @@ def test_who_speaks_as_soon_as_the_answer_is_there_was_not_away():
     assert trigger(agent.due(ANY, 31, triggers=BEFORE_TURN)) == "gap"
 
 
-def test_a_pause_is_over_once_it_was_compacted_in():
-    """On a real session `/exit` ended a pause, was taken back, and the next message was compacted for it once more."""
+def test_gap_fires_once_for_a_pause():
     agent = Dated()
     for minute in range(3):
         agent.exchange(minute)
@@ -127,21 +124,21 @@ def test_a_pause_is_over_once_it_was_compacted_in():
     assert trigger(agent.due(ANY, 31, triggers=BEFORE_TURN)) == "gap", "a pause of its own"
 
 
-def test_a_clock_that_goes_back_is_no_gap():
+def test_clock_going_back_is_no_gap():
     agent = Dated()
     for minute in range(10, 13):
         agent.exchange(minute)
     assert agent.due(ANY, 0, triggers=BEFORE_TURN) is None
 
 
-def test_without_a_clock_or_times_there_is_no_gap():
+def test_no_gap_without_times():
     agent = Dated().play([("exchange", "main", None)] * 3)
     agent.user("back")
     assert agent.due(ANY, 999, triggers=BEFORE_TURN) is None
     assert find_due(ChainActivity(), agent.entries(), ANY, now=None, triggers=BEFORE_TURN) is None
 
 
-def test_ticks_fire_no_cadence_and_no_gap_but_may_overflow():
+def test_ticks_only_fire_an_overflow():
     agent = Dated()
     for minute in range(8):
         agent.exchange(minute, source="tick", text="x" * 400)
@@ -150,8 +147,7 @@ def test_ticks_fire_no_cadence_and_no_gap_but_may_overflow():
     assert trigger(agent.due(full, 300)) == "overflow"
 
 
-def test_a_loop_whose_request_was_compacted_away_is_still_a_persons():
-    """The view then holds calls alone, and looked like a session that nobody speaks in."""
+def test_person_is_remembered_after_compaction():
     agent = Dated()
     agent.ask(0)
     for _ in range(4):
@@ -168,7 +164,7 @@ def test_a_loop_whose_request_was_compacted_away_is_still_a_persons():
     assert trigger(find_due(seen.chain(), agent.entries(), every, triggers=AFTER_TURN)) == "cadence"
 
 
-def test_manual_is_due_when_asked_for_first_of_all():
+def test_manual_precedes_other_triggers():
     agent = Dated()
     for minute in range(4):
         agent.exchange(minute)
@@ -176,7 +172,7 @@ def test_manual_is_due_when_asked_for_first_of_all():
     assert agent.due(Compaction(keep_recent=20), triggers=("manual",)) is None
 
 
-def test_an_overflow_is_asked_before_a_gap():
+def test_overflow_precedes_a_gap():
     agent = Dated()
     for minute in range(12):
         agent.exchange(minute, text="x" * 400)
@@ -187,7 +183,7 @@ def test_an_overflow_is_asked_before_a_gap():
 
 
 @pytest.mark.parametrize(("window", "marker"), [(1_500, ""), (1_300, "[System: 20 earlier messages")])
-def test_only_above_90_percent_an_overflow_goes_on_without_a_summary(window, marker):
+def test_only_a_full_overflow_has_a_marker(window, marker):
     agent = Dated()
     for minute in range(12):
         agent.exchange(minute, text="x" * 400)
@@ -195,7 +191,7 @@ def test_only_above_90_percent_an_overflow_goes_on_without_a_summary(window, mar
     assert firing.marker[:28] == marker
 
 
-def test_an_overflow_that_cannot_help_is_silent_and_one_that_is_not_enough_says_so():
+def test_useless_overflow_is_not_due():
     agent = Dated()
     agent.ask(0, "x" * 4000)
     assert agent.due(Compaction(window=1_000)) is None
@@ -205,7 +201,7 @@ def test_an_overflow_that_cannot_help_is_silent_and_one_that_is_not_enough_says_
 
 
 @pytest.mark.parametrize(
-    ("compacted_at", "now", "expected"),
+    ("asked_at", "now", "expected"),
     [
         (None, 10 * DAY, Window(9 * DAY, 10 * DAY)),
         (9.5 * DAY, 10 * DAY, Window(9.5 * DAY, 10 * DAY)),
@@ -213,13 +209,13 @@ def test_an_overflow_that_cannot_help_is_silent_and_one_that_is_not_enough_says_
         (11.0 * DAY, 10 * DAY, Window(10 * DAY, 10 * DAY)),
     ],
 )
-def test_the_window_is_since_the_last_compaction_within_the_look_back(compacted_at, now, expected):
+def test_source_window_has_a_look_back(asked_at, now, expected):
     seen = ChainActivity()
-    seen.compacted_at = compacted_at
+    seen.asked_at = asked_at
     assert source_window(seen, Compaction(), now) == expected
 
 
-def test_a_window_is_fixed_where_sources_are_to_be_asked_and_only_there():
+def test_only_sources_need_a_window():
     agent = Dated()
     for minute in range(4):
         agent.exchange(minute)
@@ -229,8 +225,7 @@ def test_a_window_is_fixed_where_sources_are_to_be_asked_and_only_there():
     assert find_due(SessionActivity(agent.events).chain(), agent.entries(), asking, now=None).window is None
 
 
-def test_a_gap_with_nothing_to_prune_asks_the_sources_alone_and_once():
-    """Who came back to a short session after a day was told nothing of what had happened meanwhile."""
+def test_gap_without_messages_to_prune_asks_sources():
     agent, asking = Dated(), Compaction(gap_secs=60, keep_recent=6, context_sources=(SOURCE,))
     agent.exchange(0)
     assert agent.due(Compaction(gap_secs=60, keep_recent=6), 10, triggers=BEFORE_TURN) is None

@@ -15,7 +15,7 @@ def exchanges(count):
     return Compacted().play([("exchange", "main", None)] * count)  # u1 a2 u4 a5 u7 a8 …
 
 
-def test_the_last_messages_stay():
+def test_recent_messages_are_kept():
     entries = exchanges(4).entries()
     made = find_cut(entries, 4)
     assert made == TimelineCut(4)
@@ -25,7 +25,7 @@ def test_the_last_messages_stay():
     )
 
 
-def test_a_cut_inside_an_exchange_says_where_it_begins():
+def test_cut_names_the_exchange_it_divides():
     agent = exchanges(1)
     agent.user("do it")
     for _ in range(4):
@@ -35,8 +35,7 @@ def test_a_cut_inside_an_exchange_says_where_it_begins():
     assert names(opening_entries(agent.entries(), made)) == names(agent.entries())[2:5]
 
 
-def test_a_long_exchange_that_is_cut_again_begins_where_its_rest_does():
-    """Its request was gone with the first cut, and the second took the middle for a place between two exchanges."""
+def test_second_cut_of_an_exchange_names_its_rest():
     agent = exchanges(1)
     agent.user("do it")
     for _ in range(4):
@@ -49,7 +48,7 @@ def test_a_long_exchange_that_is_cut_again_begins_where_its_rest_does():
     assert names(opening_entries(agent.entries(), made)) == names(agent.entries())[1:4]
 
 
-def test_parallel_calls_stay_together_with_the_text_before_them():
+def test_parallel_calls_stay_with_their_text():
     agent = exchanges(1)
     agent.user("do it")
     agent.turn()
@@ -62,7 +61,7 @@ def test_parallel_calls_stay_together_with_the_text_before_them():
     assert names(kept_entries(agent.entries(), made))[0] == "a-text"
 
 
-def test_a_running_call_is_held_with_its_response():
+def test_running_call_is_kept_with_its_response():
     agent = exchanges(1)
     agent.calls(2, finish=False)
     agent.play([("exchange", "main", None)] * 3)
@@ -71,7 +70,7 @@ def test_a_running_call_is_held_with_its_response():
     assert names(kept_entries(agent.entries(), made))[:2] == names(agent.entries())[2:4]
 
 
-def test_what_nobody_has_answered_stays():
+def test_unanswered_messages_are_kept():
     agent = exchanges(3)
     agent.user("first")
     agent.inject()
@@ -79,14 +78,14 @@ def test_what_nobody_has_answered_stays():
     assert find_cut(agent.entries(), 0) == TimelineCut(6)
 
 
-def test_results_that_no_model_has_seen_stay():
+def test_unsent_results_are_kept():
     agent = exchanges(3)
     agent.user("do it")
     agent.calls(3)
     assert find_cut(agent.entries(), 1) == TimelineCut(7, (), 6)
 
 
-def test_opaque_items_are_not_counted_and_go_with_what_is_before_them():
+def test_opaque_items_do_not_count_as_messages():
     agent = exchanges(2)
     agent.item("main", type="opaque", uuid="o1", record=1)
     agent.play([("exchange", "main", None)])

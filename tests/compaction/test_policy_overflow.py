@@ -20,33 +20,32 @@ def texts(*said):
     return [{"type": "text", "text": one} for one in said]
 
 
-def test_a_result_is_cut_by_characters_not_bytes():
+def test_result_is_cut_by_characters():
     assert shorten_result(call("\u00e9" * 2_000)) is None
     cut = shorten_result(call("\U0001f469" * 2_001))
     assert cut == "\U0001f469" * RESULT_KEPT + "\n[OVERFLOW RECOVERY: truncated from 2001 to 1920 chars]"
 
 
-def test_a_result_in_blocks_is_cut_as_text_and_one_with_an_image_is_left():
+def test_result_with_an_image_is_not_cut():
     image = {"type": "image", "media_type": "image/png", "data": "aGk="}
     assert shorten_result(call(texts("a" * 1_500, "b" * 1_500))).endswith("truncated from 3001 to 1920 chars]")
     assert shorten_result(call([*texts("a" * 3_000), image])) is None
 
 
-def test_of_calls_with_one_id_the_most_recent_is_cut():
-    """The log names calls by id, so an earlier one cannot be meant; it was counted as cut all the same."""
+def test_latest_call_of_an_id_is_cut():
     agent = Compacted()
     agent.user("go")
     for number in range(2):
         call = {"type": "tool_call", "uuid": f"t{number}", "call_id": "same", "name": "read", "input": {}}
         agent.item("main", **call, output="x" * 4_000, status="completed")
     plan = plan_overflow(agent.entries(), 1_000)
-    assert [one.call_id for one in plan.shortened] == ["same"]
+    assert [call_id for call_id, _ in plan.shortened] == ["same"]
     assert plan.final
     assert plan.tokens > 1_000
 
 
 @pytest.mark.parametrize("reserve", [0, 300])
-def test_room_is_kept_for_a_summary(reserve):
+def test_overflow_keeps_room_for_a_summary(reserve):
     agent = Compacted()
     for _ in range(15):
         agent.user("x" * 400)
@@ -58,8 +57,7 @@ def test_room_is_kept_for_a_summary(reserve):
 
 
 @pytest.mark.parametrize(("overhead", "fires"), [(9_000, False), (10_500, True)])
-def test_where_the_head_fills_the_window_little_goes_only_when_it_must(overhead, fires):
-    """Behind a head of 80 % of the window each turn pruned a message or two, and paid for the whole prompt anew."""
+def test_long_head_prunes_only_a_full_window(overhead, fires):
     agent = Compacted()
     for _ in range(4):
         agent.user("x" * 400)
@@ -70,7 +68,7 @@ def test_where_the_head_fills_the_window_little_goes_only_when_it_must(overhead,
 
 
 @pytest.mark.parametrize(("size", "stay"), [(400, None), (1_600, 10)])
-def test_what_frees_less_than_a_twentieth_of_the_window_stays_until_it_is_full(size, stay):
+def test_small_gain_waits_for_a_full_window(size, stay):
     agent = Compacted()
     for _ in range(6):
         agent.user("x" * size)

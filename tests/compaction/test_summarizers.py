@@ -42,7 +42,7 @@ class Model:
         return caught.value
 
 
-def test_it_asks_as_the_protocol_says():
+def test_openai_request_has_the_documented_shape():
     with serving(answer(completion(" the summary\n"))) as server:
         assert Model(server.url).ask() == ("the summary", False)
     (asked,) = server.asked
@@ -65,12 +65,12 @@ def test_it_asks_as_the_protocol_says():
         (completion("é\ud83d"), "é\\ud83d"),
     ],
 )
-def test_what_servers_put_around_an_answer_is_no_part_of_it(body, text):
+def test_reasoning_is_removed_from_answers(body, text):
     with serving(answer(body)) as server:
         assert Model(server.url).ask().text.encode("utf-8", "backslashreplace").decode() == text
 
 
-def test_a_model_that_knows_the_limit_by_its_newer_name_gets_it():
+def test_newer_limit_name_is_used_after_refusal():
     refused = json.dumps({"error": {"message": "Unsupported parameter: use 'max_completion_tokens' instead."}}).encode()
     with serving(answer(refused, 400), answer(completion("x"))) as server:
         model = Model(server.url)
@@ -81,8 +81,7 @@ def test_a_model_that_knows_the_limit_by_its_newer_name_gets_it():
 
 
 @pytest.mark.parametrize(("read", "told"), [(50, True), (900, False), (None, False), ("many", False)])
-def test_a_server_that_reads_only_an_end_of_what_it_is_given_is_told(read, told):
-    """Ollama reads 4,096 tokens unless it is told otherwise, and says nothing of the rest."""
+def test_partly_read_prompt_is_reported(read, told):
     body = json.loads(completion("x")) | {"usage": {"prompt_tokens": read}}
     with serving(answer(json.dumps(body).encode())) as server:
         model = Model(server.url)
@@ -92,7 +91,7 @@ def test_a_server_that_reads_only_an_end_of_what_it_is_given_is_told(read, told)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
-def test_a_server_that_is_busy_is_asked_again(status):
+def test_busy_server_is_asked_again(status):
     with serving(answer(b"busy", status), answer(b"busy", status), answer(completion("x"))) as server:
         model = Model(server.url)
         assert model.ask().text == "x"
@@ -100,7 +99,7 @@ def test_a_server_that_is_busy_is_asked_again(status):
     assert model.told[0].endswith(f"answers {status}: busy; asked again")
 
 
-def test_what_the_server_asks_to_wait_is_waited_within_a_bound():
+def test_retry_after_is_obeyed_within_a_bound():
     busy = [answer(b"", 429, retry_after=text) for text in ("5", "9999", "Wed, 21 Oct 2026 07:28:00 GMT")]
     with serving(*busy, answer(completion("x"))) as server:
         model = Model(server.url)
@@ -108,7 +107,7 @@ def test_what_the_server_asks_to_wait_is_waited_within_a_bound():
     assert model.pauses == [5.0, 30.0, PAUSES[2]]
 
 
-def test_where_nobody_listens_it_is_given_up():
+def test_absent_server_is_given_up():
     with serving(answer(b"")) as server:
         url = server.url
     model = Model(url)
@@ -132,13 +131,13 @@ def cut(handler):
 
 
 @pytest.mark.parametrize("lost", [hang_up, cut])
-def test_a_connection_that_is_lost_is_tried_again(lost):
+def test_lost_connection_is_tried_again(lost):
     with serving(lost, answer(completion("x"))) as server:
         assert Model(server.url).ask().text == "x"
     assert len(server.asked) == 2
 
 
-def test_an_error_of_the_request_is_final_and_its_reason_is_shown():
+def test_refused_request_is_final_and_names_the_reason():
     body = json.dumps({"error": {"message": f"Incorrect API key: {KEY}\n\x1b[31m"}}).encode()
     with serving(answer(body, 401)) as server:
         error = Model(server.url).fails(r"answers 401: Incorrect API key: \*\*\*$", GivenUpError)
@@ -147,7 +146,7 @@ def test_an_error_of_the_request_is_final_and_its_reason_is_shown():
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_refused_and_the_key_goes_nowhere_else(status):
+def test_redirect_is_refused(status):
     with (
         serving(answer(completion("stolen"))) as elsewhere,
         serving(answer(b"", status, location=f"{elsewhere.url}/chat/completions")) as server,
@@ -166,9 +165,9 @@ def test_a_redirect_is_refused_and_the_key_goes_nowhere_else(status):
         b"<html>a proxy's page</html>", b'{"choices": [{"message": {"content": "x"}}', b'"choices"',
     ],
 )  # fmt: skip
-def test_garbage_is_a_failure(body):
+def test_invalid_completion_is_an_error(body):
     with serving(answer(body)) as server:
-        Model(server.url).fails("no chat completion|no text")
+        Model(server.url).fails("not a chat completion|not text")
 
 
 def endless(handler):
@@ -179,19 +178,18 @@ def endless(handler):
         handler.wfile.write(b" " * 65_536)
 
 
-def test_an_answer_without_end_is_not_read_to_its_end():
+def test_endless_answer_is_cut_off():
     with serving(endless) as server:
         Model(server.url).fails(f"more than {ANSWER_BYTES:,} bytes", GivenUpError)
 
 
-def test_a_compressed_answer_is_not_unpacked():
-    """Nobody asked for one: a few bytes of it could be gigabytes."""
+def test_compressed_answer_is_refused():
     with serving(answer(b"\x1f\x8b\x08" + b"\0" * 64, content_encoding="gzip")) as server:
-        Model(server.url).fails("no chat completion")
+        Model(server.url).fails("not a chat completion")
     assert server.asked[0].headers["accept-encoding"] == "identity"
 
 
-def test_a_server_that_says_nothing_is_given_up():
+def test_silent_server_is_given_up():
     def silent(handler):
         server.done.wait(20)
 
@@ -226,8 +224,7 @@ HEADERS = b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
     ],
     ids=["body", "headers", "informational"],
 )
-def test_a_server_that_drips_is_given_up(begin, pieces):
-    """Each piece comes in time, the whole too late: while headers dripped, nobody looked at the clock."""
+def test_slow_answer_is_given_up(begin, pieces):
     sent = []
     with serving(drips(begin, pieces, sent)) as server:
         Model(server.url, seconds=0.3).fails(r"no whole answer after 0\.3 s", GivenUpError)
@@ -238,8 +235,7 @@ def test_a_server_that_drips_is_given_up(begin, pieces):
 @pytest.mark.parametrize("before", ["y" * 190, "y " * 98, " " * 990])
 @pytest.mark.parametrize("status", [401, 503])
 @pytest.mark.parametrize("is_json", [True, False])
-def test_a_key_that_an_error_is_cut_in_is_not_shown_in_half(before, status, is_json):
-    """The error was cut to a line first, and half a key is no key to look for."""
+def test_cut_error_shows_no_part_of_the_key(before, status, is_json):
     body = json.dumps({"error": {"message": before + KEY}}) if is_json else before + KEY
     with serving(answer(body.encode(), status)) as server:
         model = Model(server.url)
@@ -257,8 +253,7 @@ def test_a_key_that_an_error_is_cut_in_is_not_shown_in_half(before, status, is_j
         ("https://192.0.2.1/v1", {"SSL_CERT_FILE": "/nowhere"}, "No such file"),
     ],
 )
-def test_what_cannot_be_asked_at_all_is_a_failure(monkeypatch, endpoint, environ, why):
-    """A proxy of the environment that httpx cannot use, or a host that is none, ended lore as if it had a bug."""
+def test_unusable_host_or_proxy_is_an_error(monkeypatch, endpoint, environ, why):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     error = Model(endpoint).fails(f"cannot be asked: .*{why}", GivenUpError)
@@ -269,12 +264,12 @@ def test_what_cannot_be_asked_at_all_is_a_failure(monkeypatch, endpoint, environ
     "endpoint",
     ["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü"],
 )  # fmt: skip
-def test_an_endpoint_that_is_no_url_is_an_error_when_it_is_made(endpoint):
+def test_invalid_endpoint_is_refused(endpoint):
     with pytest.raises(LoreError, match="no http or https URL"):
         OpenAISummarizer(endpoint, "m", environ={})
 
 
-def test_credentials_in_an_endpoint_are_not_shown():
+def test_endpoint_credentials_are_hidden():
     url = "http://me:pass-word@127.0.0.1:1/v1?api-key=hidden#x"
     assert shown(url) == "http://127.0.0.1:1/v1"
     error = Model(url).fails("http://127.0.0.1:1/v1: ")
@@ -285,14 +280,14 @@ def test_credentials_in_an_endpoint_are_not_shown():
 @pytest.mark.parametrize(
     ("value", "match"), [(None, "not set"), (" ", "not set"), ("a\nb", "no key"), ("ké", "no key")]
 )
-def test_a_key_that_cannot_be_sent_is_an_error_that_does_not_show_it(value, match):
+def test_invalid_key_is_refused_without_showing_it(value, match):
     with pytest.raises(LoreError, match=match) as caught:
         OpenAISummarizer("http://h/v1", "m", key_env="KEY", environ={} if value is None else {"KEY": value})
     assert "a\nb" not in caught.value.message
     assert "ké" not in caught.value.message
 
 
-def test_without_httpx_a_hint_names_the_extra(monkeypatch):
+def test_missing_httpx_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(LoreError, match="needs httpx") as caught:
         OpenAISummarizer("http://h/v1", "m", environ={})
@@ -310,8 +305,7 @@ def test_the_settings_name_it():
     ("endpoint", "told"),
     [("http://models.example/v1", True), ("https://models.example/v1", False), ("http://127.0.0.1:1/v1", False)],
 )
-def test_a_key_that_would_go_over_the_net_unencrypted_is_told(endpoint, told):
-    """A key went to a far http endpoint in clear, without a word."""
+def test_unencrypted_key_is_reported(endpoint, told):
     said: list[str] = []
     OpenAISummarizer(endpoint, "m", key_env="KEY", environ={"KEY": "k" * 20}, tell=said.append)
     assert ["unencrypted" in one for one in said] == [True] * told

@@ -42,5 +42,5 @@ def placed(*kinds):
         ("turn said user", "turn said user"),
     ],
 )
-def test_only_what_is_said_behind_an_answer_waits_for_the_turns_end(written, happened):
+def test_turn_end_precedes_messages_after_its_answer(written, happened):
     assert placed(*written.split()) == happened.split()

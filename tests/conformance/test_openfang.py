@@ -177,7 +177,7 @@ def test_overflow_above_90_percent_skips_stage_1():
 
 def test_overflow_stage_3_cuts_long_results():
     plan = plan_overflow(filled(8, 50, output=9_000), 1_000)
-    assert [one.text for one in plan.shortened] == [
+    assert [text for _, text in plan.shortened] == [
         "r" * 1_920 + "\n[OVERFLOW RECOVERY: truncated from 9000 to 1920 chars]"
     ]
     assert not plan.final

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import TrialOutcome
-from lore.compaction.trial_plan import PromptChange, most_context, usage_after_pruning
+from lore.compaction.trial import PromptChange, most_context, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.sentences.trial import verdict
@@ -61,7 +61,7 @@ RARELY = {"continuous_interval": 1, "keep_recent": 10}  # each prunes two messag
 OFTEN = {"continuous_interval": 4, "keep_recent": 2}
 
 
-def test_where_each_compaction_rewrites_much_it_is_cheapest_to_wait(tried):
+def test_waiting_is_cheapest_if_each_compaction_rewrites_much(tried):
     data = talk(24, pause_after=8)
     now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
     assert (best.when, {one.cost.warm for one in best.triggers}) == ("later", {False})
@@ -69,21 +69,21 @@ def test_where_each_compaction_rewrites_much_it_is_cheapest_to_wait(tried):
     assert "when the cache has expired" in best.answer
 
 
-def test_where_the_cache_never_goes_cold_now_is_cheaper_than_waiting_for_ever(tried):
+def test_compacting_now_is_cheapest_in_a_warm_cache(tried):
     data = talk(24)
     now, best = tried(data, **OFTEN), tried(data, **OFTEN, when="cheapest")
     assert (best.when, best.totals.fired) == ("now", 6)
     assert best.totals.compacted.cost == now.totals.compacted.cost < best.totals.without.cost
 
 
-def test_turns_that_fill_the_window_are_counted_on_both_sides(tried):
+def test_overfull_turns_are_counted_on_both_sides(tried):
     assert tried(talk(12), **OFTEN, window=20_000).totals.overfull == (4, 0)
     small = tried(talk(12), window=1_000, keep_recent=2)
     assert small.totals.overfull == (12, 12)
     assert any("raise window" in one for one in small.notes)
 
 
-def test_a_summary_by_a_model_is_paid_for_at_its_price(tried):
+def test_model_summary_has_its_price(tried):
     by = {"summarizer": "openai", "endpoint": "https://api.openai.com/v1", "model": "gpt-4.1"}
     free, paid = tried(talk(8), **OFTEN).totals, tried(talk(8), **OFTEN, **by).totals
     assert (free.summaries, free.saved) == (0, free.saved_without_summaries)
@@ -91,7 +91,7 @@ def test_a_summary_by_a_model_is_paid_for_at_its_price(tried):
     assert paid.saved == pytest.approx(paid.saved_without_summaries - paid.summaries, abs=2e-6)
 
 
-def test_a_recorded_compaction_takes_what_the_policy_put_in(tried):
+def test_recorded_compaction_removes_added_summaries(tried):
     gone = record("compact_applied", uuid="d", trigger="manual", preserved_uuids=[])
     more = talk(1).split(b"\n", 1)[1].replace(b'"turn":1', b'"turn":9').replace(b'u1"', b'u9"').replace(b'a1"', b'a9"')
     result = tried(talk(8, extra=[gone]) + more, **OFTEN)
@@ -109,15 +109,13 @@ def late(data):
 
 
 @pytest.mark.parametrize("settings", [OFTEN, RARELY, {**OFTEN, "gap_secs": PAUSE // 2, "continuous_interval": 3}])
-def test_a_turn_whose_end_is_written_late_is_judged_as_if_it_were_not(tried, settings):
-    """A cadence counted the next message among those that stay, and a gap was credited with the turn before it."""
+def test_late_turn_end_changes_no_figure(tried, settings):
     data = talk(16, pause_after=5)
     early, behind = tried(data, **settings), tried(late(data), **settings)
     assert (behind.triggers, behind.totals, behind.answer) == (early.triggers, early.totals, early.answer)
 
 
-def test_a_turn_is_priced_by_the_model_that_it_asked(tried):
-    """The last turn before another model was chosen was priced by that one."""
+def test_turn_is_priced_by_its_own_model(tried):
     dear = record("session_changed", model="claude-opus-4-1")
     assert tried(talk(3, extra=[dear]), **OFTEN).totals.without == tried(talk(3), **OFTEN).totals.without
 
@@ -126,8 +124,7 @@ ASKED = {"context_sources": (ContextSource("git", ("true",)),), "context_token_c
 MOST = most_context(Compaction(**ASKED))
 
 
-def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
-    """It was taken off each of these prompts, as if it had been pruned: asking more saved more."""
+def test_outside_context_is_paid_in_every_turn(tried):
     without, asked = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
     more = asked.totals.compacted.prompt_tokens - without.totals.compacted.prompt_tokens
     turns = sum(one.cost.turns or 0 for one in asked.triggers)
@@ -136,7 +133,7 @@ def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
     assert asked.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(MOST, rel=0.05)
 
 
-def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
+def test_gap_without_pruning_pays_for_context(tried):
     gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
     assert tried(talk(8, pause_after=5), **gaps).triggers == []
     (one,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
@@ -146,7 +143,7 @@ def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
     assert -0.01 < one.cost.saved < 0
 
 
-def test_sources_are_asked_once_in_a_pause_where_a_message_was_taken_back(tried):
+def test_retracted_message_asks_sources_once(tried):
     back = [
         record("append", item=user("taken"), at=at(PAUSE * 3)),
         record("remove", uuids=["taken"], at=at(PAUSE * 3 + 1)),
@@ -157,8 +154,7 @@ def test_sources_are_asked_once_in_a_pause_where_a_message_was_taken_back(tried)
     assert len(tried(talk(2, extra=back), **gaps, **ASKED).triggers) == 1
 
 
-def test_prompts_never_get_shorter_by_all_they_are(tried):
-    """A session whose prompts shrank to a three-hundredth was said to be 100% shorter."""
+def test_prompts_are_at_most_99_percent_shorter(tried):
     totals = tried(talk(12), **OFTEN).totals
     long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
     totals = structs.replace(totals, without=long)
@@ -183,7 +179,7 @@ BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_t
         (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
     ],
 )
-def test_a_bill_without_what_was_pruned(change, read, write):
+def test_usage_after_pruning(change, read, write):
     bill = usage_after_pruning(BILL, change)
     assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)
     assert (bill.uncached_tokens, bill.output_tokens) == (10, 7)

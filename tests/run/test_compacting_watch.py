@@ -89,15 +89,14 @@ def dividers(store, name="s1"):
     return sum(isinstance(one.item, CompactDivider) for one in entries)
 
 
-def test_a_session_is_compacted_when_it_becomes_due():
+def test_due_session_is_compacted():
     store, kept = talked(3)
     said_, _ = watched(store, lambda: exchange(kept, 4), lambda: None)
     assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
     assert dividers(store) == 1
 
 
-def test_a_session_that_another_compaction_held_is_looked_at_again():
-    """Whoever held the lock ended without having compacted, and the session was not looked at until it changed."""
+def test_locked_session_is_looked_at_again():
     store, kept = talked(4)
     held = trylock(store.url, "", "ada")
     held.__enter__()
@@ -106,8 +105,7 @@ def test_a_session_that_another_compaction_held_is_looked_at_again():
     assert (len(said_), dividers(store)) == (1, 1)
 
 
-def test_a_session_without_times_says_once_that_no_gap_can_be_judged():
-    """A watch waited for gaps that never came, and said nothing."""
+def test_untimed_session_is_reported_once():
     store = Counting()
     kept = begun(store)
     settings = Compaction(gap_secs=10, keep_recent=2)
@@ -125,7 +123,7 @@ def test_a_session_without_times_says_once_that_no_gap_can_be_judged():
     assert told == ["s1: gap triggers cannot be judged: the session holds no times"]
 
 
-def test_only_what_has_changed_is_read():
+def test_only_changed_sessions_are_read():
     store = Counting()
     kept, other = begun(store), begun(store, "s2")
     exchange(kept, 1)
@@ -138,7 +136,7 @@ def test_only_what_has_changed_is_read():
     assert [one for one in store.loads if one[1] < 2**50][2:] == [("s1", 5)]
 
 
-def test_while_a_request_is_out_nothing_is_compacted():
+def test_open_turn_is_not_compacted():
     store, kept = talked(3)
     exchange(kept, 4, answered=False)
     assert watched(store)[0] == []
@@ -148,15 +146,14 @@ def test_while_a_request_is_out_nothing_is_compacted():
     assert watched(store, settings=Compaction(window=4000))[0] == ["s1: overflow: 4 messages pruned, 4 kept"]
 
 
-def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
+def test_conflicting_session_waits_for_the_next_look():
     store, kept = talked(4, Refusing)
     said_, told = watched(store, lambda: None, lambda: exchange(kept, 5), lambda: exchange(kept, 6))
-    assert any("written to meanwhile" in one for one in told)
+    assert any("another writer changed it meanwhile" in one for one in told)
     assert len(said_) == 1
 
 
-def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
-    """While the program of a source was being replaced, the watch ended, and with it that of all other sessions."""
+def test_missing_source_does_not_end_the_watch(tmp_path):
     path = program(tmp_path, "news", "print('news')")
     store, kept = talked(3)
     settings = Compaction(continuous_interval=2, keep_recent=2, context_sources=(ContextSource("news", (path,)),))
@@ -175,15 +172,14 @@ def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
     assert said_[0].endswith(" tokens of outside context")
 
 
-def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():
+def test_waiting_cadence_fires_in_a_cold_cache():
     store, kept = talked(4)
     settings = Compaction(continuous_interval=2, keep_recent=2, when="cheapest", summary_tokens=5_000)
     assert watched(store, settings=settings, now=BEGUN + 10)[0] == []
     assert len(watched(store, settings=settings, now=BEGUN + 1_000)[0]) == 1
 
 
-def test_a_session_that_was_deleted_and_begun_anew_under_its_name_is_another_one():
-    """What the deleted one had said was summed up, and written into the one that bears its name now."""
+def test_session_begun_again_is_another_session():
     store = Counting()
     kept = begun(store)
     kept.apply(event("append", item=user("secret", "remember: the code is 7351")))
@@ -201,7 +197,7 @@ def test_a_session_that_was_deleted_and_begun_anew_under_its_name_is_another_one
     assert b"7351" not in store.load("s1").log
 
 
-def test_a_store_that_is_gone_for_a_moment_does_not_end_the_watch():
+def test_missing_store_does_not_end_the_watch():
     store, kept = talked(3)
     listed = store.list
 
@@ -217,8 +213,7 @@ def test_a_store_that_is_gone_for_a_moment_does_not_end_the_watch():
     assert [one for one in told if "the server is away" in one]
 
 
-def test_a_damaged_session_is_told_once_and_the_others_are_watched(tmp_path):
-    """It was told with every look: every ten seconds, for days."""
+def test_damaged_session_is_reported_once(tmp_path):
     url = f"jsonl:{tmp_path / 'store'}"
     with closing(open_store(url)) as store:
         for name in ("s1", "s2"):

@@ -28,7 +28,7 @@ exec sleep 600
 """
 
 
-def test_a_signal_ends_what_is_waited_for_and_nothing_else():
+def test_signal_ends_a_wait_once():
     stopping, cleaned = Stopping(), []
 
     def ask():
@@ -48,8 +48,7 @@ def test_a_signal_ends_what_is_waited_for_and_nothing_else():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_sigterm_does_not_wait_for_a_model_that_is_asked(tmp_path, monkeypatch):
-    """A watch that was asked to end once ended when its model had answered, which takes minutes: it was killed."""
+def test_sigterm_ends_a_wait_for_a_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = opened("sqlite", tmp_path)
     kept = begun(store)
@@ -57,7 +56,7 @@ def test_sigterm_does_not_wait_for_a_model_that_is_asked(tmp_path, monkeypatch):
         exchange(kept, number)
     before = [one.head for one in store.list()]
     told = stopped_while_asking(store.url, POLICY.format(interval=1))
-    assert b"stopped while a model or a command was asked" in told
+    assert b"stopped while waiting for a model or a command" in told
     assert [one.head for one in store.list()] == before
     store.close()
 

@@ -8,6 +8,7 @@ since 1970: the event's own, otherwise those of the turn that first sent it; Non
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.entries import is_injected
@@ -30,24 +31,29 @@ from lore.prompt.layout import is_real
 
 UNTIMED = "gap triggers cannot be judged: the session holds no times"
 TURN_ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
+SILENT = ("overflow", "auto")  # triggers whose compactions make room, and ask no sources
 
 
-class _SpeakingTimes:
-    """When the user spoke to one agent: the last answered message, and the one that waits for an answer."""
+@dataclass(slots=True)
+class _Messages:
+    """What a user said to one agent."""
 
-    def __init__(self) -> None:
-        self.times: list[float | None] = []
-        self.is_waiting = False
+    has_answer: bool = False  # a message was answered
+    answered_at: float | None = None  # when the last answered message was sent
+    is_waiting: bool = False  # a message waits for an answer
+    waiting_at: float | None = None  # when it was sent
 
-    def add_message(self, at: float | None) -> None:
-        """Note a message; a second one before an answer does not start another exchange."""
-        self.times = [*(self.times[:-1] if self.is_waiting else self.times[-1:]), at]
-        self.is_waiting = True
+    def note_answer(self) -> None:
+        """Note that the waiting message was answered."""
+        if self.is_waiting:
+            self.has_answer, self.answered_at, self.is_waiting = True, self.waiting_at, False
 
-    def remove_waiting(self) -> None:
-        """Forget the waiting message, as if it had not been sent."""
-        self.times.pop()
-        self.is_waiting = False
+    def set_missing_time(self, at: float) -> None:
+        """Set the time of the last message, which has none."""
+        if self.is_waiting:
+            self.waiting_at = at
+        elif self.answered_at is None:
+            self.answered_at = at
 
 
 class ChainActivity:
@@ -56,43 +62,38 @@ class ChainActivity:
     def __init__(self, user: str | None = None) -> None:
         self.user = user
         self.exchanges = 0  # real user messages
-        self.timed = 0  # those whose time is known
+        self.has_times = False  # the time of a message is known
         self.least_billed: int | None = None  # tokens of the shortest prompt whose usage is known
         self.compacted = -1  # exchanges that were finished at the last compaction; -1: there was none
-        self.compacted_at: float | None = None  # when that was, or when outside context was added
-        self.rested_at: float | None = None  # the same, until the next turn begins
+        self.asked_at: float | None = None  # when sources of outside context were last asked
+        self.rested_at: float | None = None  # when it was compacted or sources were asked, until the next turn begins
         self.ended_at: dict[str | None, float] = {}  # by agent: when its last turn or answer ended
         self._turn_at: float | None = None
         self._real_uuids: set[str] = set()
         self._latest_uuid = ""
-        self._speaking: dict[str | None, _SpeakingTimes] = {}  # by agent, the latest addressed last
-        self._untimed: list[_SpeakingTimes] = []  # messages without a time that no turn has sent yet
-
-    @property
-    def _waiting(self) -> list[_SpeakingTimes]:
-        return [times for times in self._speaking.values() if times.is_waiting]
+        self._messages: dict[str | None, _Messages] = {}  # by agent, the latest addressed last
+        self._untimed: list[_Messages] = []  # whose last message has no time, and was not sent by a turn yet
 
     @property
     def finished(self) -> int:
         """The number of exchanges without the one that waits for an answer."""
-        return self.exchanges - bool(self._waiting)
+        return self.exchanges - any(messages.is_waiting for messages in self._messages.values())
 
     @property
     def is_timed(self) -> bool:
         """Whether gaps can be judged: the time of a message is known, or there are no messages."""
-        return self.timed > 0 or not self.exchanges
+        return self.has_times or not self.exchanges
 
     def last_spoken(self, agent: str | None, user: str | None = None) -> tuple[bool, float | None]:
         """Return whether this user spoke to this agent before the waiting message, and when last."""
-        if user not in (None, self.user):
+        messages = self._messages.get(self.resolve_agent(agent))
+        if messages is None or user not in (None, self.user):
             return False, None
-        speaking = self._speaking.get(self.resolve_agent(agent), _SpeakingTimes())
-        answered = speaking.times[:-1] if speaking.is_waiting else speaking.times
-        return bool(answered), answered[-1] if answered else None
+        return messages.has_answer, messages.answered_at
 
     def resolve_agent(self, agent: str | None) -> str | None:
         """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
-        return agent if agent is not None or None in self._speaking else next(reversed(self._speaking), None)
+        return agent if agent is not None or None in self._messages else next(reversed(self._messages), None)
 
     def add(self, event: Event) -> None:
         """Add the chain's next event."""
@@ -108,13 +109,13 @@ class ChainActivity:
                     self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
             case CompactApplied():
                 self.compacted = self.finished
-                self._note_rest(event.at)
-            case ContextPersisted(outside=True):
-                self._note_rest(event.at)
+                self._note_rest(event.at, asked=event.trigger not in SILENT)
+            case ContextPersisted(outside=True) if event.at is not None:
+                self._note_rest(event.at, asked=True)
             case Remove():
                 for uuid in self._real_uuids.intersection(event.uuids):
-                    for speaking in self._waiting if uuid == self._latest_uuid else ():
-                        speaking.remove_waiting()
+                    for messages in self._messages.values() if uuid == self._latest_uuid else ():
+                        messages.is_waiting = False
                     self._real_uuids.remove(uuid)
                     self.exchanges -= 1
             case _:
@@ -123,28 +124,28 @@ class ChainActivity:
     def _add_item(self, event: Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
-            for speaking in self._waiting:
-                speaking.is_waiting = False
+            for messages in self._messages.values():
+                messages.note_answer()
             self._note_end(event.agent_id, event.at)  # some logs write the end of a turn when the next one begins
         elif is_real(item) and item.uuid not in self._real_uuids:
             self._real_uuids.add(item.uuid)
             self._latest_uuid = item.uuid
             self.exchanges += 1
-            speaking, at = self._speaking.pop(event.agent_id, _SpeakingTimes()), parse_timestamp(event.at)
-            self._speaking[event.agent_id] = speaking
-            speaking.add_message(at)
-            self.timed += at is not None
-            if at is None:
-                self._untimed.append(speaking)
+            messages = self._messages[event.agent_id] = self._messages.pop(event.agent_id, _Messages())
+            messages.is_waiting, messages.waiting_at = True, parse_timestamp(event.at)
+            if messages.waiting_at is None:
+                self._untimed.append(messages)
+            else:
+                self.has_times = True
 
     def _begin_turn(self, event: TurnStarted) -> None:
         self.rested_at = None
         at = parse_timestamp(event.at)
-        self._turn_at = self._turn_at if at is None else at
-        for speaking in self._untimed if at is not None else ():
-            if speaking.times[-1:] == [None]:
-                speaking.times[-1] = at
-                self.timed += 1
+        if at is not None:
+            self._turn_at = at
+            self.has_times = self.has_times or bool(self._untimed)
+            for messages in self._untimed:
+                messages.set_missing_time(at)
         self._untimed.clear()
 
     def _note_end(self, agent: str | None, at: str | None) -> None:
@@ -153,9 +154,10 @@ class ChainActivity:
         if ended is not None:
             self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
 
-    def _note_rest(self, at: str | None) -> None:
-        rested = parse_timestamp(at)
-        self.compacted_at = self.rested_at = self._turn_at if rested is None else rested
+    def _note_rest(self, at: str | None, *, asked: bool) -> None:
+        parsed = parse_timestamp(at)
+        self.rested_at = self._turn_at if parsed is None else parsed
+        self.asked_at = self.rested_at if asked else self.asked_at
 
 
 class SessionActivity:

@@ -14,7 +14,6 @@ from lore.model.events import ContextPersisted, Event, SessionStarted
 from lore.model.state import FoldedSession
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
-BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
 
 
 class TimelineCut(NamedTuple):
@@ -32,24 +31,18 @@ class Window(NamedTuple):
     end: float
 
 
-class ShortenedResult(NamedTuple):
-    """The shorter text that replaces the result of the most recent call with this id."""
-
-    call_id: str
-    text: str
-
-
 class Firing(NamedTuple):
-    """A trigger that is due, and what its compaction does. The fields from `marker` on are those of an overflow."""
+    """A trigger that is due, and what its compaction does. The fields from `marker` to `tokens` are an overflow's."""
 
     trigger: Trigger
     cut: TimelineCut  # at 0 if no message is removed
     window: Window | None = None  # None: no outside context is asked for
-    marker: str = ""  # replaces a summary that cannot be had
-    shortened: tuple[ShortenedResult, ...] = ()
+    marker: str = ""  # replaces the summary if there is none
+    shortened: tuple[tuple[str, str], ...] = ()  # call ids, and the texts that replace the results of these calls
     final: bool = False  # the prompt is above 90 % of the window even after this
     full: bool = False  # the prompt is above 90 % now: it cannot wait for a summary
     tokens: int = 0  # estimated prompt afterwards
+    reason: str = ""  # why it is due
 
 
 class CompactionOutcome(NamedTuple):

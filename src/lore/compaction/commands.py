@@ -1,19 +1,18 @@
 """Commands of the configuration: sources of outside context and summarisers. They may hang, flood, crash, fork.
 
 A command runs without a shell, in a process group of its own that is killed at the end with whatever it forked; output
-and time are bounded. POSIX only. A source has a clean environment (`PATH`, `HOME`, the language, the window, the mark
-under which nothing compacts) and reads one JSON object, `{"prompt", "from", "to", "session_id", "agent", "user"}`;
-times are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`. A summariser has lore's environment (it may need a key) and
-the mark, and reads `{"v": 1, "prompt", "transcript", "previous", "opening", "tokens"}`: what to do in words, the
-messages as text (`transcripts`), the summary that is replaced, how the exchange began whose end stays, how many tokens
-the answer may have. Both write UTF-8; an exit code other than 0 is a failure.
+and time are bounded. POSIX only. A source has a clean environment (`PATH`, `HOME`, the language, the window, and
+`LORE_NESTED`, under which nothing compacts) and reads one JSON object, `{"prompt", "from", "to", "session_id", "agent",
+"user"}`; times are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`. A summariser has lore's environment (it may need a
+key) and `LORE_NESTED`, and reads `{"v": 1, "prompt", "transcript", "previous", "opening", "tokens"}`: what to do in
+words, the messages as text (`transcripts`), the summary that is replaced, how the exchange began whose end stays, how
+many tokens the answer may have. Both write UTF-8; an exit code other than 0 is a failure.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import selectors
 import shutil
 import signal
 import subprocess
@@ -23,13 +22,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.transcripts import fresh, instructions, transcript, truncated
+from lore.compaction.transcripts import instructions, message_texts, opening_text, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.limits import COMMAND_BYTES, COMMANDS_AT_ONCE, COMPLAINT_BYTES
@@ -38,13 +38,14 @@ from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, inert, one_line
 
-NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
-_SLICE = 0.05  # seconds between two looks at a process that is silent
-_PIECE = 64 * 1024
+NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: a process that has it does not compact
+SECONDS = 30.0  # for each source
+_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
+_PAUSE = 0.01  # seconds between two looks at a process
 _SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _LEAST_SECRET = 8  # characters of a secret: shorter values are words
-_GRACE = 5.0  # seconds for a process that was killed to be gone: one of another user is not ours to kill
-_PIPES = 32  # pieces that a pipe can hold when its writer has ended: others may go on writing for ever
+_MOST_ERRORS = 64 * COMMAND_BYTES  # of which the end is read
+_GRACE = 5.0  # seconds for a killed process to end: one of another user cannot be killed
 
 
 class ProgramError(LoreError):
@@ -55,20 +56,13 @@ class ProgramError(LoreError):
         self.lasting = lasting
 
 
-class Ran(NamedTuple):
-    """What a command wrote before it ended well; `complaint` is the last line of standard error, as it may be shown."""
-
-    output: bytes
-    complaint: str
-
-
 def is_nested(environ: Mapping[str, str]) -> bool:
-    """Tell whether this process was started by a compaction: then it must not compact."""
+    """Return whether this process was started by a compaction: then it must not compact."""
     return bool(environ.get(NESTED))
 
 
 def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return the file that a command runs; raises LoreError where there is none, or it cannot be run."""
+    """Return the file that a command runs; raises LoreError if there is none, or it cannot be run."""
     name = command[0] if command else ""
     if not name or "\0" in "".join(command):
         raise LoreError(f"{one_line(name)!r} cannot be run: a command has a name, and no NUL")
@@ -85,96 +79,57 @@ def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 def run(
     command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float,
     stop: threading.Event | None = None,
-) -> Ran:  # fmt: skip
-    """Run a command to its end; raises ProgramError where it fails, is too slow, or writes more than `COMMAND_BYTES`.
+) -> tuple[bytes, str]:  # fmt: skip
+    """Run a command to its end; return its output and the last line of its standard error, as it may be shown.
 
-    Safe to call from several threads. `stop` ends it early, as a time-out does. Nothing that is secret by its name in
-    the environment is in what it complains about.
+    Raises ProgramError if it fails, is too slow, or writes more than `COMMAND_BYTES`; `stop` ends it early. Safe to
+    call from several threads. Secrets of the environment are masked in the error.
     """
-    pipe = subprocess.PIPE
-    try:
-        program = program_of(command, environ)
-        process = subprocess.Popen(  # noqa: S603 - no shell; the command comes from the user's configuration
-            [program, *command[1:]], stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environ), start_new_session=True
-        )
-    except OSError as error:
-        raise ProgramError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
-    except LoreError as error:
-        raise ProgramError(error.message, lasting=True) from None
-    try:
-        output, stderr = _talk(process, given, seconds=seconds, stop=stop)
-    finally:
-        _end(process)
-    last = harmless(stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
-    secrets = {value for name, value in environ.items() if len(value) >= _LEAST_SECRET and _SECRET.search(name)}
-    for value in sorted(secrets, key=len, reverse=True):
-        last = last.replace(value, "***")
-    why = one_line(mask(last))  # cut only when no secret is left in it
-    code = process.returncode
-    if code:
-        reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        raise ProgramError(f"{reason}: {why}" if why else reason)
-    return Ran(bytes(output), why)
-
-
-def _talk(
-    process: subprocess.Popen[bytes], given: bytes, *, seconds: float, stop: threading.Event | None
-) -> tuple[bytearray, bytearray]:  # fmt: skip
-    """Feed a process and read what it writes until it has ended; those that it forked are not waited for."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    output, stderr, unsent = bytearray(), bytearray(), memoryview(given)
-    heard = {process.stdout.fileno(): output, process.stderr.fileno(): stderr}
-
-    def hear(number: int) -> bool:
-        """Read what is available; False at the end, or, of an ended process, when nothing is available."""
+    # Files, not pipes: whatever the command forks may hold a pipe open for ever.
+    with TemporaryFile() as given_file, TemporaryFile() as output, TemporaryFile() as errors:
+        given_file.write(given)
+        given_file.seek(0)
         try:
-            piece = os.read(number, _PIECE)
-        except BlockingIOError:
-            return False
-        heard[number].extend(piece)
-        del stderr[:-COMPLAINT_BYTES]
-        if len(output) > COMMAND_BYTES:
-            raise ProgramError(f"it wrote more than {COMMAND_BYTES:,} bytes")
-        return bool(piece)
+            process = subprocess.Popen(  # noqa: S603 - no shell; the command comes from the user's configuration
+                [program_of(command, environ), *command[1:]],
+                stdin=given_file, stdout=output, stderr=errors, env=dict(environ), start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise ProgramError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
+        except LoreError as error:
+            raise ProgramError(error.message, lasting=True) from None
+        try:
+            _wait(process, seconds, stop, {output.fileno(): COMMAND_BYTES, errors.fileno(): _MOST_ERRORS})
+        finally:
+            _end(process)
+        output.seek(0)
+        errors.seek(max(0, os.fstat(errors.fileno()).st_size - COMPLAINT_BYTES))
+        written, complaint = output.read(COMMAND_BYTES), _complaint(errors.read(), environ)
+    if process.returncode:
+        code = process.returncode
+        reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
+        raise ProgramError(f"{reason}: {complaint}" if complaint else reason)
+    return written, complaint
 
-    def feed(number: int) -> bool:
-        """Write what the pipe takes; False when all is written, or the reader is gone."""
-        nonlocal unsent
-        with suppress(BlockingIOError):
-            try:
-                unsent = unsent[os.write(number, unsent[:_PIECE]) if unsent else 0 :]
-            except BrokenPipeError:
-                return False
-        return bool(unsent)
 
+def _wait(process: subprocess.Popen[bytes], seconds: float, stop: threading.Event | None, most: dict[int, int]) -> None:
+    """Wait until a process has ended, but not those that it forked; `most` is the largest size by descriptor."""
     deadline = time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            os.set_blocking(pipe.fileno(), False)
-            selector.register(pipe, selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ)
-        while not _has_ended(process):
-            if stop is not None and stop.is_set():
-                raise ProgramError("it was stopped", lasting=True)
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ProgramError(f"no end after {seconds:g} s", lasting=True)
-            for key, _ in selector.select(min(left, _SLICE)):
-                if not (hear(key.fd) if key.fd in heard else feed(key.fd)):
-                    selector.unregister(key.fd)
-                    if key.fd not in heard:
-                        process.stdin.close()
-    _kill(process)
-    for number in heard:
-        for _ in range(_PIPES):
-            if not hear(number):
-                break
-    return output, stderr
+    while True:
+        has_ended = _has_ended(process)
+        if any(os.fstat(file).st_size > size for file, size in most.items()):
+            raise ProgramError(f"it wrote more than {COMMAND_BYTES:,} bytes")
+        if has_ended:
+            return
+        if stop is not None and stop.is_set():
+            raise ProgramError("it was stopped", lasting=True)
+        if time.monotonic() > deadline:
+            raise ProgramError(f"no end after {seconds:g} s", lasting=True)
+        time.sleep(_PAUSE)
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a process has ended, without reaping it: its id cannot be reused until then."""
+    """Return whether a process has ended, without reaping it: its id cannot be reused until then."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -190,21 +145,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         _kill(process)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None and not pipe.closed:
-            with suppress(OSError):
-                pipe.close()
 
 
-SECONDS = 30.0  # for each source
-_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
-
-
-class _SourceAnswer(NamedTuple):
-    """What a source said, or why it is skipped."""
-
-    text: str
-    why: str = ""
+def _complaint(errors: bytes, environ: Mapping[str, str]) -> str:
+    """Return the last line of a command's standard error without secrets; cut only once no secret is left in it."""
+    last = harmless(errors.decode("utf-8", "replace")).strip().split("\n")[-1]
+    secrets = {value for name, value in environ.items() if len(value) >= _LEAST_SECRET and _SECRET.search(name)}
+    for value in sorted(secrets, key=len, reverse=True):
+        last = last.replace(value, "***")
+    return one_line(mask(last))
 
 
 class ContextRequest(NamedTuple):
@@ -228,10 +177,10 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 def outside_context(
     settings: Compaction, request: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
 ) -> tuple[SourceText, ...]:
-    """Return what each source says, harmless, all of them cut to `context_token_cap`; none that is silent. Never fails.
+    """Return the answer of each source that has one, harmless, all of them cut to `context_token_cap`. Never fails.
 
-    Runs nothing where the cap is 0, or inside a source (`is_nested`). `tell` is called here, not in threads, in the
-    order of the configuration. Takes as long as the slowest source, at most `seconds` each 16 sources.
+    Runs nothing if the cap is 0, or inside a source (`is_nested`). `tell` is called here, not in threads, in the order
+    of the configuration. Takes as long as the slowest source, at most `seconds` for each 16 sources.
     """
     sources = settings.context_sources
     if not sources or not settings.context_token_cap:
@@ -243,52 +192,53 @@ def outside_context(
     begin, end = map(stamp, request.window)
     kept = {name: environ[name] for name in _KEPT if name in environ}
     clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-    named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
+    about = {"from": begin, "to": end, "session_id": request.session_id, "agent": request.agent, "user": request.user}
 
-    def ask(source: ContextSource) -> _SourceAnswer:
-        question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
+    def ask(source: ContextSource) -> tuple[str, str]:
+        """Return the answer of a source, and if it is empty the reason."""
+        question = encode({"prompt": source.prompt, **about}) + b"\n"
         try:
-            ran = run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
-            text = inert(ran.output.decode("utf-8").strip())
+            output, complaint = run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
+            text = inert(output.decode("utf-8").strip())
         except ProgramError as error:
-            return _SourceAnswer("", error.message)
+            return "", error.message
         except UnicodeDecodeError as error:
-            return _SourceAnswer("", f"what it wrote is no UTF-8, byte {error.start}")
-        why = f"; on standard error: {ran.complaint}" if ran.complaint else ""
-        return _SourceAnswer(text, "" if text else f"it said nothing{why}")
+            return "", f"its output is not UTF-8, byte {error.start}"
+        return text, "its output is empty" + (f"; on standard error: {complaint}" if complaint else "")
 
     with ThreadPoolExecutor(min(len(sources), COMMANDS_AT_ONCE), "lore-source") as pool:
         try:
             answers = list(pool.map(ask, sources))
         finally:
             stop.set()  # an interrupt does not wait for sources that hang
-    for source, answer in zip(sources, answers, strict=True):
-        if answer.why:
-            tell(f"context source {source.name!r} is skipped: {answer.why}")
-    texts = [SourceText(source.name, answer.text) for source, answer in zip(sources, answers, strict=True)]
-    return _capped([text for text in texts if text.text], settings.context_token_cap)
+    texts: list[SourceText] = []
+    for source, (text, reason) in zip(sources, answers, strict=True):
+        if text:
+            texts.append(SourceText(source.name, text))
+        else:
+            tell(f"context source {source.name!r} is skipped: {reason}")
+    return _cap_answers(texts, settings.context_token_cap)
 
 
-def _capped(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, ...]:
+def _cap_answers(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, ...]:
     """Cut answers to so many tokens in all: the shortest first, so that none is crowded out by one that floods."""
     sizes = {answer.name: -(-len(answer.text.encode()) // BYTES_PER_TOKEN) for answer in answers}
-    shares, left = dict[str, int](), cap
+    shares = dict[str, int]()
     for count, name in zip(range(len(sizes), 0, -1), sorted(sizes, key=lambda name: sizes[name]), strict=True):
-        shares[name] = min(sizes[name], left // count)
-        left -= shares[name]
+        shares[name] = min(sizes[name], (cap - sum(shares.values())) // count)
     return tuple([SourceText(name, truncated(text, shares[name])) for name, text in answers])
 
 
 def stamp(seconds: float) -> str:
-    """Write a time as RFC 3339 in UTC, in whole seconds."""
+    """Return a time as RFC 3339 in UTC, in whole seconds."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 
 class SummaryCommand:
     """A summariser that runs a command, without a shell. Safe between threads; each call is a process.
 
-    `tell` hears what the command writes on standard error: its last line, without credentials. Raises LoreError when
-    it is made where there is no such command.
+    `tell` receives the last line of the command's standard error, without credentials. Raises LoreError when it is made
+    if there is no such command.
     """
 
     name = "command"
@@ -301,24 +251,24 @@ class SummaryCommand:
         self._seconds, self._tell = seconds, tell
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return what the command writes; raises SummaryError where it fails, is too slow or writes too much."""
+        """Return what the command writes; raises SummaryError if it fails, is too slow or writes too much."""
         question = {
             "v": 1,
             "prompt": instructions(request),
-            "transcript": "".join(transcript(fresh(request))),
+            "transcript": "".join(message_texts(request)),
             "previous": harmless(request.previous),
-            "opening": "".join(transcript(request.opening[:1])),
+            "opening": opening_text(request),
             "tokens": request.tokens,
         }
         given = encode(question) + b"\n"
         try:
-            ran = run(self._command, given=given, environ=self._environ, seconds=self._seconds)
+            output, complaint = run(self._command, given=given, environ=self._environ, seconds=self._seconds)
         except ProgramError as error:
             kind = GivenUpError if error.lasting else SummaryError
             raise kind(f"the summary command failed: {error.message}") from None
-        if ran.complaint:
-            self._tell(f"the summary command says: {ran.complaint}")
+        if complaint:
+            self._tell(f"the summary command writes: {complaint}")
         try:
-            return SummaryAnswer(ran.output.decode("utf-8").strip())
+            return SummaryAnswer(output.decode("utf-8").strip())
         except UnicodeDecodeError as error:
-            raise UnusableAnswerError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
+            raise UnusableAnswerError(f"the summary command's output is not UTF-8, byte {error.start}") from None

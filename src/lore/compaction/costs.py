@@ -24,7 +24,7 @@ from lore.model.providers import provider_of
 from lore.model.results.compact import CompactionCost
 from lore.model.state import Chain, FoldedSession
 
-Moment = Literal["now", "later"]
+Moment = Literal["now", "later"]  # compact at once, or once the cache has expired
 FREE = Decimal(0)
 LEAST_RATE, MOST_RATE = 0.25, 4.0  # billed tokens for each estimated one that are plausible
 
@@ -80,26 +80,6 @@ class TokenScale(NamedTuple):
         return round(tokens / self.rate)
 
 
-class CostComparison(NamedTuple):
-    """What the next requests cost with and without compacting now."""
-
-    without: Decimal | None
-    compacted: Decimal | None
-    saved: Decimal | None  # may be negative
-
-
-class MomentChoice(NamedTuple):
-    """What the next requests cost if the session is compacted now, or later, once the cache has expired."""
-
-    now: Decimal | None
-    later: Decimal | None
-
-    @property
-    def best(self) -> Moment:
-        """The cheaper moment; now, if a cost is unknown."""
-        return "now" if self.now is None or self.later is None or self.now <= self.later else "later"
-
-
 def cost_of_requests(size: int, cached: int, growth: int, requests: int, costs: CacheCosts) -> Decimal | None:
     """Return the cost of `requests` prompts: the first has `size + growth` tokens, `cached` of which are read."""
     if requests <= 0:
@@ -109,23 +89,21 @@ def cost_of_requests(size: int, cached: int, growth: int, requests: int, costs: 
     return costs.cost(read, size - cached + growth * requests)
 
 
-def compare_costs(
+def saving(
     sizes: PromptSizes, costs: CacheCosts, requests: int, *, warm: bool, summary: Decimal | None = FREE
-) -> CostComparison:
-    """Compare compacting now, with a summary of this price, with not compacting, over the next requests."""
+) -> Decimal | None:
+    """Return how much less the next requests cost if the session is compacted now, with a summary of this price."""
     without = cost_of_requests(sizes.before, sizes.before if warm else 0, sizes.growth, requests, costs)
     cached = min(sizes.head, sizes.before, sizes.after) if warm else 0
     compacted = cost_of_requests(sizes.after, cached, sizes.growth, requests, costs)
-    if without is None or compacted is None or summary is None:
-        return CostComparison(without, compacted, None)
-    return CostComparison(without, compacted, without - compacted - summary)
+    return None if without is None or compacted is None or summary is None else without - compacted - summary
 
 
 def requests_until_paid(
     sizes: PromptSizes, costs: CacheCosts, *, warm: bool, summary: Decimal | None = FREE
 ) -> int | None:
     """Return after how many requests compacting now has cost no more than not compacting; None: never, or unknown."""
-    first, second = (compare_costs(sizes, costs, n, warm=warm, summary=summary).saved for n in (1, 2))
+    first, second = (saving(sizes, costs, n, warm=warm, summary=summary) for n in (1, 2))
     if first is None or second is None:
         return None
     if first >= 0:
@@ -134,19 +112,18 @@ def requests_until_paid(
     return None if gain <= 0 else 1 + int((-first / gain).to_integral_value(ROUND_CEILING))
 
 
-def compare_moments(sizes: PromptSizes, costs: CacheCosts, requests: int, until: int, *, warm: bool) -> MomentChoice:
-    """Compare compacting now with compacting after `until` requests, when the cache has expired anyway."""
+def cheaper_moment(sizes: PromptSizes, costs: CacheCosts, requests: int, until: int) -> Moment:
+    """Return when compacting costs less over the next requests; now, if a cost is unknown.
+
+    The cache is warm now, and has expired `until` requests later.
+    """
     until, growth = min(until, requests), sizes.growth
-    cold, now = requests - until, compare_costs(sizes, costs, until, warm=warm)
-    return MomentChoice(
-        add_known(now.compacted, cost_of_requests(sizes.after + growth * until, 0, growth, cold, costs)),
-        add_known(now.without, cost_of_requests(sizes.after, 0, growth, cold, costs)),
-    )
-
-
-def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:
-    """Return the price of a model's summary that reads and writes these tokens; None without a price."""
-    return None if price is None else price.of(Usage(read, 0, 0, answered))
+    saved = saving(sizes, costs, until, warm=True)
+    cold_now = cost_of_requests(sizes.after + growth * until, 0, growth, requests - until, costs)
+    cold_later = cost_of_requests(sizes.after, 0, growth, requests - until, costs)
+    if saved is None or cold_now is None or cold_later is None:
+        return "now"
+    return "now" if cold_now - saved <= cold_later else "later"
 
 
 def summary_price(rules: DatedRules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
@@ -158,7 +135,7 @@ def summary_price(rules: DatedRules, settings: Compaction, read: int, at: float 
     host = settings.endpoint.partition("://")[2] or settings.endpoint
     provider = provider_of(host, settings.model, "openai-chat")
     price = rules.price(provider, settings.model, "", at, prompt_tokens=read)
-    return summary_cost(price, read, settings.summary_tokens)
+    return None if price is None else price.of(Usage(read, 0, 0, settings.summary_tokens))
 
 
 def add_known(*amounts: Decimal | None) -> Decimal | None:
@@ -221,7 +198,7 @@ def compaction_cost(
     sizes: PromptSizes, costs: CacheCosts, warm: bool | None, summary: Decimal | None
 ) -> CompactionCost:
     """Return what a compaction costs and saves in the next requests."""
-    hot, cold, two = (compare_costs(sizes, costs, n, warm=w).saved for n, w in ((1, True), (1, False), (2, True)))
+    hot, cold, two = (saving(sizes, costs, n, warm=w) for n, w in ((1, True), (1, False), (2, True)))
     paid = None if warm is None else requests_until_paid(sizes, costs, warm=warm, summary=summary)
     return CompactionCost(
         warm=warm, next_warm=None if hot is None else dollars(-hot), next_cold=None if cold is None else dollars(-cold),

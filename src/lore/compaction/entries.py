@@ -16,13 +16,11 @@ from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
 from lore.prompt.layout import is_real
 
-BYTES_PER_TOKEN = 4  # an estimate: UTF-8 bytes of content
 Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
-
+BYTES_PER_TOKEN = 4  # an estimate: UTF-8 bytes of content
 IMAGE_TOKENS = 1_600  # about the most that an image costs which providers do not scale down
-
-_QUOTE, _BRACKET = b'"['
 _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
+_QUOTE, _BRACKET = b'"['
 
 
 def is_message(item: i.Item) -> bool:
@@ -42,12 +40,12 @@ def has_real_activity(entries: Entries) -> bool:
 
 def count_messages(entries: Entries) -> int:
     """Count the messages."""
-    return sum(1 for entry in entries if is_message(entry.item))
+    return sum(is_message(entry.item) for entry in entries)
 
 
 def count_calls(entries: Entries) -> int:
     """Count the tool calls."""
-    return sum(1 for entry in entries if isinstance(entry.item, i.ToolCall))
+    return sum(isinstance(entry.item, i.ToolCall) for entry in entries)
 
 
 def calls_tools(entries: Entries, last: int) -> bool:
@@ -73,22 +71,18 @@ def tokens_of_size(size: int) -> int:
 class TimelineSizes:
     """Estimates for a growing timeline. Not safe between threads."""
 
-    __slots__ = ("_entries", "_sums")
-
     def __init__(self) -> None:
         self._entries: Vector[Entry] = Vector()
-        self._sums = [0]
+        self._sums = [0]  # bytes before each entry
 
     def tokens_of(self, entries: Vector[Entry]) -> int:
         """Return the same as the function of this name. Costs O(what changed since the last call)."""
         same = self._entries.common(entries)
         del self._sums[same + 1 :]
-        total = self._sums[-1]
         for entry in entries.since(same):
-            total += bytes_of(entry)
-            self._sums.append(total)
+            self._sums.append(self._sums[-1] + bytes_of(entry))
         self._entries = entries
-        return tokens_of_size(total)
+        return tokens_of_size(self._sums[-1])
 
 
 def head_tokens(chain: Chain) -> int:
@@ -103,9 +97,10 @@ def bytes_of(entry: Entry) -> int:
     item = entry.item
     match item:
         case i.UserMessage() | i.AssistantMessage():
-            return _size(item.text) if item.blocks is None else sum(map(_block, item.blocks))
+            return _size(item.text) if item.blocks is None else sum(map(_block_size, item.blocks))
         case i.ToolCall():
-            return len(item.name) + _size(item.input) + _result(item.output if i.is_absent(item.error) else item.error)
+            result = item.output if i.is_absent(item.error) else item.error
+            return len(item.name) + _size(item.input) + _result_size(result)
         case i.CompactDivider():
             return _size(item.summary)
         case i.OpaqueItem():
@@ -119,24 +114,24 @@ def _size(raw: Raw) -> int:
     return view.nbytes - 2 if view[0] == _QUOTE else view.nbytes
 
 
-def _result(raw: Raw) -> int:
+def _result_size(raw: Raw) -> int:
     if i.is_absent(raw) or memoryview(raw)[0] != _BRACKET:
         return _size(raw)
     text = bytes(raw)
     if b'"image"' not in text and b'"base64"' not in text:
         return len(text)
     try:
-        return sum(map(_block, i.blocks_of(text)))
+        return sum(map(_block_size, i.blocks_of(text)))
     except (ValueError, RecursionError):
         return len(text)
 
 
-def _block(block: i.Block) -> int:
+def _block_size(block: i.Block) -> int:
     match block:
         case i.TextBlock() | i.ThinkingBlock():
             return _size(block.text)
         case i.ImageBlock():
             return _IMAGE
-        case _:
-            own = bytes(block.json)
-            return min(len(own), _IMAGE) if b'"base64"' in own else len(own)
+        case i.RawBlock():
+            size = len(bytes(block.json))
+            return min(size, _IMAGE) if b'"base64"' in bytes(block.json) else size

@@ -5,7 +5,8 @@ so it uses its marker and a rule-based summary instead, and `tell` reports why. 
 prompt shorter is not made: `CompactionOutcome.refused` says so, and an overflow tries its next stage. `prepare` may run
 in another thread than the session: states are immutable. The same session, firing and texts give the same events:
 `compact_started`, `compact_applied`, the shortened results, and outside context as `context_persisted`, directly before
-the next real user message.
+the next real user message. They have the time at which the firing was judged: the next question to the sources begins
+there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
-from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, compare_moments
+from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, cheaper_moment
 from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarize_in_passes
@@ -73,190 +74,10 @@ class Prepared(NamedTuple):
     refused: str = ""  # why nothing is pruned; the cut is then at 0
     context: str = ""  # outside context between boundary lines
     ids: tuple[str, ...] = ()  # uuids of the entries before the cut
+    at: float | None = None  # when the firing was judged
 
 
-class _Sizes(NamedTuple):
-    before: int  # estimated tokens of the prompt
-    after: int
-    summary: Raw  # text of the divider as JSON
-
-
-def compaction_events(
-    session: FoldedSession,
-    chain: str,
-    firing: Firing,
-    summary: str,
-    context: str | None = None,
-    *,
-    at: str | None = None,
-) -> tuple[Event, ...]:
-    """Return the events of a compaction of `chain`, which must be as `firing` was judged on. Costs O(entries).
-
-    `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
-    """
-    folded = settled(session.chain(chain))
-    pruned, kept = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
-    events: list[Event] = []
-    if firing.cut.place:
-        before, after, text = _measure(folded, firing, summary)
-        # The pruned entries include the previous divider, so every compaction has a uuid of its own.
-        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in kept]]
-        digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
-        applied = CompactApplied(
-            uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
-            preserved_uuids=tuple([entry.item.uuid for entry in kept]) or None, summary=text, chain=chain, at=at,
-        )  # fmt: skip
-        events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
-    calls = latest_calls(kept) if firing.shortened else {}
-    for call_id, text in firing.shortened:  # as cleared results, which explains why the next prompt differs
-        call, result = calls.get(call_id), Raw(encode(text))
-        if call is not None:
-            events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=chain, at=at))
-            if not is_absent(call.error):  # an error is shown instead of a result
-                events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=chain, at=at))
-    contexts = [
-        *_unsent_context(folded, firing),
-        *([Raw(encode([{"role": "user", "text": context}]))] if context else []),
-    ]
-    turn = 1 if folded.turn is None else folded.turn.turn + 1
-    place = _context_place(folded, firing, divider_first=session.divider == "before")
-    events += [
-        ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=chain, at=at)
-        for text in contexts
-    ]
-    return tuple(events)
-
-
-def _measure(chain: Chain, firing: Firing, summary: str) -> _Sizes:
-    """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
-    head, kept = head_tokens(chain), kept_entries(chain.entries, firing.cut)
-    text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
-    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
-    after = tokens_of([*divider, *replace_results(kept, firing.shortened)])
-    return _Sizes(head + tokens_of(chain.entries), head + after, text)
-
-
-def _unsent_context(chain: Chain, firing: Firing) -> Iterator[Raw]:
-    """Yield outside context that the compaction would remove before any request carried it."""
-    if chain.outside:
-        last = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-        for context in chain.outside:
-            if last < context.place < firing.cut.place and context.place not in firing.cut.held:
-                yield context.content
-
-
-def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
-    """Return the place of the next real user message after the compaction; the end if there is none yet."""
-    cut = firing.cut  # at 0 if nothing is removed: then no divider is added
-    places = (*cut.held, *range(cut.place, len(chain.entries)))
-    for new, old in enumerate(places, int(divider_first and cut.place > 0)):
-        if old >= chain.sent and is_real(chain.entries[old].item):
-            return new
-    return int(cut.place > 0) + len(places)
-
-
-def find_shorter_stage(
-    chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
-    tell: Tell,
-) -> Prepared:  # fmt: skip
-    """Return the first stage of a firing that makes the prompt shorter; `tell` reports each stage that does not.
-
-    `summaries` yields the summaries to try, as few as needed; it is not called if there is no room for one.
-    """
-    stage, refused = firing, ""
-    while stage is not None and stage.cut.place:
-        request = summary_request(chain, stage, settings)
-        has_room = request.tokens >= min(LEAST_ROOM, settings.summary_tokens)
-        if not has_room:
-            tokens = tokens_of(pruned_entries(chain.entries, stage.cut))
-            refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
-        for summary in summaries(stage, request) if has_room else ():
-            sizes = _measure(chain, stage, summary)
-            if sizes.after < sizes.before:
-                return Prepared(stage, summary)
-            refused = f"the prompt would go from {sizes.before:,} to {sizes.after:,} tokens"
-        stage = next_stage(chain.entries, stage)
-        if stage is not None:
-            tell(f"no {firing.trigger} compaction: {refused}; the next stage is tried")
-    if stage is not None and stage.shortened:
-        return Prepared(stage)
-    window = None if firing.trigger == "cadence" else firing.window  # a cadence alone asks no sources: it comes again
-    return Prepared(Firing(firing.trigger, TimelineCut(0), window), refused=refused)
-
-
-def execute(
-    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
-    at: float | None,
-) -> CompactionOutcome:  # fmt: skip
-    """Carry out a firing on the chain that it was judged on; raises SummaryError, LoreError."""
-    outcome = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
-    assert outcome is not None, "the session is the one that the firing was judged on"
-    return outcome
-
-
-def prepare(
-    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies
-) -> Prepared:
-    """Learn from what is pruned, ask the summariser and the sources: slow. Raises SummaryError, LoreError."""
-    folded, tell = settled(session.chain(chain)), dependencies.tell
-    if firing.final:
-        tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
-
-    def summaries(stage: Firing, request: SummaryRequest) -> Iterator[str]:
-        if dependencies.memory is not None:
-            dependencies.memory.before_drop(folded.entries, stage.cut.place)
-        why = "the summariser's would make the prompt longer"
-        try:
-            yield _ask_summarizer(dependencies, request, settings)
-        except SummaryError as error:
-            if not stage.marker:
-                raise
-            why = error.message
-        if stage.marker:  # room has to be made
-            tell(f"an overflow with a rule-based summary: {why}")
-            most = max(0, request.tokens - tokens_of_size(len(stage.marker)) - 1)
-            yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
-
-    prepared, context = find_shorter_stage(folded, firing, settings, summaries, tell=tell), ""
-    window = prepared.firing.window
-    if window is not None and dependencies.ask is not None:
-        with dependencies.waiting():
-            answers = dependencies.ask(window)
-        context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
-    return prepared._replace(context=context, ids=_ids_before_cut(folded, prepared.firing))
-
-
-def _ask_summarizer(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
-    """Return a summary, and report unusable answers to the memory; raises SummaryError."""
-    faults, failure, summarizer = list[str](), "", dependencies.summarizer
-    try:
-        with nullcontext() if isinstance(summarizer, Extractive) else dependencies.waiting():
-            return summarize_in_passes(
-                summarizer, request, settings, tell=dependencies.tell, unusable=faults.append
-            )  # fmt: skip
-    except SummaryError as error:
-        failure = error.message
-        raise
-    finally:
-        if faults and dependencies.memory is not None:
-            dependencies.memory.note_summary(len(faults), failure)
-
-
-def finish(session: FoldedSession, chain: str, prepared: Prepared, *, at: float | None) -> CompactionOutcome | None:
-    """Create the events on the session as it is now; None if the entries that would be removed have changed."""
-    folded, firing = settled(session.chain(chain)), prepared.firing
-    if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
-        return None
-    stamp = None if at is None else format_timestamp(at)
-    events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-    pruned = count_messages(pruned_entries(folded.entries, firing.cut))
-    kept = count_messages(kept_entries(folded.entries, firing.cut))
-    context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
-    return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
-
-
-def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:
-    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
+# what is due
 
 
 def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
@@ -281,10 +102,12 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
 def judge_chain(
     activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
     now: float | None, agent: str | None = None, scale: TokenScale | None = None, tokens: int | None = None,
+    tell: Tell | None = None,
 ) -> Firing | None:  # fmt: skip
     """Return what is due on a chain, with its window and its head measured by the usage of its requests.
 
-    `scale` and `tokens`, the estimate of its timeline, are computed if they are not given.
+    `scale` and `tokens`, the estimate of its timeline, are computed if they are not given. `tell` receives why each
+    trigger fires or is skipped.
     """
     head = 0
     if settings.window and "overflow" in triggers:
@@ -293,7 +116,7 @@ def judge_chain(
         settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
     return find_due(
         activity.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=head, tokens=tokens,
-        triggers=triggers,
+        triggers=triggers, tell=tell,
     )  # fmt: skip
 
 
@@ -309,11 +132,99 @@ def should_wait(
     if not cache.is_warm(activity.pause(now)):
         return False
     until, scale = activity.requests_until_pause(cache.lifetime), token_scale(activity, chain)
-    after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
     before = tokens_of(chain.entries)
+    after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
     growth = before // max(1, activity.requests)
     sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, growth)
-    return compare_moments(sizes, cache, 2 * until, until, warm=True).best == "later"
+    return cheaper_moment(sizes, cache, 2 * until, until) == "later"
+
+
+# what is done
+
+
+def execute(
+    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
+    at: float | None,
+) -> CompactionOutcome:  # fmt: skip
+    """Carry out a firing on the chain that it was judged on, at a time; raises SummaryError, LoreError."""
+    outcome = finish(session, chain, prepare(session, chain, firing, settings, dependencies, at=at))
+    assert outcome is not None, "the session is the one that the firing was judged on"
+    return outcome
+
+
+def prepare(
+    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
+    at: float | None = None,
+) -> Prepared:  # fmt: skip
+    """Learn from what is pruned, ask the summariser and the sources: slow. Raises SummaryError, LoreError."""
+    folded, tell = settled(session.chain(chain)), dependencies.tell
+    if firing.final:
+        tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
+
+    def summaries(stage: Firing, request: SummaryRequest) -> Iterator[str]:
+        if dependencies.memory is not None:
+            dependencies.memory.before_drop(folded.entries, stage.cut.place)
+        reason = "the summariser's would make the prompt longer"
+        try:
+            yield _ask_summarizer(dependencies, request, settings)
+        except SummaryError as error:
+            if not stage.marker:
+                raise
+            reason = error.message
+        if stage.marker:  # room has to be made
+            tell(f"an overflow with a rule-based summary: {reason}")
+            most = max(0, request.tokens - tokens_of_size(len(stage.marker)) - 1)
+            yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+
+    prepared, context = find_shorter_stage(folded, firing, settings, summaries, tell=tell), ""
+    window = prepared.firing.window
+    if window is not None and dependencies.ask is not None:
+        with dependencies.waiting():
+            answers = dependencies.ask(window)
+        context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
+    return prepared._replace(context=context, ids=_ids_before_cut(folded, prepared.firing), at=at)
+
+
+def finish(session: FoldedSession, chain: str, prepared: Prepared) -> CompactionOutcome | None:
+    """Create the events on the session as it is now; None if the entries that would be removed have changed."""
+    folded, firing = settled(session.chain(chain)), prepared.firing
+    if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
+        return None
+    stamp = None if prepared.at is None else format_timestamp(prepared.at)
+    events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
+    pruned = count_messages(pruned_entries(folded.entries, firing.cut))
+    kept = count_messages(kept_entries(folded.entries, firing.cut))
+    context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
+    return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
+
+
+def find_shorter_stage(
+    chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
+    tell: Tell = ignore,
+) -> Prepared:  # fmt: skip
+    """Return the first stage of a firing that makes the prompt shorter; `tell` reports each stage that does not.
+
+    `summaries` yields the summaries to try, as few as needed; it is not called if there is no room for one.
+    """
+    stage, refused = firing, ""
+    while stage is not None and stage.cut.place:
+        request = summary_request(chain, stage, settings)
+        has_room = request.tokens >= min(LEAST_ROOM, settings.summary_tokens)
+        if not has_room:
+            tokens = tokens_of(pruned_entries(chain.entries, stage.cut))
+            refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
+        for summary in summaries(stage, request) if has_room else ():
+            before, after = _prompt_tokens(chain, stage, _divider_text(stage, summary))
+            if after < before:
+                return Prepared(stage, summary)
+            refused = f"the prompt would go from {before:,} to {after:,} tokens"
+        stage = next_stage(chain.entries, stage)
+        if stage is not None:
+            tell(f"no {firing.trigger} compaction: {refused}; the next stage is tried")
+    if stage is not None and stage.shortened:
+        return Prepared(stage)
+    window = None if firing.trigger == "cadence" else firing.window  # a cadence alone asks no sources: it comes again
+    return Prepared(Firing(firing.trigger, TimelineCut(0), window, reason=firing.reason), refused=refused)
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
@@ -321,3 +232,97 @@ def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> Summa
     pruned = pruned_entries(chain.entries, firing.cut)
     room = summary_room(pruned, settings.summary_tokens)
     return SummaryRequest(pruned, opening_entries(chain.entries, firing.cut), summary_in(pruned), room)
+
+
+def _ask_summarizer(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
+    """Return a summary, and report unusable answers to the memory; raises SummaryError."""
+    faults, failure, summarizer = list[str](), "", dependencies.summarizer
+    try:
+        with nullcontext() if isinstance(summarizer, Extractive) else dependencies.waiting():
+            return summarize_in_passes(summarizer, request, settings, tell=dependencies.tell, unusable=faults.append)
+    except SummaryError as error:
+        failure = error.message
+        raise
+    finally:
+        if faults and dependencies.memory is not None:
+            dependencies.memory.note_summary(len(faults), failure)
+
+
+def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:
+    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
+
+
+# events
+
+
+def compaction_events(
+    session: FoldedSession, chain: str, firing: Firing, summary: str, context: str | None = None, *,
+    at: str | None = None,
+) -> tuple[Event, ...]:  # fmt: skip
+    """Return the events of a compaction of `chain`, which must be as `firing` was judged on. Costs O(entries).
+
+    `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
+    """
+    folded = settled(session.chain(chain))
+    pruned, kept = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
+    events: list[Event] = []
+    if firing.cut.place:
+        text = _divider_text(firing, summary)
+        before, after = _prompt_tokens(folded, firing, text)
+        # The pruned entries include the previous divider, so every compaction has a uuid of its own.
+        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in kept]]
+        digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
+        applied = CompactApplied(
+            uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
+            preserved_uuids=tuple([entry.item.uuid for entry in kept]) or None, summary=text, chain=chain, at=at,
+        )  # fmt: skip
+        events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
+    calls = latest_calls(kept) if firing.shortened else {}
+    for call_id, text in firing.shortened:  # as cleared results, which explains why the next prompt differs
+        call, result = calls.get(call_id), Raw(encode(text))
+        if call is not None:
+            events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=chain, at=at))
+            if not is_absent(call.error):  # an error is shown instead of a result
+                events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=chain, at=at))
+    turn = 1 if folded.turn is None else folded.turn.turn + 1
+    place = _context_place(folded, firing, divider_first=session.divider == "before")
+    # Context of an earlier question keeps no time: sources were not asked again.
+    contexts: list[tuple[Raw, str | None]] = [(content, None) for content in _unsent_context(folded, firing)]
+    if context:
+        contexts.append((Raw(encode([{"role": "user", "text": context}])), at))
+    return (*events, *[
+        ContextPersisted(turn=turn, insert_at=place, content=content, outside=True, chain=chain, at=asked_at)
+        for content, asked_at in contexts
+    ])  # fmt: skip
+
+
+def _divider_text(firing: Firing, summary: str) -> Raw:
+    text = summary or firing.marker
+    return Raw(encode(text)) if text else NULL
+
+
+def _prompt_tokens(chain: Chain, firing: Firing, text: Raw) -> tuple[int, int]:
+    """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
+    head, kept = head_tokens(chain), kept_entries(chain.entries, firing.cut)
+    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
+    after = tokens_of([*divider, *replace_results(kept, firing.shortened)])
+    return head + tokens_of(chain.entries), head + after
+
+
+def _unsent_context(chain: Chain, firing: Firing) -> list[Raw]:
+    """Return outside context that the compaction would remove before any request carried it."""
+    if not chain.outside:
+        return []
+    last = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
+    removed = set(range(last + 1, firing.cut.place)).difference(firing.cut.held)
+    return [context.content for context in chain.outside if context.place in removed]
+
+
+def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
+    """Return the place of the next real user message after the compaction; the end if there is none yet."""
+    cut = firing.cut  # at 0 if nothing is removed: then no divider is added
+    places = (*cut.held, *range(cut.place, len(chain.entries)))
+    for new, old in enumerate(places, int(divider_first and cut.place > 0)):
+        if old >= chain.sent and is_real(chain.entries[old].item):
+            return new
+    return int(cut.place > 0) + len(places)

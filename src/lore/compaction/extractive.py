@@ -1,16 +1,17 @@
 """Summarise messages by rule: no model, no network, and the same entries always give the same bytes.
 
-The summary quotes; it never interprets. It holds what the user asked, the files that tools changed, the tool calls that
-failed or still run, and the last exchange. A previous summary written by this module is continued section by section; a
-summary written by anyone else is quoted, shortened. Each section has a share of the room, and lines that do not fit are
-counted, so a summary that is continued again and again does not grow.
+The summary quotes: what the user asked, the files that tools changed, the tool calls that failed or still run, and the
+last exchange. A previous summary written by this module is continued section by section; any other is quoted. Each
+section has a share of the room, and lines that do not fit are counted, so a continued summary does not grow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias, cast
 
 from lore.asking import SummaryAnswer, SummaryRequest
 from lore.compaction.entries import BYTES_PER_TOKEN, is_message
@@ -21,21 +22,22 @@ from lore.model.state import Entry
 from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
 
-_HEAD = "Rule-based summary of {} earlier messages (the session's log keeps them):"
-_OWN_HEAD = re.compile(r"\ARule-based summary of ([0-9]{1,9}) earlier messages ")
-_OMITTED = re.compile(r"\A- \(([0-9]{1,9}) more\)\Z")
+Sections: TypeAlias = defaultdict[str, list[str]]  # lines by title
 EARLIER, ASKED, CHANGED = "Earlier summary", "The user asked", "Files changed, latest last"
 UNFINISHED, LAST, CURRENT = "Unfinished", "The last exchange", "The current exchange began"
 _SHARES = {EARLIER: 0.15, ASKED: 0.30, CHANGED: 0.15, UNFINISHED: 0.10, LAST: 0.15, CURRENT: 0.15}
+_HEAD = "Rule-based summary of {} earlier messages (the session's log keeps them):"
+_OWN_HEAD = re.compile(r"\ARule-based summary of ([0-9]{1,9}) earlier messages ")
+_OMITTED = re.compile(r"- \(([0-9]{1,9}) more\)")
 _FAILED, _RUNNING = "- failed: ", "- still running: "
-_MOST_UNFINISHED = 50  # lines of a previous summary's section that are read
 _GREETING_BYTES = 24  # a shorter first request ("hi", "/model") is not the session's task
 _PATH_KEYS = ("file_path", "filePath", "path", "file", "filename", "notebook_path", "absolute_path", "target_file")
 _WRITING_KEYS = ("old_string", "new_string", "old_str", "new_str", "file_text", "content", "edits", "new_source")
 _WRITING_NAMES = re.compile(r"write|edit|create|replace|update|insert|delete|rename|move", re.IGNORECASE)
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,300})$", re.MULTILINE)
-_OPENING_TAG = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
-_CLOSING_TAG = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
+_NOTE = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>.*?</\1>", re.DOTALL)  # of a harness, before a message
+_NOTE_END = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
+_COMMAND = re.compile(r"<command-(name|args)>([^<]*)</command-\1>")
 
 
 class Extractive:
@@ -45,41 +47,35 @@ class Extractive:
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary of at most `request.tokens` tokens, empty if that is 0. Never fails."""
-        previous = harmless(request.previous or summary_in(request.entries)).strip()
-        count, sections, omitted = _parse_summary(previous)
+        count, sections = _parse_summary(harmless(request.previous or summary_in(request.entries)).strip())
         exchanges = _exchanges(request.entries[: len(request.entries) - len(request.opening)])
         asked = [f"- {one_line(user, 400)}" for user, _ in exchanges[:-1] if user]
-        sections[ASKED] = list(dict.fromkeys([*sections.get(ASKED, []), *asked]))
-        sections[LAST], sections[CURRENT] = _quote(exchanges[-1:]), _quote(_exchanges(request.opening)[-1:])
+        sections[ASKED] = list(dict.fromkeys([*sections[ASKED], *asked]))
+        for title, quoted in ((LAST, exchanges), (CURRENT, _exchanges(request.opening))):
+            pair = zip(("user", "assistant"), quoted[-1] if quoted else (), strict=False)
+            sections[title] = [f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in pair if text]
         _add_calls(sections, [entry.item for entry in request.entries if isinstance(entry.item, ToolCall)])
         head = _HEAD.format(count + sum(is_message(entry.item) for entry in request.entries))
         room = request.tokens * BYTES_PER_TOKEN
-        return SummaryAnswer(
-            cut_bytes("\n\n".join([head, *_fit_sections(sections, omitted, room - len(head) - 2)]), room)
-        )
+        return SummaryAnswer(cut_bytes("\n\n".join([head, *_fit_sections(sections, room - len(head) - 2)]), room))
 
 
-def _parse_summary(text: str) -> tuple[int, dict[str, list[str]], dict[str, int]]:
-    """Return a previous summary's message count, its lines by section, and the number of omitted lines by section.
-
-    The requests of its last and current exchange are moved to the section of what the user asked.
-    """
+def _parse_summary(text: str) -> tuple[int, Sections]:
+    """Return a previous summary's message count and its lines; requests of its last exchanges become asked ones."""
+    sections: Sections = defaultdict(list)
     own = _OWN_HEAD.match(text)
     if own is None:
-        return 0, {EARLIER: [f"  {line.rstrip()}" for line in text.split("\n") if line.strip()]}, {}
-    sections: dict[str, list[str]] = {}
-    omitted: dict[str, int] = {}
+        sections[EARLIER] = [f"  {line.rstrip()}" for line in text.split("\n") if line.strip()]
+        return 0, sections
     title = ""
     for line in text.split("\n")[1:]:
         if line[:-1] in _SHARES and line.endswith(":"):
             title = line[:-1]
-        elif title and (more := _OMITTED.match(line)):
-            omitted[title] = omitted.get(title, 0) + int(more[1])
-        elif title and line:
-            sections.setdefault(title, []).append(line)
-    exchanges = [*sections.pop(LAST, []), *sections.pop(CURRENT, [])]
-    sections.setdefault(ASKED, []).extend(f"- {line[6:]}" for line in exchanges if line.startswith("user: "))
-    return int(own[1]), sections, omitted
+        elif line and title in (LAST, CURRENT):
+            sections[ASKED] += [f"- {line[6:]}"] if line.startswith("user: ") else []
+        elif line and title:
+            sections[title].append(line)
+    return int(own[1]), sections
 
 
 def _exchanges(entries: Iterable[Entry]) -> list[tuple[str, str]]:
@@ -94,103 +90,75 @@ def _exchanges(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     return found
 
 
-def _quote(exchanges: Iterable[tuple[str, str]]) -> list[str]:
-    return [
-        f"{role}: {one_line(clipped(text, 900), 1_000)}"
-        for exchange in exchanges
-        for role, text in zip(("user", "assistant"), exchange, strict=True)
-        if text
-    ]
-
-
 def words_of_user(text: str) -> str:
     """Return a message without the tagged notes that a harness put around it; a tagged slash command stays as text."""
     begin, end = 0, len(text)
-    command: dict[str, str] = {}
-    while found := _OPENING_TAG.match(text, begin, end):
-        close = text.find(f"</{found[1]}>", found.end(), end)
-        if close < 0:
-            break
-        if found[1] in ("command-name", "command-args"):
-            command[found[1]] = text[found.end() : close].strip()
-        begin = close + len(found[1]) + 3
-    while found := _CLOSING_TAG.search(text[max(begin, end - 200) : end]):
-        start = text.rfind(f"<{found[1]}>", begin, end)
-        if start < 0:
-            break
+    while note := _NOTE.match(text, begin):
+        begin = note.end()
+    while (note := _NOTE_END.search(text, max(begin, end - 200), end)) and (
+        start := text.rfind(f"<{note[1]}>", begin, end)
+    ) >= 0:
         end = start
-    called = " ".join(command.get(f"command-{part}", "") for part in ("name", "args"))
-    return text[begin:end].strip() or called.strip()
+    command = dict(_COMMAND.findall(text[:begin]))
+    return text[begin:end].strip() or f"{command.get('name', '')} {command.get('args', '')}".strip()
 
 
-def _add_calls(sections: dict[str, list[str]], calls: Sequence[ToolCall]) -> None:
+def _add_calls(sections: Sections, calls: Sequence[ToolCall]) -> None:
     """Add the files that calls changed, and the calls that failed and were not tried again or that still run."""
-    changed = dict.fromkeys(sections.get(CHANGED, ()))
-    unfinished: dict[str, str] = {}
-    tried = set[str]()
+    changed = dict.fromkeys(sections[CHANGED])
+    # A call that ran in the previous summary has ended or was given up by now.
+    unfinished = [line for line in sections[UNFINISHED] if not (calls and line.startswith(_RUNNING))]
     for call in calls:
-        try:
+        value: object = None
+        with suppress(ValueError, RecursionError):
             value = decode(bytes(call.input))
-        except (ValueError, RecursionError):
-            value = None
-        given = cast("dict[str, Any]", value) if isinstance(value, dict) else {"input": value}
+        given: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {"input": value}
         texts = [text for text in given.values() if isinstance(text, str)]
         path = next((given[key] for key in _PATH_KEYS if isinstance(given.get(key), str)), "")
         about = f"{one_line(call.name, 60)} {one_line(path or next(iter(texts), ''), 80)}"
-        tried.add(f"{_FAILED}{about}: ")
-        unfinished.pop(about, None)
-        if call.status == "running":
-            unfinished[about] = f"{_RUNNING}{about}"
-        elif call.status == "failed":
-            unfinished[about] = f"{_FAILED}{about}: {one_line(result_of(call), 160)}"
-        else:
-            files = [file for text in texts for file in _PATCHED.findall(text)]
-            for file in [path, *files] if path and _is_write(call.name, given) else files:
-                line = f"- {one_line(file, 300)}"
-                changed.pop(line, None)
-                changed[line] = None
-    done = (*tried, _RUNNING) if calls else ()  # a call that ran then has ended or was given up by now
-    earlier = [line for line in sections.get(UNFINISHED, ())[-_MOST_UNFINISHED:] if not line.startswith(done)]
-    sections[CHANGED], sections[UNFINISHED] = list(changed), [*earlier, *unfinished.values()]
+        failed, running = f"{_FAILED}{about}: ", f"{_RUNNING}{about}"
+        unfinished = [line for line in unfinished[-50:] if line != running and not line.startswith(failed)]
+        if call.status != "completed":
+            unfinished.append(running if call.status == "running" else failed + one_line(result_of(call), 160))
+            continue
+        is_write = _WRITING_NAMES.search(call.name) or not given.keys().isdisjoint(_WRITING_KEYS)
+        files = [path] if path and is_write and given.get("command") != "view" else []
+        for file in files + [file for text in texts for file in _PATCHED.findall(text)]:
+            line = f"- {one_line(file, 300)}"
+            changed.pop(line, None)
+            changed[line] = None
+    sections[CHANGED], sections[UNFINISHED] = list(changed), unfinished
 
 
-def _is_write(name: str, given: Mapping[str, Any]) -> bool:
-    if given.get("command") == "view":
-        return False
-    return _WRITING_NAMES.search(name) is not None or any(key in given for key in _WRITING_KEYS)
-
-
-def _fit_sections(sections: Mapping[str, Sequence[str]], omitted: Mapping[str, int], room: int) -> list[str]:
+def _fit_sections(sections: Sections, room: int) -> list[str]:
     """Return the sections as text in `room` bytes; what one leaves of its share goes to the sections before it."""
     written: list[str] = []
     spare = 0
     for title, share in reversed(_SHARES.items()):
         allowed = int(room * share) + spare
-        text = _fit_lines(title, sections.get(title, ()), omitted.get(title, 0), allowed - 2)
+        text = _fit_lines(title, sections[title], allowed - 2)
         spare = max(0, allowed - (len(text.encode()) + 2 if text else 0))
         written += [text] if text else []
     return written[::-1]
 
 
-def _fit_lines(title: str, lines: Sequence[str], omitted: int, room: int) -> str:
+def _fit_lines(title: str, lines: Sequence[str], room: int) -> str:
     """Return a section with its newest lines, as many as fit; the first request is kept, since it is the task."""
+    omitted = sum(int(more[1]) for line in lines if (more := _OMITTED.fullmatch(line)))
+    lines = [line for line in lines if not _OMITTED.fullmatch(line)]
     room -= len(title) + 2 + len("- (999999999 more)\n")
-    first: list[str] = []
+    first, newest = "", list[str]()
     if title == ASKED and lines:
         at = next((at for at, line in enumerate(lines) if len(line.encode()) > _GREETING_BYTES), 0)
-        first, lines, omitted = [_shorten(lines[at], room // 2)], lines[at + 1 :], omitted + at
-    room -= sum(len(line.encode()) + 1 for line in first)
-    newest: list[str] = []
-    for line in reversed(lines):
-        text = line if len(line.encode()) < room else _shorten(line, room - 1)
-        if not text:
-            break
-        newest.append(text)
+        first, lines, omitted = _shorten(lines[at], room // 2), lines[at + 1 :], omitted + at
+        room -= len(first.encode()) + 1
+    while lines and (text := _shorten(lines[-1], room - 1)):
+        newest.insert(0, text)
         room -= len(text.encode()) + 1
-    omitted += len(lines) - len(newest)
-    more = [f"- ({omitted} more)"] if omitted and title not in (LAST, CURRENT) else []
-    shown = [line for line in [*first, *more, *reversed(newest)] if line]
-    return "\n".join([f"{title}:", *shown]) if newest or any(first) else ""
+        lines.pop()
+    omitted += len(lines)
+    more = f"- ({omitted} more)" if omitted and title not in (LAST, CURRENT) else ""
+    return "\n".join(filter(None, [f"{title}:", first, more, *newest])) if newest or first else ""
 
 
 def _shorten(line: str, most: int) -> str:

@@ -24,8 +24,8 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.compaction.activity import ChainActivity
-from lore.compaction.base import Firing, ShortenedResult, TimelineCut, Trigger, Window
+from lore.compaction.activity import UNTIMED, ChainActivity
+from lore.compaction.base import Firing, TimelineCut, Trigger, Window
 from lore.compaction.entries import (
     BYTES_PER_TOKEN,
     Entries,
@@ -51,6 +51,7 @@ from lore.model.items import (
 )
 from lore.model.state import Entry
 from lore.prompt.layout import is_real
+from lore.store.base import Tell
 
 AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 BEFORE_TURN: tuple[Trigger, ...] = ("overflow", "gap")
@@ -63,6 +64,7 @@ MARKER = (
     "Use /compact for smarter summarization.]"
 )
 TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
+IN_LOOP, NO_PERSON = "inside a tool loop", "no person spoke"
 
 
 class PolicyInput(NamedTuple):
@@ -78,63 +80,94 @@ class PolicyInput(NamedTuple):
     tokens: int | None = None  # estimated tokens of the timeline, if known
 
 
-# triggers
+# triggers: each judge returns what it does, or why it is not due
 
 
 def find_due(
     activity: ChainActivity, entries: Entries, settings: Compaction | None, *, now: float | None = None,
     agent: str | None = None, user: str | None = None, overhead: int = 0, tokens: int | None = None,
-    triggers: Collection[Trigger] = AUTOMATIC,
+    triggers: Collection[Trigger] = AUTOMATIC, tell: Tell | None = None,
 ) -> Firing | None:  # fmt: skip
     """Return the first of these triggers that is due, in the order manual, overflow, gap, cadence.
 
-    The parameters are the fields of `PolicyInput`. `manual` is always due if it is asked for; without settings nothing
-    is. Costs O(1) far from any limit if the timeline's tokens are given, otherwise O(entries).
+    The parameters are the fields of `PolicyInput`; `tell` receives why each trigger fires or is skipped. `manual` is
+    always due if it is asked for; without settings nothing is. Costs O(1) far from any limit if the timeline's tokens
+    are given, otherwise O(entries).
     """
     if settings is None:
         return None
     inputs = PolicyInput(activity, entries, settings, now, agent, user, overhead, tokens)
-    firings = (judge(inputs) for trigger, judge in TRIGGERS.items() if trigger in triggers)
-    return next((firing for firing in firings if firing is not None), None)
+    for trigger, judge in TRIGGERS.items():
+        if trigger not in triggers:
+            continue
+        found = judge(inputs)
+        if tell is not None:
+            tell(f"{trigger} skipped: {found}" if isinstance(found, str) else f"{trigger} fires: {found.reason}")
+        if not isinstance(found, str):
+            return found
+    return None
 
 
-def judge_overflow(inputs: PolicyInput) -> Firing | None:
+def judge_overflow(inputs: PolicyInput) -> Firing | str:
     """Return an overflow's compaction if the window fills up. The marker is kept only if room has to be made now."""
-    settings = inputs.settings
+    settings, overhead = inputs.settings, inputs.overhead
+    if not settings.window:
+        return "off (window = 0)"
+    tokens = tokens_of(inputs.entries) if inputs.tokens is None else inputs.tokens
+    reason = f"the prompt fills {_percent(overhead + tokens, settings.window):.0f}% of the window"
     firing = plan_overflow(
-        inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens
+        inputs.entries, settings.window, overhead=overhead, tokens=tokens, reserve=settings.summary_tokens
     )
     if firing is None or not (firing.cut.place or firing.shortened):
-        return None
-    return firing if firing.full else firing._replace(marker="")
+        is_calm = _percent(overhead + tokens, settings.window) <= CALM
+        return reason + (f", at most {CALM}%" if is_calm else ", and too little can be removed")
+    return firing._replace(marker=firing.marker if firing.full else "", reason=reason)
 
 
-def judge_gap(inputs: PolicyInput) -> Firing | None:
+def judge_gap(inputs: PolicyInput) -> Firing | str:
     """Return a compaction after a pause of `gap_secs`; if nothing can be removed, one that only asks the sources.
 
     A person who waits for a long tool loop was not away, so a loop is never a gap.
     """
-    pause = pause_before_message(inputs)
-    if not inputs.settings.gap_secs or pause is None or pause < inputs.settings.gap_secs:
-        return None
-    if _is_in_tool_loop(inputs.entries) or not _has_person(inputs):
-        return None
+    settings, pause = inputs.settings, pause_before_message(inputs)
+    if not settings.gap_secs:
+        return "off (gap_secs = 0)"
+    if pause is None:
+        return "no earlier message" if inputs.activity.is_timed else UNTIMED
+    reason = f"a pause of {pause:,.0f} s (gap_secs = {settings.gap_secs:,})"
+    if pause < settings.gap_secs:
+        return reason
+    if _is_in_tool_loop(inputs.entries):
+        return IN_LOOP
+    if not _has_person(inputs):
+        return NO_PERSON
     window = _source_window(inputs)
-    return _cut_for("gap", inputs) or (None if window is None else Firing("gap", TimelineCut(0), window))
+    found = _cut_for("gap", inputs, reason)
+    return (
+        found if isinstance(found, Firing) or window is None else Firing("gap", TimelineCut(0), window, reason=reason)
+    )
 
 
-def judge_cadence(inputs: PolicyInput) -> Firing | None:
+def judge_cadence(inputs: PolicyInput) -> Firing | str:
     """Return a compaction every `continuous_interval` exchanges."""
     count, settings = inputs.activity.finished, inputs.settings
-    if count <= inputs.activity.compacted or not is_cadence(count, len(inputs.entries), settings):
-        return None  # the number of all items is asked first: it is cheaper, and never smaller
-    if _is_in_tool_loop(inputs.entries) or not is_cadence(count, count_messages(inputs.entries), settings):
-        return None
-    return _cut_for("cadence", inputs) if count and _has_person(inputs) else None
+    if not settings.continuous_interval:
+        return "off (continuous_interval = 0)"
+    reason = f"{count:,} finished exchanges (continuous_interval = {settings.continuous_interval:,})"
+    if count <= inputs.activity.compacted:
+        return f"no exchange ended since the last compaction; {reason}"
+    # The number of all items is asked first: it is cheaper, and never smaller than that of messages.
+    if not count or not is_cadence(count, len(inputs.entries), settings):
+        return reason
+    if _is_in_tool_loop(inputs.entries):
+        return IN_LOOP
+    if not is_cadence(count, count_messages(inputs.entries), settings):
+        return _too_few(settings)
+    return _cut_for("cadence", inputs, reason) if _has_person(inputs) else NO_PERSON
 
 
-TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | None]] = {
-    "manual": lambda inputs: _cut_for("manual", inputs),
+TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | str]] = {
+    "manual": lambda inputs: _cut_for("manual", inputs, "asked for"),
     "overflow": judge_overflow,
     "gap": judge_gap,
     "cadence": judge_cadence,
@@ -154,8 +187,8 @@ def pause_before_message(inputs: PolicyInput) -> float | None:
     pause that it was made in is over.
     """
     activity = inputs.activity
-    spoke, last = activity.last_spoken(inputs.agent, inputs.user)
-    if not spoke or last is None or inputs.now is None:
+    has_spoken, last = activity.last_spoken(inputs.agent, inputs.user)
+    if not has_spoken or last is None or inputs.now is None:
         return None
     later = (activity.ended_at.get(activity.resolve_agent(inputs.agent)), activity.rested_at)
     return inputs.now - max(last, *(last if at is None else at for at in later))
@@ -164,7 +197,7 @@ def pause_before_message(inputs: PolicyInput) -> float | None:
 def source_window(activity: ChainActivity, settings: Compaction, now: float) -> Window:
     """Return the time since sources were last asked, at most the look-back; empty if the clock went back."""
     earliest = now - settings.gap_max_lookback_secs
-    since = earliest if activity.compacted_at is None else max(activity.compacted_at, earliest)
+    since = earliest if activity.asked_at is None else max(activity.asked_at, earliest)
     return Window(min(since, now), now)
 
 
@@ -176,9 +209,15 @@ def _source_window(inputs: PolicyInput) -> Window | None:
     return source_window(inputs.activity, settings, inputs.now)
 
 
-def _cut_for(trigger: Trigger, inputs: PolicyInput) -> Firing | None:
+def _cut_for(trigger: Trigger, inputs: PolicyInput, reason: str) -> Firing | str:
     cut = find_cut(inputs.entries, inputs.settings.keep_recent)
-    return None if cut is None else Firing(trigger, cut, _source_window(inputs))
+    if cut is None:
+        return _too_few(inputs.settings)
+    return Firing(trigger, cut, _source_window(inputs), reason=reason)
+
+
+def _too_few(settings: Compaction) -> str:
+    return f"no message can be removed (keep_recent = {settings.keep_recent:,})"
 
 
 def _has_person(inputs: PolicyInput) -> bool:
@@ -236,8 +275,7 @@ def opening_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
     """Return the removed entries that begin the exchange whose end is kept."""
     if cut.exchange is None:
         return ()
-    held = set(cut.held)
-    return tuple([entries[at] for at in range(cut.exchange, cut.place) if at not in held])
+    return tuple([entries[at] for at in range(cut.exchange, cut.place) if at not in cut.held])
 
 
 def _first_unanswered(entries: Entries) -> int:
@@ -318,16 +356,15 @@ def latest_calls(entries: Entries) -> dict[str, ToolCall]:
     return {entry.item.call_id: entry.item for entry in entries if isinstance(entry.item, ToolCall)}
 
 
-def replace_results(entries: Entries, shortened: Iterable[ShortenedResult]) -> list[Entry]:
-    """Return entries with these results replaced."""
+def replace_results(entries: Entries, shortened: Iterable[tuple[str, str]]) -> list[Entry]:
+    """Return entries with the results of these calls replaced by texts."""
     calls, replaced = latest_calls(entries), list(entries)
-    texts = {calls[name].uuid: text for name, text in shortened if name in calls}
+    texts = {calls[call_id].uuid: Raw(encode(text)) for call_id, text in shortened if call_id in calls}
     for at, entry in enumerate(entries):
         text = texts.get(entry.item.uuid)
         if text is not None and isinstance(entry.item, ToolCall):
-            result = Raw(encode(text))
-            error = NULL if is_absent(entry.item.error) else result
-            replaced[at] = replace(entry, item=replace(entry.item, output=result, error=error))
+            error = NULL if is_absent(entry.item.error) else text
+            replaced[at] = replace(entry, item=replace(entry.item, output=text, error=error))
     return replaced
 
 
@@ -339,9 +376,9 @@ def shorten_result(call: ToolCall) -> str | None:
     return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)
 
 
-def _long_results(entries: Entries) -> tuple[ShortenedResult, ...]:
-    texts = ((name, shorten_result(call)) for name, call in latest_calls(entries).items())
-    return tuple([ShortenedResult(name, text) for name, text in texts if text is not None])
+def _long_results(entries: Entries) -> tuple[tuple[str, str], ...]:
+    texts = ((call_id, shorten_result(call)) for call_id, call in latest_calls(entries).items())
+    return tuple([(call_id, text) for call_id, text in texts if text is not None])
 
 
 def _percent(tokens: int, window: int) -> float:
@@ -353,7 +390,7 @@ def _keep_last(entries: Entries, keep: int, overhead: int, reserve: int) -> Firi
     if cut is None:
         return None
     pruned = pruned_entries(entries, cut)
-    marker = MARKER.format(sum(is_message(entry.item) for entry in pruned))
+    marker = MARKER.format(count_messages(pruned))
     after = overhead + _tokens_with_summary(kept_entries(entries, cut), marker, summary_room(pruned, reserve))
     return Firing("overflow", cut, marker=marker, tokens=after)
 

@@ -1,4 +1,4 @@
-"""Settings of continuous compaction: `[compaction]`, `[sessions]`, `[memory]` of lore.toml, or a policy file.
+"""Settings of continuous compaction: `[compaction]` of lore.toml, or a policy file.
 
 Without a `[compaction]` table nothing is probed, read or spent. Names and defaults: openfang's continuous compaction.
 """
@@ -22,14 +22,14 @@ _CHUNKS = "lore reads in pieces of summarizer_window tokens"
 # Keys of openfang's policy that lore has under another name, or not at all, and what to write instead.
 OTHER_NAMES = {
     "compaction.context_window_tokens": "write window: the tokens of the model's context window",
-    "compaction.token_threshold_ratio": "write window: an overflow is met above 70 % and 90 % of it",
+    "compaction.token_threshold_ratio": "write window: an overflow fires above 70 % and 90 % of it",
     "compaction.threshold": "write continuous_interval (user exchanges), or window (tokens): lore counts no messages",
     "compaction.max_summary_tokens": "write summary_tokens",
     "compaction.base_chunk_ratio": _CHUNKS,
     "compaction.min_chunk_ratio": _CHUNKS,
     "compaction.max_chunk_chars": _CHUNKS,
     "compaction.safety_margin": "leave it out: lore's estimates err high by themselves",
-    "compaction.summarization_overhead_tokens": "leave it out: lore counts what a summariser is told",
+    "compaction.summarization_overhead_tokens": "leave it out: lore counts the instructions of a summariser",
     "compaction.max_retries": "leave it out: a model is asked once more, and timeout_secs bounds each answer",
     "compaction.context_sources.agent": "write name, and command: lore asks programs, not agents",
     "compaction.context_sources.timeout_secs": "leave it out: each source has 30 seconds",
@@ -37,47 +37,41 @@ OTHER_NAMES = {
 
 
 class ContextSource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A source of outside context that is allowed: a command (no shell) and what it is asked."""
+    """A source of outside context that is allowed."""
 
     name: str
-    command: tuple[str, ...]
-    prompt: str = ""
+    command: tuple[str, ...]  # run without a shell
+    prompt: str = ""  # what it is asked
 
     def fault(self) -> str:
-        """Say what is wrong; empty where nothing is."""
+        """Return what is wrong; empty if nothing is."""
         if not self.name or not self.name.isprintable():
             return "name is empty, or cannot be printed"
         return "" if self.command and self.command[0] else "command is empty"
 
 
 class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
-    """When and how a session is compacted. A trigger whose number is 0 is off.
+    """When and how a session is compacted. A trigger whose number is 0 is off."""
 
-    `continuous_interval` counts user exchanges, `keep_recent` messages (items of the timeline), `window` the tokens of
-    the model's context window (0: unknown, so that overflow is never judged). `summarizer_window` is what a
-    summariser reads at once, in tokens (0: any length); `summary_tokens` what it may answer. `command` and `endpoint`
-    (with `model`, `key_env` names the environment variable that holds the key) belong to the summarisers of that name.
-    """
-
-    continuous_interval: int = 0
-    keep_recent: int = 6
-    gap_secs: int = 0
-    gap_max_lookback_secs: int = 86_400
-    window: int = 0
+    continuous_interval: int = 0  # user exchanges between two compactions
+    keep_recent: int = 6  # messages (items of the timeline) that stay
+    gap_secs: int = 0  # a pause after which the user's return compacts
+    gap_max_lookback_secs: int = 86_400  # sources are asked about at most so long a time
+    window: int = 0  # tokens of the model's context window; 0: unknown, and overflow is never judged
     when: When = "now"
-    context_token_cap: int = 2_000
+    context_token_cap: int = 2_000  # tokens that the sources may add
     context_sources: tuple[ContextSource, ...] = ()
     summarizer: str = "extractive"
-    summary_tokens: int = 1_024
-    summarizer_window: int = 60_000
-    command: tuple[str, ...] = ()
-    endpoint: str = ""
+    summary_tokens: int = 1_024  # that a summary may have
+    summarizer_window: int = 60_000  # tokens that a summariser reads at once; 0: any number
+    command: tuple[str, ...] = ()  # of the summariser "command"
+    endpoint: str = ""  # of the summariser "openai"
     model: str = ""
-    key_env: str = ""
-    timeout_secs: float = 60.0
+    key_env: str = ""  # names the environment variable that holds the endpoint's key
+    timeout_secs: float = 60.0  # for each answer of a summariser
 
     def fault(self) -> str:
-        """Say what is wrong with these settings; empty where nothing is."""
+        """Return what is wrong with these settings; empty if nothing is."""
         for name in _COUNTS:
             if getattr(self, name) < 0:
                 return f"{name} is below 0"
@@ -85,8 +79,8 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
                 return f"{name} is above {MOST:,}"
         names = [source.name for source in self.context_sources]
         faults = {
-            "summary_tokens is 0: a summary of no tokens cannot be had": not self.summary_tokens,
-            "timeout_secs is no number of seconds between 0 and a day": not 0 < self.timeout_secs < 86_400,
+            "summary_tokens is 0: a summary needs tokens": not self.summary_tokens,
+            "timeout_secs is not a number of seconds between 0 and a day": not 0 < self.timeout_secs < 86_400,
             f"summarizer {self.summarizer!r} is unknown: {', '.join(SUMMARIZERS)}": self.summarizer not in SUMMARIZERS,
             'command is missing: summarizer = "command" runs it': self.summarizer == "command" and not self.command,
             'endpoint and model are missing: summarizer = "openai" asks them': (
@@ -112,11 +106,10 @@ def outside_settings(compaction: Compaction, *, sources: bool = True) -> dict[st
         found["compaction.endpoint"] = compaction.endpoint
         if compaction.key_env:
             found["compaction.key_env"] = compaction.key_env
-    if sources:
-        for source in compaction.context_sources:
-            found[f"compaction.context_sources {source.name}"] = " ".join(source.command)
+    for source in compaction.context_sources if sources else ():
+        found[f"compaction.context_sources {source.name}"] = " ".join(source.command)
     return found
 
 
-TRIED = Compaction(keep_recent=20)  # what a trial keeps, where nobody says it
-WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried where nobody says it
+TRIED = Compaction(keep_recent=20)  # what a trial keeps without a policy
+WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried without a policy

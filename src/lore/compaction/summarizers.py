@@ -23,7 +23,7 @@ from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import instructions, transcript_request
-from lore.endpoints import (  # fmt: skip
+from lore.endpoints import (
     Endpoint,
     HttpAnswer,
     HttpRequest,
@@ -48,15 +48,19 @@ from lore.untrusted import SourceText, harmless, one_line
 
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # seconds of what `Retry-After` may ask for
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # reasoning in the answers of local models
 _PATH = "/chat/completions"
+_HINTS = {
+    401: "is the key in the variable that key_env names the right one?",
+    404: "endpoint is the part before /chat/completions, as in http://127.0.0.1:11434/v1",
+}
 
 
 class OpenAISummarizer:
     """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
 
-    Raises LoreError when it is made: httpx is missing, the endpoint is no URL, the key's variable is not set. `pause`
-    waits (seconds); the whole of a try may take `seconds`.
+    Raises LoreError when it is made: httpx is missing, the endpoint is not a URL, the key's variable is not set.
+    `pause` waits (seconds); the whole of a try may take `seconds`.
     """
 
     name = "openai"
@@ -66,109 +70,93 @@ class OpenAISummarizer:
         pause: Callable[[float], None] = time.sleep, tell: Tell = ignore,
     ) -> None:  # fmt: skip
         self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
-        self._url, self._shown, self._key = _url(endpoint), shown(endpoint), key_in(environ, key_env, "key_env")
+        parts = url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
+        path = parts.path.rstrip("/").removesuffix(_PATH) + _PATH
+        self._url, self._shown = parts._replace(path=path, fragment="").geturl(), shown(endpoint)
+        self._key = key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
         near = is_near(self._url)  # no proxy is asked then
-        imported = libraries('summarizer = "openai"')
-        self._endpoint = Endpoint(imported, self._shown, near, self._clean, trust_env=not near)
-        if self._key and self._url.startswith("http:") and not near:
+        self._endpoint = Endpoint(
+            libraries('summarizer = "openai"'), self._shown, near, self._without_key, trust_env=not near
+        )
+        if self._key and parts.scheme == "http" and not near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return the model's answer, `cut_off` where it stopped for its length; raises SummaryError without one."""
-        reply = self._reply(request)
+        """Return the model's answer, `cut_off` if it stopped for its length; raises SummaryError without one."""
+        text = transcript_request(request)
+        reply = self._reply(request, text)
         if reply.status == 400 and b"max_completion_tokens" in reply.body:  # newer models refuse the older name
             self._limit = "max_completion_tokens"
-            reply = self._reply(request)
-        if reply.status == 200:
-            return self._answer(reply.body, request)
-        raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
+            reply = self._reply(request, text)
+        if reply.status != 200:
+            raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
+        return self._answer(reply.body, len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
     def _refusal(self, reply: HttpAnswer) -> str:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        message = one_line(self._clean(harmless(error_message(reply.body)))) if reply.status >= 400 else ""
+        message = one_line(self._without_key(harmless(error_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
-    def _reply(self, request: SummaryRequest) -> HttpAnswer:
+    def _reply(self, request: SummaryRequest, text: str) -> HttpAnswer:
         """Ask until there is an answer that another try would not change."""
-        messages = [
-            {"role": "system", "content": instructions(request)},
-            {"role": "user", "content": "".join(transcript_request(request))},
-        ]
+        messages = [{"role": "system", "content": instructions(request)}, {"role": "user", "content": text}]
         body = encode({"model": self._model, "messages": messages, self._limit: request.tokens, "stream": False})
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
-        asked = HttpRequest("POST", self._url, body, headers, self._seconds, ANSWER_BYTES)
 
         def ask() -> HttpAnswer:
             try:
-                reply = self._endpoint.ask(asked)
+                reply = self._endpoint.ask(HttpRequest("POST", self._url, body, headers, self._seconds, ANSWER_BYTES))
             except LostConnectionError as error:
-                raise TryAgainError(self._clean(f"{self._shown}: {error}")) from None
+                raise TryAgainError(self._without_key(f"{self._shown}: {error}")) from None
             if reply.status != 429 and reply.status < 500:
                 return reply
             wait = reply.headers.get("retry-after", "")
             seconds = min(float(wait), MOST_PAUSE) if re.fullmatch(r"[0-9]{1,6}", wait) else 0.0  # a date: our pauses
             raise TryAgainError(self._refusal(reply), seconds)
 
+        def note(error: TryAgainError, _: float) -> None:
+            self._tell(f"{error}; asked again")
+
         try:
-            return self._endpoint.repeated(
-                ask, PAUSES, lambda error, _: self._tell(f"{error}; asked again"), sleep=self._pause
-            )
+            return self._endpoint.repeated(ask, PAUSES, note, sleep=self._pause)
         except TryAgainError as error:
             raise GivenUpError(f"{error}, {len(PAUSES) + 1} times") from None
         except NoAnswerError as error:
             raise GivenUpError(str(error)) from None
 
-    def _answer(self, body: bytes, request: SummaryRequest) -> SummaryAnswer:
-        """Read an answer; tells where a server read far less than it was given: some drop in silence what is too long.
-
-        Its content may be a list of parts, or null: a model that only thought.
-        """
+    def _answer(self, body: bytes, sent: int) -> SummaryAnswer:
+        """Read an answer to `sent` tokens; its content may be a list of parts, or null if a model only thought."""
         try:
             table = decode(body)
             choice = table["choices"][0]
             content = choice["message"]["content"]
         except (ValueError, RecursionError, LookupError, TypeError):
-            raise SummaryError(f"{self._shown}: its answer is no chat completion") from None
+            raise SummaryError(f"{self._shown}: its answer is not a chat completion") from None
         usage = table.get("usage")
         read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
-        given = sum([len(piece.encode("utf-8", "replace")) for piece in transcript_request(request)]) // BYTES_PER_TOKEN
-        if isinstance(read, int) and 0 < read < given // 3:
-            self._tell(
-                f"{self._shown} read {read:,} tokens of about {given:,}: is its context window as large as "
-                "summarizer_window says?"
-            )
+        if isinstance(read, int) and 0 < read < sent // 3:  # some servers drop the beginning of a long prompt silently
+            window = "is its context window as large as summarizer_window says?"
+            self._tell(f"{self._shown} read {read:,} tokens of about {sent:,}: {window}")
         if isinstance(content, list):
             parts = [cast("dict[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, dict)]
             content = "".join([text for part in parts if isinstance(text := part.get("text"), str)])
         if content is not None and not isinstance(content, str):
-            raise UnusableAnswerError("the answer's content is no text")
+            raise UnusableAnswerError("the answer's content is not text")
         text = _THOUGHT.sub("", content or "").strip()
         return SummaryAnswer(text, cut_off=choice.get("finish_reason") == "length")
 
-    def _clean(self, text: str) -> str:
+    def _without_key(self, text: str) -> str:
         """Return text without the key, should a server repeat it, and without what looks like one."""
         return mask(text.replace(self._key, "***") if self._key else text)
 
 
-_HINTS = {
-    401: "is the key in the variable that key_env names the right one?",
-    404: "endpoint is the part before /chat/completions, as in http://127.0.0.1:11434/v1",
-}
-
-
-def _url(endpoint: str) -> str:
-    parts = url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
-    path = parts.path.rstrip("/")
-    return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
-
-
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = ignore) -> Summarizer:
-    """Return the summariser of `settings`; raises LoreError where it cannot be had. Sends no request yet."""
+    """Return the summariser of `settings`; raises LoreError if it is not available. Sends no request yet."""
     fault = settings.fault()
     if fault:
         raise LoreError(fault)
@@ -182,12 +170,12 @@ def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tel
 
 
 def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: str = "", user: str = "") -> Dependencies:
-    """Return what a compaction works with; raises LoreError where any of it is missing. Runs and asks nothing."""
+    """Return what a compaction works with; raises LoreError if any of it is missing. Runs and asks nothing."""
     refuse_nested()
     check_sources(settings, os.environ)
     summarizer = summarizer_of(settings, os.environ, tell=tell)
     if not settings.context_sources:
-        return Dependencies(summarizer, None, b"", tell)
+        return Dependencies(summarizer, tell=tell)
 
     def ask(window: Window) -> tuple[SourceText, ...]:
         request = ContextRequest(session_id, window, agent, user)

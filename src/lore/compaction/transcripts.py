@@ -1,7 +1,7 @@
-"""Entries of a timeline -> the plain text that a summariser reads: `[role]` and its words, a blank line behind.
+"""Write entries of a timeline as the plain text that a summariser reads: `[role]`, the words, a blank line.
 
 Inputs and results of calls are cut to 2,000 characters, images are a note, reasoning is left out. A line of content
-that looks like the first line of a message gets a backslash: nobody can speak in another's name.
+that looks like the first line of a message gets a backslash: no text can pose as another role's.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from lore.untrusted import cut_bytes, harmless, one_line
 
 TRUNCATED = "…[truncated]"
 MOST = 2_000  # characters of a call's input, and of its result
+OPENING_TOKENS = 250  # of the message that begins the exchange whose end stays
 _FIRST_LINE = re.compile(r"^(?=\[(?:user|assistant|tool|note|scheduled|injected|summary)\b)", re.MULTILINE)
 
 PROMPT = """\
 Sum up the part of a session between a user and an assistant that is about to leave the assistant's context. The \
-summary takes its place: the assistant goes on with it and with what came after. Keep what it needs for that: what \
+summary takes its place: the assistant continues with it and with what came after. Keep what it needs for that: what \
 the user asked for, in their words where these matter; what was decided, and why; which files were read and \
 changed, and how; commands and their results where they still matter; errors and what was found out about them; what \
 is open and what comes next. Keep names, paths, numbers and identifiers exactly. Leave out greetings and repetitions.
@@ -45,12 +46,12 @@ in the session's language, in at most {tokens} tokens."""
 
 
 def transcript(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield a piece of text for each message, oldest first."""
+    """Yield the text of each message, oldest first."""
     return filter(None, (piece_of(entry.item) for entry in entries))
 
 
 def piece_of(item: Item) -> str:
-    """Return one message as a transcript shows it; empty where a harness put it in, or it says nothing."""
+    """Return one message as a transcript shows it; empty if a harness injected it, or it has no words."""
     match item:
         case UserMessage() if not is_injected(item):
             role, text = "user" if is_real(item) else "scheduled", words(item)
@@ -60,50 +61,57 @@ def piece_of(item: Item) -> str:
             role, text = "summary of earlier messages", harmless(text_of(bytes(item.summary)))
         case ToolCall():
             result = result_of(item)
-            answer = f"\nresult: {_inside(result)}" if result.strip() else ""
-            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {_inside(input_of(item))}{answer}\n\n"
+            answer = f"\nresult: {escaped(result)}" if result.strip() else ""
+            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {escaped(input_of(item))}{answer}\n\n"
         case _:
             return ""
-    return f"[{role}]\n{_inside(text)}\n\n" if text.strip() else ""
+    return f"[{role}]\n{escaped(text)}\n\n" if text.strip() else ""
 
 
-def transcript_request(request: SummaryRequest) -> Iterator[str]:
-    """Yield the text that a model reads to answer a request: the summary before, the messages, their end's meaning."""
-    if request.previous:
-        yield f"[summary of what came before: carry on what still holds]\n{_inside(harmless(request.previous))}\n\n"
-    yield from transcript(fresh(request))
-    if request.opening:
-        yield "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n"
-        yield from transcript(request.opening[:1])
+def message_texts(request: SummaryRequest) -> tuple[str, ...]:
+    """Return the text of each message of a request."""
+    return tuple(transcript(_fresh(request))) if request.texts is None else request.texts
+
+
+def opening_text(request: SummaryRequest) -> str:
+    """Return the message that begins the exchange whose end stays, cut; empty if there is none."""
+    return truncated("".join(transcript(request.opening[:1])), OPENING_TOKENS)
+
+
+def transcript_request(request: SummaryRequest) -> str:
+    """Return the text that a model reads to answer a request: the previous summary, the messages, how they continue."""
+    previous, opening = escaped(harmless(request.previous)), opening_text(request)
+    before = f"[summary of what came before: carry on what still holds]\n{previous}\n\n" if previous else ""
+    after = "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n" if opening else ""
+    return "".join([before, *message_texts(request), after, opening])
 
 
 def summary_in(entries: Sequence[Entry]) -> str:
-    """Return the latest summary among entries; empty where there is none."""
+    """Return the latest summary among entries; empty if there is none."""
     dividers = [entry.item for entry in entries if isinstance(entry.item, CompactDivider)]
     return next((text_of(bytes(item.summary)) for item in reversed(dividers) if not is_absent(item.summary)), "")
 
 
-def fresh(request: SummaryRequest) -> tuple[Entry, ...]:
-    """Return a request's entries without the divider that holds the summary which is given as `previous`."""
-    if not request.previous:
-        return request.entries
-    return tuple([
-        entry for entry in request.entries
-        if not isinstance(entry.item, CompactDivider)
-        or text_of(bytes(entry.item.summary)).strip() != request.previous.strip()
-    ])  # fmt: skip
+def _fresh(request: SummaryRequest) -> tuple[Entry, ...]:
+    """Return a request's entries without the divider whose summary is the request's `previous`."""
+    previous = request.previous.strip()
+
+    def is_previous(item: Item) -> bool:
+        return isinstance(item, CompactDivider) and text_of(bytes(item.summary)).strip() == previous
+
+    return tuple([entry for entry in request.entries if not (previous and is_previous(entry.item))])
 
 
 def instructions(request: SummaryRequest) -> str:
-    """Return what a model is told to do: what was asked for, else to sum up; and what its last answer had wrong."""
+    """Return the instructions for a model: the request's, else to sum up; and what was wrong with its last answer."""
     return (request.prompt or PROMPT.format(tokens=request.tokens)) + again(request.fault)
 
 
 def words(item: UserMessage | AssistantMessage) -> str:
-    """Return what a message says, images as a note, reasoning left out; harmless, not cut."""
+    """Return a message's text, images as a note, reasoning left out; harmless, not cut."""
     if item.blocks is None:
         return "" if is_absent(item.text) else harmless(text_of(bytes(item.text)))
-    return harmless("\n".join(filter(None, map(_shown, item.blocks))))
+    return harmless("\n".join(filter(None, map(_block_text, item.blocks))))
 
 
 def input_of(call: ToolCall) -> str:
@@ -112,21 +120,22 @@ def input_of(call: ToolCall) -> str:
 
 
 def result_of(call: ToolCall) -> str:
-    """Return what a call answered, its error first; harmless, cut."""
+    """Return a call's error and output; harmless, cut."""
     parts: list[str] = []
     for result in (call.error, call.output):
         data = b"" if is_absent(result) else bytes(result)
         try:
-            parts.append("\n".join(filter(None, map(_shown, blocks_of(data)))) if data[:1] == b"[" else text_of(data))
+            blocks = blocks_of(data) if data[:1] == b"[" else None
         except (ValueError, RecursionError):
-            parts.append(text_of(data))
+            blocks = None
+        parts += [text_of(data)] if blocks is None else map(_block_text, blocks)
     return clipped("\n".join(filter(None, parts)), clean=harmless)
 
 
 def clipped(text: str, most: int = MOST, clean: Callable[[str], str] = str) -> str:
     """Return a text of at most `most` characters, its beginning and its end, with a note of what is left out.
 
-    What stays is `clean`ed: cut before every character is looked at, and again where escapes made it longer.
+    What stays is `clean`ed: cut before every character is looked at, and again if escapes made it longer.
     """
     if len(text) <= most:
         text = clean(text)
@@ -138,13 +147,12 @@ def clipped(text: str, most: int = MOST, clean: Callable[[str], str] = str) -> s
 
 
 def truncated(text: str, cap_tokens: int) -> str:
-    """Cut a text to so many tokens (UTF-8 bytes / 4) at a code point, and say so behind them."""
-    most = max(0, cap_tokens) * BYTES_PER_TOKEN
-    kept = cut_bytes(text, most)
+    """Return a text cut to so many tokens (UTF-8 bytes / 4) at a code point, with a note at the cut."""
+    kept = cut_bytes(text, max(0, cap_tokens) * BYTES_PER_TOKEN)
     return text if len(kept) == len(text) else kept + TRUNCATED
 
 
-def _shown(block: Block) -> str:
+def _block_text(block: Block) -> str:
     match block:
         case TextBlock():
             return text_of(bytes(block.text))
@@ -156,5 +164,6 @@ def _shown(block: Block) -> str:
             return ""
 
 
-def _inside(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text in which no line looks like the first line of a message."""
     return _FIRST_LINE.sub(r"\\", text.strip())

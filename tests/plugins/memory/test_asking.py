@@ -8,8 +8,7 @@ import pytest
 
 from lore.asking import SummaryAnswer, SummaryError, UnusableAnswerError, asking
 from lore.compaction.extractive import Extractive
-from lore.compaction.transcripts import instructions
-from lore.compaction.transcripts import transcript as written
+from lore.compaction.transcripts import instructions, transcript_request
 from lore_plugins.memory.buckets import MemoryTexts
 from lore_plugins.memory.extraction import extract_by_model, transcript
 from plugins.memory.remembering import Model, entries
@@ -114,5 +113,5 @@ def test_summariser_gets_prompt_and_data():
     assert ask is not None
     assert learnt(ask).texts.facts == ("old", "new")
     assert instructions(requests[0]).startswith("You keep the long-term memory")
-    assert '{"role":"user","text":"hi"}' in "".join(written(requests[0].entries))
+    assert '{"role":"user","text":"hi"}' in transcript_request(requests[0])
     assert asking(Extractive()) is None

@@ -205,7 +205,7 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
     store = opened("sqlite", tmp_path)
     exchange(begun(store), 1, SAID)
     settings = POLICY.format(interval=0) + '[memory]\nsystem = "structured"\n'
-    assert b"stopped while a model or a command was asked" in stopped_while_asking(store.url, settings)
+    assert b"stopped while waiting for a model or a command" in stopped_while_asking(store.url, settings)
     assert (known(store).learnt, read_audit_log(store, "ann").entries) == ({}, ())
     store.close()
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
-from lore.compaction.trial import TrialOutcome
-from lore.compaction.trial_plan import most_context
+from lore.compaction.trial import TrialOutcome, most_context
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals
 from lore.report.plain import counted
