@@ -91,3 +91,18 @@ def test_a_dry_run_changes_nothing():
     before = Path("s.jsonl").read_bytes()
     dry()
     assert Path("s.jsonl").read_bytes() == before
+
+
+def test_verbose_dry_run_explains_triggers():
+    ran = lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run", "-v")
+    assert "after turn 2: cadence fires: 2 finished exchanges (continuous_interval = 2)" in ran.err
+    assert "after turn 3: cadence skipped: 3 finished exchanges (continuous_interval = 2)" in ran.err
+    assert "cadence" not in lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run").err
+
+
+def test_dry_run_states_the_cost_of_summaries():
+    assert "assumes that summaries cost nothing: the extractive summarizer asks no model" in dry()["notes"]
+    put("p.toml", POLICY + b'summarizer = "openai"\nendpoint = "https://api.openai.com/v1"\nmodel = "gpt-4.1"\n')
+    (note,) = [note for note in dry()["notes"] if "openai" in note]
+    assert note.startswith("assumes that summaries are made by openai, which was not asked")
+    assert ", their cost is estimated at $0.0" in note

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from msgspec import structs
 
 from lore.cache.prices import MILLION, Price

@@ -8,7 +8,7 @@ from msgspec import structs
 from helpers.strategies.compacting import Compacted
 from lore import event
 from lore.compaction.activity import ChainActivity, SessionActivity
-from lore.compaction.base import TimelineCut, Window
+from lore.compaction.base import Firing, TimelineCut, Window
 from lore.compaction.executor import compaction_events
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, find_due, source_window
 from lore.compaction.settings import Compaction, ContextSource
@@ -238,3 +238,66 @@ def test_gap_without_messages_to_prune_asks_sources():
     assert agent.due(asking, 10, triggers=BEFORE_TURN) is None
     agent.exchange(10)
     assert agent.due(asking, 20, triggers=BEFORE_TURN).window == Window(clock(10), clock(20))
+
+
+ASKING = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURCE,))
+
+
+@pytest.mark.parametrize(
+    ("events", "since"),
+    [
+        ([("context_persisted", 10), ("overflow", 20)], 10),
+        ([("cadence", 10), ("overflow", 20)], 10),  # the sources had no answer
+        ([("context_persisted", 10), ("cadence", 20)], 20),
+        ([("overflow", 20)], 30 - DAY / 60),
+    ],
+)
+def test_source_window_begins_at_the_last_question(events, since):
+    agent = Dated()
+    for minute in range(4):
+        agent.exchange(minute)
+    for kind, minute in events:
+        if kind == "context_persisted":
+            context = [{"role": "user", "text": "news"}]
+            agent.do(kind, turn=9, insert_at=8, content=context, outside=True, at=stamp(minute))
+        else:
+            agent.do("compact_applied", uuid="d", trigger=kind, preserved_uuids=agent.last(4), at=stamp(minute))
+    for minute in (28, 29):
+        agent.exchange(minute)
+    assert agent.due(ASKING, 30, triggers=AFTER_TURN).window == Window(clock(since), clock(30))
+
+
+def test_carried_context_does_not_move_the_source_window():
+    agent = Dated()
+    for minute in range(4):
+        agent.exchange(minute)
+    firing = agent.due(ASKING, 5)
+    for number, one in enumerate((firing, Firing("overflow", TimelineCut(1)))):
+        minute = 5 + 10 * number
+        events = compaction_events(agent.session.state, "main", one, "s", "" if number else "news", at=stamp(minute))
+        agent.take(events)
+    assert source_window(SessionActivity(agent.events).chain(), ASKING, clock(20)).begin == clock(5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reasons"),
+    [
+        (Compaction(), ["overflow skipped: off (window = 0)", "gap skipped: off (gap_secs = 0)",
+                        "cadence skipped: off (continuous_interval = 0)"]),
+        (Compaction(continuous_interval=3, gap_secs=900, window=1_000),
+         ["overflow skipped: the prompt fills 1% of the window, at most 70%",
+          "gap skipped: a pause of 0 s (gap_secs = 900)",
+          "cadence skipped: 4 finished exchanges (continuous_interval = 3)"]),
+        (ANY, ["overflow skipped: off (window = 0)", "gap skipped: a pause of 0 s (gap_secs = 60)",
+               "cadence fires: 4 finished exchanges (continuous_interval = 2)"]),
+        (Compaction(continuous_interval=2, keep_recent=20),
+         ["overflow skipped: off (window = 0)", "gap skipped: off (gap_secs = 0)",
+          "cadence skipped: no message can be removed (keep_recent = 20)"]),
+    ],
+)  # fmt: skip
+def test_every_trigger_is_explained(settings, reasons):
+    agent, told = Dated(), []
+    for minute in range(4):
+        agent.exchange(minute)
+    agent.due(settings, 3, tell=told.append)
+    assert told == reasons

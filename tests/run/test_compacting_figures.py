@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial import TrialOutcome
-from lore.compaction.trial import PromptChange, most_context, usage_after_pruning
+from lore.compaction.trial import PromptChange, TrialOutcome, most_context, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.sentences.trial import verdict

@@ -156,8 +156,7 @@ def judge_cadence(inputs: PolicyInput) -> Firing | str:
     reason = f"{count:,} finished exchanges (continuous_interval = {settings.continuous_interval:,})"
     if count <= inputs.activity.compacted:
         return f"no exchange ended since the last compaction; {reason}"
-    # The number of all items is asked first: it is cheaper, and never smaller than that of messages.
-    if not count or not is_cadence(count, len(inputs.entries), settings):
+    if not count or count % settings.continuous_interval:
         return reason
     if _is_in_tool_loop(inputs.entries):
         return IN_LOOP

@@ -354,6 +354,7 @@ class _Plan:
         self.refused = 0  # compactions that would not have made the prompt shorter
         self.pause: float | None = None  # longest pause before a message, in seconds
         self._settings, self._rules, self._recorded, self._tell = settings, rules, recorded, tell
+        self._told: dict[str, str] = {}  # the last decision by trigger
         self._folding, self._sizes = Folding(empty), TimelineSizes()
         self._pruned: set[str] = set()  # uuids
         self._added = 0  # tokens that compactions added and that are still there, outside context included
@@ -427,8 +428,11 @@ class _Plan:
             self._fire(firing._replace(trigger=reported_as or firing.trigger), chain, at)
 
     def _explain(self, decision: str) -> None:
-        if self._tell is not None:
-            self._tell(f"turn {self._recorded.turn}: {decision}")
+        """Report a decision, unless it is the same as the last one about this trigger."""
+        trigger = decision.partition(" ")[0]
+        if self._tell is not None and self._told.get(trigger) != decision:
+            self._told[trigger] = decision
+            self._tell(f"after turn {self._recorded.turn}: {decision}")
 
     def _tokens(self) -> int:
         """Estimate the timeline with outside context. Costs O(changes since the last call)."""

@@ -14,12 +14,18 @@ from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
+from lore.store.base import Tell
 
 WORTH = 0.1  # of a session's cost
 
 
-def dry_run(path: str, options: Options, policy: Compaction | None, rules: DatedRules) -> DryRunResult:
-    """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
+def dry_run(
+    path: str, options: Options, policy: Compaction | None, rules: DatedRules, *, explain: Tell | None = None
+) -> DryRunResult:
+    """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events.
+
+    `explain` receives why each trigger fires or is skipped.
+    """
     hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
     recording = session_of(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
     if policy is None:
@@ -28,7 +34,7 @@ def dry_run(path: str, options: Options, policy: Compaction | None, rules: Dated
             notes=[], problems=[],
         )  # fmt: skip
     with collected_seldom():
-        trial = Trial(lambda: recording.state, policy, rules)
+        trial = Trial(lambda: recording.state, policy, rules, explain)
         for read, event in order_turn_ends(recording.reads()):
             trial.before(event)
             recording.apply(read, event)

@@ -142,7 +142,8 @@ def _dry_run(request: _Request, policy: Compaction | None, settings: Loaded) -> 
         policy = replace(policy or TRIED, window=request.window)
     options = Options(format=request.format, rules=settings.settings.assemble, log=common.log(request.verbose))
     with common.unquoted(redact=request.redact):
-        result = dry_run(request.session, options, policy, chosen(None, settings))
+        explain = common.tell if request.verbose else None
+        result = dry_run(request.session, options, policy, chosen(None, settings), explain=explain)
     if request.redact:
         from lore.report.redacted.results import redacted
 
@@ -211,8 +212,9 @@ def _watch(request: _Request, policy: Compaction | None, settings: Loaded) -> in
 
     with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
         hands = Hands(
-            lambda: not stop.wait(request.interval), say, common.tell, is_ended=stop.is_set, waiting=stopping.waiting
-        )
+            lambda: not stop.wait(request.interval), say, common.tell, is_ended=stop.is_set, waiting=stopping.waiting,
+            explain=common.tell if request.verbose else None,
+        )  # fmt: skip
         watch(request.session, policy, chosen(None, settings), hands, settings.settings)
     return 0
 

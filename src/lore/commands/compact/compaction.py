@@ -87,7 +87,7 @@ class SessionCompaction:
     ) -> None:
         self._path, self._policy, self._rules, self._request = path, policy, rules, request
         self._address = address_of(path)
-        self._problems = Problems()
+        self._problems, self._log = Problems(), options.log
         opened = options.open(path, self._problems)
         recording = session_log(opened, "events: there is no session to compact", hint=HINT_CONVERT)
         self._tracker, self._header = SessionActivity(), None
@@ -132,7 +132,7 @@ class SessionCompaction:
         dependencies = dependencies_of(
             policy, self._request.tell, session.id, tracker.agent or "", tracker.user or ""
         )  # fmt: skip
-        firing = judge_chain(tracker, chain, policy, (trigger,), now=now)
+        firing = judge_chain(tracker, chain, policy, (trigger,), now=now, tell=self._log)
         few = f"Nothing was compacted: there are no messages besides the last {policy.keep_recent} that stay"
         if firing is None:
             if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
+from lore.compaction.settings import Compaction
 from lore.compaction.trial import TrialOutcome, most_context
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals
@@ -62,6 +63,17 @@ def _verdict(totals: CompactedTotals) -> str:
     return f"No: {times} would have come too late to save anything{besides}."
 
 
+def _summary_note(settings: Compaction, totals: CompactedTotals) -> str:
+    """Return what is assumed of the summaries' size and price."""
+    if settings.summarizer == "extractive":
+        return "assumes that summaries cost nothing: the extractive summarizer asks no model"
+    cost = "unknown" if totals.summaries is None else f"estimated at {format_money(totals.summaries)}"
+    size = "their size is that of extractive summaries"
+    return (
+        f"assumes that summaries are made by {settings.summarizer}, which was not asked: {size}, their cost is {cost}"
+    )
+
+
 def notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals = outcome.settings, outcome.totals
@@ -84,8 +96,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
-    if totals.fired and settings.summarizer != "extractive":
-        yield f"the size of summaries is estimated by the extractive summarizer; {settings.summarizer} was not asked"
+        yield _summary_note(settings, totals)
     if totals.fired and settings.context_sources:
         share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {share}"
