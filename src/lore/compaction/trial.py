@@ -237,7 +237,7 @@ def _side_result(turns: Sequence[TurnCost], figures: Figures) -> CompactedSide:
     )  # fmt: skip
 
 
-class _Request(NamedTuple):
+class _TrialRequest(NamedTuple):
     """A request that was sent."""
 
     turn: int
@@ -258,7 +258,7 @@ class _RecordedSide:
         self.last: float | None = None  # when a turn last began or ended
         self.costs, self.scale = c.CacheCosts(None), c.TokenScale()
         self._lookup, self._sizes = c.CostLookup(rules), TimelineSizes()
-        self._open: _Request | None = None
+        self._open: _TrialRequest | None = None
         self._growth = 0  # tokens that all turns added
 
     @property
@@ -274,16 +274,16 @@ class _RecordedSide:
         """Note when a turn began or ended."""
         self.last = at if at is not None else self.last
 
-    def open_turn(self, event: TurnStarted, chain: Chain) -> _Request:
+    def open_turn(self, event: TurnStarted, chain: Chain) -> _TrialRequest:
         """Note a request on the recorded chain."""
         at, tokens = parse_timestamp(event.at), self._sizes.tokens_of(chain.entries)
         pause = None if at is None or self.last is None else at - self.last
-        self._open = _Request(event.turn, at, chain.model, tokens, pause, chain.params)
+        self._open = _TrialRequest(event.turn, at, chain.model, tokens, pause, chain.params)
         self.turn = event.turn
         self.note_time(at)
         return self._open
 
-    def close_turn(self, chain: Chain) -> tuple[_Request, TurnCost] | None:
+    def close_turn(self, chain: Chain) -> tuple[_TrialRequest, TurnCost] | None:
         """Return the open turn with its cost; None if no turn is open."""
         request, self._open = self._open, None
         if request is None:
@@ -308,7 +308,7 @@ class _RecordedSide:
         self.turns.append(TurnCost(tokens, usage, self.costs.price, _input_cost(usage, self.costs.price), is_partial))
         return request, self.turns[-1]
 
-    def request_costs(self, request: _Request, size: int, usage: Usage | None) -> c.CacheCosts:
+    def request_costs(self, request: _TrialRequest, size: int, usage: Usage | None) -> c.CacheCosts:
         """Return the costs of a request whose prompt has `size` tokens."""
         return self._lookup.costs(request.model, request.at, size, usage=usage, params=request.params)
 
@@ -473,7 +473,7 @@ class _Plan:
         )  # fmt: skip
         self.firings.append(_Fired(fired, sizes, recorded.costs, price, changes_history, len(self.turns)))
 
-    def open_turn(self, request: _Request) -> None:
+    def open_turn(self, request: _TrialRequest) -> None:
         """Note that a request is sent."""
         if self.firings and (self._is_rewritten or self._new):
             self.firings[-1].warm = self._recorded.costs.is_warm(request.pause)
@@ -481,7 +481,7 @@ class _Plan:
         self._change = PromptChange(0, removed, self._added, self._is_rewritten, self._new)
         self._is_rewritten, self._new = False, 0
 
-    def close_turn(self, request: _Request, turn: TurnCost) -> None:
+    def close_turn(self, request: _TrialRequest, turn: TurnCost) -> None:
         """Add what the recorded turn would have cost with the policy."""
         if self.firings:
             scale, change = self._recorded.scale, self._change
