@@ -219,11 +219,7 @@ class Watch:
         continuous = self._held.pop(session_id, None)
         data = None if continuous is None else self._store.load(session_id, after=continuous.stored.head.number)
         if continuous is not None and data is not None and _continues(continuous.stored.head, data):
-            events = Session.events_of(data.log)
-            continuous.stored.session.apply(*events)
-            continuous.stored.session.forget_log()
-            continuous.stored.head = data.head
-            continuous.add(events)
+            continuous.add(continuous.stored.follow(data))
         else:
             if continuous is not None:
                 self._forget(session_id)
@@ -241,7 +237,7 @@ class Watch:
             raise StoreError("the log has no header", hint="`lore store verify` shows the damage")
         if self._memory is not None and session_id not in self._memories:
             self._memories[session_id] = self._memory.of_session(header)
-        stored = StoredSession(self._store, data, Session.read(data.log, rules=Assembly(divider=self._divider)))
+        stored = StoredSession(self._store, data, rules=Assembly(divider=self._divider))
         own = Dependencies(Extractive(), tell=self._tell(session_id))  # each compaction gets the configured ones
         explain = self._hands.explain
         continuous = Continuous(
