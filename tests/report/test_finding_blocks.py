@@ -105,8 +105,10 @@ def test_pairs_that_continue_are_counted_unless_all_are_asked_for():
 
 
 @pytest.mark.parametrize("side", [{"fidelity": "reconstructed"}, {"lacks": "the system prompt"}])
-def test_rebuilt_prompt_whose_read_fell_is_not_called_reused(side):
-    text = compared(pair(2, causes=[moved(2)], **side))
-    assert "the log cannot show the change" in text
+@pytest.mark.parametrize(("code", "unseen"), [("LORE301", True), ("LORE128", False)])
+def test_rebuilt_prompt_whose_read_fell_is_not_called_reused(side, code, unseen):
+    text = compared(pair(2, causes=[replace(moved(2), code=code)], **side))
+    assert ("the log cannot show the change" in text) is unseen
+    assert "the log holds 1,000 bytes of the previous prompt, all unchanged" in text
     assert "100.0 %" not in text
     assert "100.0 %" in compared(pair(2, causes=[moved(2)])), "bytes of the wire are known"

@@ -96,8 +96,8 @@ def compared(**fields):
     return shown(lambda out: diff.write(msgspec.structs.replace(made, **fields), out))
 
 
-def test_a_reuse_that_is_almost_whole_is_not_shown_as_whole():
-    assert "░" in compared(reuse_ratio=0.99999)
+def test_almost_complete_reuse_is_not_shown_as_complete():
+    assert "99.9 %" in compared(reuse_ratio=0.99999)
     assert "100.0 %" not in compared(reuse_ratio=0.99999)
 
 
@@ -149,11 +149,11 @@ def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(
         assert json.loads(render(odd)) == json.loads(render(plain).replace("@@", json.dumps(half)[1:-1]))
 
 
-def test_what_was_argued_for_is_named_again_without_its_grounds():
+def test_explained_cause_is_repeated_without_reasons():
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
     again = shown(lambda out: diff.write(made, out, {"LORE101"}))
     assert "LORE101 date-in-prefix (waste): as above; the reasons of each turn: -v" in again
-    assert "500 bytes, about 125 tokens re-billed (estimated)" in again
+    assert "about 125 tokens re-billed (estimated), 500 bytes" in again
     assert CAUSE.message not in again
     assert "fix:" not in again
 

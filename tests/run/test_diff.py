@@ -1,4 +1,4 @@
-"""Comparing a session: every pair, and what was wrong behind the last one."""
+"""All pairs of a session, and problems after the last one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def record(*messages, **fields):
     return {"request": body(*messages, **fields)}
 
 
-def test_what_is_wrong_behind_the_last_pair_is_told_with_it(tmp_path):
+def test_problem_after_last_pair_is_reported_with_it(tmp_path):
     """A broken line at the end of a session was shown by no pair."""
     path = written(
         tmp_path / "s.jsonl", record("a"), record("a", "b"), '{"request": [}', record("a", "b", "c"), "{oops}"
@@ -32,7 +32,7 @@ def test_what_is_wrong_behind_the_last_pair_is_told_with_it(tmp_path):
     assert [[problem.line for problem in one.problems] for one in found] == [[], [3, 5]]
 
 
-def test_a_session_whose_chain_restarts_compares_both(tmp_path):
+def test_session_with_restarted_chain_compares_both(tmp_path):
     path = written(
         tmp_path / "s.jsonl",
         record("a", tools=TOOLS),
@@ -48,7 +48,7 @@ def test_a_session_whose_chain_restarts_compares_both(tmp_path):
     assert all(one.columns is not None for one in found)
 
 
-def test_a_session_without_a_pair_says_how_many_turns_it_holds(tmp_path):
+def test_session_without_pair_reports_turn_count(tmp_path):
     path = written(tmp_path / "s.jsonl", record("a"))
     with pytest.raises(LoreError, match="holds 1 turn and no pair"):
         list(diff_session(path, TurnComparison(Options())))

@@ -1,4 +1,4 @@
-"""`lore diff-prefix`: two turns, or every successive pair of a session."""
+"""`lore diff-prefix`: two turns, or the pairs of a session that differ."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ def run(
     ],
     right: Annotated[
         str | None,
-        typer.Argument(help="The later turn; without it every pair of LEFT, or a turn PATH#N with the one before."),
+        typer.Argument(help="The later turn; without it LEFT's pairs of turns, or PATH#N with its previous turn."),
     ] = None,
     fail_under: Annotated[
-        float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")
+        float | None, typer.Option("--fail-under", help="Exit 1 if a pair reuses less than this share (0 to 1).")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Show every pair of a session, also those that continue.")
+        bool, typer.Option("--all", help="Show every pair of a session, also those without a difference.")
     ] = False,
     tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True,
     cache: Annotated[
-        list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
+        list[str] | None,
+        typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable."),
     ] = None,
     as_json: Annotated[
         bool,
@@ -43,16 +44,17 @@ def run(
     color: flags.Colour = None,
     verbose: flags.Verbose = False,
 ) -> int:
-    """Compare two turns: what is reused, and why not all.
+    """Compare two turns: the unchanged prefix, the first difference and its cause.
 
-    With one name, the pairs of a session that differ, or whose usage shows a loss, are shown (--all shows every pair);
-    a name PATH#N is compared with its previous turn. The provider's cache is predicted for the later turn; with
-    --no-tokens only if --cache names one.
+    With one name, the pairs of a session that differ or lost cached tokens are shown (--all shows every pair); a name
+    PATH#N is compared with its previous turn. The provider's cache is predicted for the later turn; with --no-tokens
+    only if --cache names one.
     """
     from lore.recording.opening import Options
     from lore.report.diff import DiffWriter
     from lore.report.sentences.findings import describe_missing
-    from lore.run.diff import Caches, TurnComparison, compared
+    from lore.run.diff import TurnComparison, compared, make_predictors
+    from lore.run.rules import chosen
     from lore.tokens.o200k import Counter
 
     no_share = fail_under is not None and not 0 <= fail_under <= 1
@@ -60,28 +62,18 @@ def run(
     loaded = common.found_settings(config)
     rules = loaded.settings.assemble
     options = Options(
-        format=format,
-        dialect=dialect,
-        rules=rules,
-        policy=common.tail_policy(tail, rules.tail),
-        counter=Counter() if tokens else None,
-        completion=common.completion(system, tools),
-        log=common.log(verbose),
-    )
-    names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
-    caches = None
-    if tokens or names:
-        from lore.run.rules import chosen  # 30 ms
-
-        caches = Caches(chosen(None, loaded), names)
+        format=format, dialect=dialect, rules=rules, policy=common.tail_policy(tail, rules.tail),
+        counter=Counter() if tokens else None, completion=common.completion(system, tools), log=common.log(verbose),
+    )  # fmt: skip
+    names = cache or (loaded.settings.simulate.caches if tokens else ())
+    predictors = make_predictors(chosen(None, loaded), names) if tokens or names else ()
     who = common.reader_named(reader) or loaded.settings.check.reader
-    diffs = compared(left, right, TurnComparison(options, redact, caches, common.dated_rules(loaded), who))
+    comparison = TurnComparison(options, redact, predictors, common.dated_rules(loaded), who)
     writer = None if as_json else DiffWriter(common.out(color), every=every, verbose=verbose)
-    write = common.write_json if writer is None else writer.write
     failed, missing = False, set[tuple[str, str]]()
-    for diff in diffs:
+    for diff in compared(left, right, comparison):
         with common.writing():
-            write(diff)
+            common.write_json(diff) if writer is None else writer.write(diff)
         missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     if writer is not None:

@@ -142,15 +142,3 @@ def _shown(char: str) -> str:
     if char.isprintable() and _BLANK.match(char) is None:
         return char
     return _NAMES.get(char) or f"<U+{ord(char):04X}>"
-
-
-def file_line(left_bytes: int, right_bytes: int, common: int) -> str:
-    """Say how much two whole files have in common."""
-    unit = "byte" if common == 1 else "bytes"
-    return f"  files     {common:,} {unit} in common at the start, of {left_bytes:,} and {right_bytes:,}"
-
-
-def no_prompt_line(names: list[str], *, compared: bool) -> str:
-    """Say which sides hold no prompt."""
-    extent = "only the bytes were compared" if compared else "nothing was compared"
-    return f"  no prompt in {' and '.join(names)}: {extent}"

@@ -1,13 +1,12 @@
 """Compare two turns, or every successive pair of a session: what `lore diff-prefix` answers.
 
-In: names. Out: one result a pair, in bytes, canonical bytes and tokens, with causes and what caches would read.
-Rules: a side that holds several turns stands for its last main-chain turn; two whole files are also compared byte by
-byte, whatever they hold; every figure that is not counted is said to be estimated; text that looks like a credential
-is masked before it is cut, so that half of one is not shown either.
+A side that holds several turns is its last turn of the main chain. Two whole files are also compared byte by byte,
+whatever they hold.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.chains import ComparedChain
 from lore.judge.judge import cacheable
+from lore.judge.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Reader
@@ -39,53 +39,38 @@ from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
 
-class Caches:
-    """Predict turns in caches of these names; raises LoreError for a name that there is not.
+def make_predictors(rules: DatedRules, names: Sequence[str] = ()) -> tuple[Predictor, ...]:
+    """Return predictors for the caches with these names, or one for the cache that served each turn.
 
-    Without names it is the cache of who serves the turn, and nothing where nobody knows. A turn is predicted before
-    its own bill is looked at; the turns of a session are predicted in one go, so that the cost stays O(what is new in
-    each).
+    Raises LoreError for an unknown name.
     """
-
-    def __init__(self, rules: DatedRules, names: Sequence[str] = ()) -> None:
-        load_plugins()
-        for name in names:
-            cache_named(name)
-        self._predictors = [Predictor(rules, name) for name in dict.fromkeys(names)] or [Predictor(rules)]
-
-    def turn(self, turn: Turn) -> list[results.CachePrediction]:
-        """Predict the next turn, then take its bill."""
-        predicted = [predictor.predict(turn) for predictor in self._predictors]
-        return [
-            results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
-            for cache, found, *_ in predicted
-            if cache and found.read is not None
-        ]
+    load_plugins()
+    for name in names:
+        cache_named(name)
+    return tuple(Predictor(rules, name) for name in dict.fromkeys(names)) or (Predictor(rules),)
 
 
 class TurnComparison(NamedTuple):
-    """How turns are compared: `caches` say what they would read (None: not asked), `dated` by which rules.
-
-    With `redact` no result and no error carries content; `reader` is whom fixes speak to (None: as the format says).
-    """
+    """Options of a comparison."""
 
     options: Options
-    redact: bool = False
-    caches: Caches | None = None
-    dated: Dated = PACKAGED
-    reader: Reader | None = None
-
-    def place(self, recording: Recording) -> Place:
-        """Return where the causes of a recording's turns are reported."""
-        return Place(recording.shown, reader=reader_of(recording, self.reader))
+    redact: bool = False  # no result and no error holds content
+    predictors: tuple[Predictor, ...] = ()
+    dated: Dated = PACKAGED  # the cache and price rules
+    reader: Reader | None = None  # audience for fixes; None: chosen by the format
 
     def figures(self, first: Turn) -> PairFigures:
         """Return what describes the pairs of a chain, from this turn on."""
         return PairFigures(first, self.options.counter, redact=self.redact)
 
     def predicted(self, turn: Turn) -> list[results.CachePrediction]:
-        """Return what caches would read of the next turn; nothing where that is not asked."""
-        return [] if self.caches is None else self.caches.turn(turn)
+        """Return what caches would read of the next turn; its usage is not read before."""
+        predicted = [predictor.predict(turn) for predictor in self.predictors]
+        return [
+            results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
+            for cache, found, *_ in predicted
+            if cache and found.read is not None
+        ]
 
 
 def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.DiffResult]:
@@ -98,7 +83,7 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
         else:
             diffs = diff_session(left, comparison)
         if comparison.redact:
-            from lore.report.redacted.results import redacted  # noqa: PLC0415 - most results are shown as they are
+            from lore.report.redacted.results import redacted  # noqa: PLC0415 - only if it is asked for
 
             diffs = map(redacted, diffs)
         yield from diffs
@@ -107,127 +92,112 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
 
 
 def diff_files(left: str, right: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare two named turns; raises LoreError where a name cannot be read or has no such turn.
+    """Compare two named turns; raises LoreError for a name that cannot be read or has no such turn.
 
-    Two successive turns of one recording have the verdict that the whole recording gives the later one.
+    Two successive turns of one recording get the verdict of the whole recording.
     """
     names = corpus.parse_name(left), corpus.parse_name(right)
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")
-    file = None
     one_file = corpus.is_same(names[0].path, names[1].path)
     if one_file:  # however it is spelled
         names = names[0], names[1]._replace(path=names[0].path)
-    whole = all(name.turn is None for name in names)
-    if (whole or not one_file) and not any(
-        corpus.is_stream(name.path) or filesystem.is_folder(name.path) for name in names
-    ):
-        file = results.FileLengths(*corpus.common_length(names[0].path, names[1].path))
-    if one_file and (verdict := _in_session(names, comparison)) is not None:
-        return verdict
-    problems = Problems()
-    memos: dict[str, Memo] = {}
+        if names[0].turn is not None and names[1].turn is not None:
+            diff = _find_in_session(*names, comparison)
+            if diff is not None:
+                return diff
+    problems, memos = Problems(), dict[str, Memo]()
     (before, _), left_side = _side(names[0], comparison.options, problems, memos)
     (after, changes), right_side = _side(names[1], comparison.options, problems, memos)
     whole_prompts = {left_side.format, right_side.format} <= {None, "bodies", "assembled"}
     if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
+    file = _file_lengths(names, one_file=one_file)
     if before is None or after is None:
         return results.DiffResult(
             left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
             causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
         )  # fmt: skip
-    same = names[0].path == names[1].path and before.chain == after.chain
     between = tuple(
         change for number, changed in changes.items() if before.number < number <= after.number for change in changed
     )
+    same = names[0].path == names[1].path and before.chain == after.chain
     after = msgspec.structs.replace(after, changes=between if same else ())
-    pairs = ComparedChain(billed=same and after.number == before.number + 1)
-    before, after = _not_failed(before), _not_failed(after)
-    pairs.advance(before)
-    pair = pairs.advance(after)
-    assert pair is not None  # a second turn makes a pair
-    pair = cacheable(pair, comparison.dated.rules)
-    comparison.predicted(before)
+    pair = _pair_of(_not_failed(before), _not_failed(after), comparison, same=same)
+    comparison.predicted(pair.left)
     place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
-    return comparison.figures(before).describe(
-        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(after)
+    return comparison.figures(pair.left).describe(
+        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(pair.right)
     )
 
 
+def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengths | None:
+    """Return the common prefix of two whole files; None for streams, folders and turns of one file."""
+    paths = [name.path for name in names]
+    if one_file and any(name.turn is not None for name in names):
+        return None
+    if any(corpus.is_stream(path) or filesystem.is_folder(path) for path in paths):
+        return None
+    return results.FileLengths(*corpus.common_length(*paths))
+
+
+def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: bool) -> Pair:
+    chain = ComparedChain(billed=same and after.number == before.number + 1)
+    chain.advance(before)
+    pair = chain.advance(after)
+    assert pair is not None  # a second turn makes a pair
+    return cacheable(pair, comparison.dated.rules)
+
+
 def _not_failed(turn: Turn) -> Turn:
-    """Return a turn that is compared because it was named, also where its request failed."""
+    """Return the turn without its failure: a named turn is compared even if its request failed."""
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
 def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare a named turn with the one that it goes on from; raises LoreError where there is none, or no such turn."""
+    """Compare a named turn with the one that it continues; raises LoreError if there is none, or no such turn."""
     parsed = corpus.parse_name(name)
-    diff = _in_session((None, parsed), comparison)
+    diff = _find_in_session(None, parsed, comparison)
     if diff is not None:
         return diff
     recording = comparison.options.open(parsed.path, Problems(), subagents=parsed.chain is not None)
-    pick(recording, parsed)  # raises LoreError where there is no such turn
+    pick(recording, parsed)  # raises LoreError if there is no such turn
     hint = "it is the first of its conversation, or its request failed; name two turns, or the whole session"
-    raise LoreError(f"no turn stands before {name} to be compared with", hint=hint)
+    raise LoreError(f"{name} has no previous turn", hint=hint)
 
 
-def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> results.DiffResult | None:
-    """Return the session's own comparison of two successive turns that are named by their numbers; None else.
-
-    Without a left name it is the comparison with whatever turn stands before the right one.
-    """
-    left, right = names
-    if (left is not None and left.turn is None) or right.turn is None:
-        return None
-    problems = Problems()
+def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison) -> results.DiffResult | None:
+    """Return the session's own comparison of a turn with its previous one; None if that is not `left`."""
     several = right.chain is not None or (left is not None and left.chain is not None)
     try:
-        recording = comparison.options.open(right.path, problems, subagents=several)
+        recording = comparison.options.open(right.path, Problems(), subagents=several)
     except LoreError:
-        return None  # said where the names are read one by one
+        return None  # raised again when each name is read
     if comparison.options.completion is not None and not recording.events:
         return None
-    place, judge = comparison.place(recording), comparison.dated.judge()
-    first, main = "", False
-    found: dict[str, tuple[TurnVerdict, list[results.CachePrediction]]] = {}  # of each chain that may be meant
-    late: list[Finding] = []
-    for verdict, ended in verdicts(recording, judge, place):
-        late += ended
-        if verdict is None:
-            break
-        predicted = comparison.predicted(verdict.turn)
-        chain = verdict.turn.chain
-        first, main = first or chain, main or chain == MAIN
-        if verdict.turn.number == right.turn and chain in (right.chain or MAIN, right.chain or first):
-            found[chain] = verdict, predicted
-    unnamed = MAIN if main else first
-    verdict, predicted = found.get(right.chain or unnamed) or (None, [])
-    pair = None if verdict is None else verdict.pair
-    if pair is None:
+    pairs = _SessionPairs(recording, comparison)
+    chains, found = dict[str, None](), dict[str, tuple[TurnVerdict, results.DiffResult | None]]()
+    for verdict, diff in pairs:
+        chains[verdict.turn.chain] = None
+        if verdict.turn.number == right.turn:
+            found[verdict.turn.chain] = verdict, diff
+    unnamed = MAIN if MAIN in chains else next(iter(chains), MAIN)
+    verdict, diff = found.get(right.chain or unnamed, (None, None))
+    if verdict is None or verdict.pair is None or diff is None:
         return None
-    if left is not None and (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
+    previous = verdict.pair.left
+    if left is not None and (previous.chain, previous.number) != (left.chain or unnamed, left.turn):
         return None
-    before = f"{recording.shown}#{pair.left.chain}:{pair.left.number}" if left is None else str(left)
-    sides = [
-        _described(side, recording, turn, comparison.options)
-        for side, turn in ((before, pair.left), (str(right), pair.right))
-    ]
-    diff = comparison.figures(pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
-    right_turn = pair.right.chain, pair.right.number
-    return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
-
-
-def _with(
-    diff: results.DiffResult, findings: Iterable[results.Finding], comparison: TurnComparison
-) -> results.DiffResult:
-    """Add to a pair what was found in its whole chain, where that is about its right turn."""
-    more = causes_of(findings, redact=comparison.redact)
-    return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
+    before = diff.left.name if left is None else str(left)
+    return msgspec.structs.replace(
+        pairs.with_late_causes(diff), left=msgspec.structs.replace(diff.left, name=before),
+        right=msgspec.structs.replace(diff.right, name=str(right)), chain=None, turn=None,
+        problems=recording.problems.kept,
+    )  # fmt: skip
 
 
 def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, results.DiffSide]:
-    """Read one side; a file that is no recording, or holds no turn, has no prompt."""
+    """Return the turn of one side, and its description. A file of an unrecognised format has no turn."""
     try:
         recording = options.open(name.path, problems, subagents=name.chain is not None, memos=memos)
         picked = pick(recording, name)
@@ -251,52 +221,69 @@ def _described(name: str, recording: Recording, turn: Turn | None, options: Opti
 
 
 def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.DiffResult]:
-    """Compare every turn of a session with the one before it in its chain, in the order recorded.
+    """Compare every turn of a session with the previous one in its chain, in the order recorded.
 
-    What holds for whole chains is known when they end: pairs are reported then, except those of a stream, which may
-    have no end: at once and without it.
+    Findings about whole chains are known when they end: pairs are yielded then. Pairs of a stream, which may have no
+    end, are yielded at once and without them.
     """
     parsed = corpus.parse_name(name)
-    problems = Problems()
-    recording = comparison.options.open(parsed.path, problems, subagents=True)
+    recording = comparison.options.open(parsed.path, Problems(), subagents=True)
     if comparison.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
-    place, judge, figures = comparison.place(recording), comparison.dated.judge(), dict[str, PairFigures]()
-    latest: results.DiffResult | None = None  # held back: what is wrong behind the last pair is told with it
-    at_once = corpus.is_stream(parsed.path)
-    held: list[results.DiffResult] = []
-    late: list[results.Finding] = []
-    for verdict, ended in verdicts(recording, judge, place):
-        late += ended
-        if verdict is None:
-            break
-        turn, pair = verdict.turn, verdict.pair
-        predicted = comparison.predicted(turn)
-        if pair is None:
-            if not turn.failed:
-                figures[turn.chain] = comparison.figures(turn)
+    pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), 0
+    for _, diff in pairs:
+        turns += 1
+        if diff is None:
             continue
-        if pair.left.chain != turn.chain:
-            figures[turn.chain] = comparison.figures(pair.left)
-        sides = [
-            _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side, comparison.options)
-            for side in (pair.left, turn)
-        ]
-        if latest is not None and at_once:
-            yield latest
-        elif latest is not None:
-            held.append(latest)
-        latest = figures[turn.chain].describe(
-            pair, place, *sides, problems=problems.take(), caches=predicted, named=True
-        )
-    if latest is None:
+        if held and corpus.is_stream(parsed.path):
+            yield held.pop()
+        held.append(diff)
+    if not held:
         raise LoreError(
-            f"{recording.shown} holds {judge.turns} turn{'s' * (judge.turns != 1)} and no pair to compare",
+            f"{recording.shown} holds {turns} turn{'s' * (turns != 1)} and no pair to compare",
             hint="name two files, or a session of several turns",
         )
-    held.append(msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()]))
-    about: dict[tuple[str | None, int | None], list[Finding]] = {}
-    for finding in late:
-        about.setdefault((finding.chain, finding.turn), []).append(finding)
-    for diff in held:
-        yield _with(diff, about.get((diff.chain, diff.turn), ()), comparison)
+    after_last = recording.problems.take()
+    held[-1] = msgspec.structs.replace(held[-1], problems=[*held[-1].problems, *after_last])
+    yield from map(pairs.with_late_causes, held)
+
+
+class _SessionPairs:
+    """Iterates over the turns of a recording, with the comparison of each with its previous turn."""
+
+    def __init__(self, recording: Recording, comparison: TurnComparison) -> None:
+        self._recording = recording
+        self._comparison = comparison
+        self._late = defaultdict[tuple[str | None, int | None], list[Finding]](list)  # about whole chains, by turn
+
+    def __iter__(self) -> Iterator[tuple[TurnVerdict, results.DiffResult | None]]:
+        recording, comparison = self._recording, self._comparison
+        place = Place(recording.shown, reader=reader_of(recording, comparison.reader))
+        figures: dict[str, PairFigures] = {}
+        for verdict, ended in verdicts(recording, comparison.dated.judge(), place):
+            for finding in ended:
+                self._late[finding.chain, finding.turn].append(finding)
+            if verdict is None:
+                return
+            turn, pair, predicted = verdict.turn, verdict.pair, comparison.predicted(verdict.turn)
+            if pair is None:
+                if not turn.failed:
+                    figures[turn.chain] = comparison.figures(turn)
+                yield verdict, None
+                continue
+            if pair.left.chain != turn.chain:
+                figures[turn.chain] = comparison.figures(pair.left)
+            sides = [
+                _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side, comparison.options)
+                for side in (pair.left, turn)
+            ]
+            problems = recording.problems.take()
+            yield (
+                verdict,
+                figures[turn.chain].describe(pair, place, *sides, problems=problems, caches=predicted, named=True),
+            )
+
+    def with_late_causes(self, diff: results.DiffResult) -> results.DiffResult:
+        """Add the findings about a whole chain to the turn that they name."""
+        more = causes_of(self._late.get((diff.chain, diff.turn), ()), redact=self._comparison.redact)
+        return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
