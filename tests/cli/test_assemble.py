@@ -38,21 +38,21 @@ def derived(monkeypatch):
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-def test_every_line_is_as_its_schema_says(path):
+def test_assemble_all_follows_schema(path):
     for line in lore("assemble", str(path), "--all").lines:
         valid(line, "assemble-all")
     for line in lore("assemble", str(path), "--all", "--full").lines:
         valid(line, "assemble-full")
 
 
-def test_whole_bodies_are_those_of_each_turn():
+def test_full_bodies_equal_bodies_of_single_turns():
     for line in lore("assemble", "s.jsonl", "--all", "--full").out.splitlines():
         told = json.loads(line)
         alone = lore("assemble", "s.jsonl", "--turn", str(told["turn"])).out.rstrip("\n")
         assert line.endswith(f'"body":{alone}}}')
 
 
-def test_a_session_without_turns_has_none_to_write():
+def test_assemble_all_of_session_without_turns_is_empty():
     put("empty.jsonl", log(header(), record("append", item=user("u"))))
     ran = lore("assemble", "empty.jsonl", "--all")
     assert (ran.code, ran.out) == (0, "")
@@ -60,14 +60,14 @@ def test_a_session_without_turns_has_none_to_write():
     assert lore("assemble", "empty.jsonl").code == 0
 
 
-def test_assembled_turns_are_no_session():
+def test_assembled_turns_are_rejected_as_session():
     put("all.jsonl", lore("assemble", "s.jsonl", "--all").out.encode())
     for words in (["fold"], ["assemble"], ["convert"], ["knowledge", "list"]):
         ran = lore(*words, "all.jsonl")
         assert (ran.code, "is read as assembled prompts, not as events" in ran.err) == (2, True)
 
 
-def test_assembled_turns_cannot_be_completed():
+def test_diff_prefix_cannot_complete_assembled_turns():
     put("all.jsonl", lore("assemble", "s.jsonl", "--all").out.encode())
     put("system.txt", b"x")
     ran = lore("diff-prefix", "all.jsonl#1", "all.jsonl#2", "--system", "system.txt")
@@ -93,13 +93,13 @@ def test_assembled_turns_cannot_be_completed():
         (["--all", "--dialect", "morse"], "unknown dialect 'morse'"),
     ],
 )
-def test_what_contradicts_itself_is_a_usage_error(options, said):
+def test_contradicting_options_exit_2(options, said):
     ran = lore("assemble", "s.jsonl", *options)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
 
 
-def test_a_name_of_one_turn_cannot_mean_all():
+def test_assemble_all_rejects_name_of_turn():
     ran = lore("assemble", "s.jsonl#1", "--all")
     assert (ran.code, "s.jsonl#1 is one turn, --all means every turn" in ran.err) == (2, True)
 
@@ -107,7 +107,7 @@ def test_a_name_of_one_turn_cannot_mean_all():
 # what a prompt is made of
 
 
-def test_the_table_as_json_is_as_its_schema_says():
+def test_explain_json_follows_schema():
     ran = lore("assemble", "s.jsonl", "--explain", "--json", "--turn", "1").json
     valid(ran, "assemble-explain")
     assert (ran["session"], ran["chain"], ran["turn"], ran["tail"]) == ("s.jsonl", "main", 1, "system")
@@ -118,7 +118,7 @@ def test_the_table_as_json_is_as_its_schema_says():
     assert {one["feature"]: one["expressed"] for one in ran["capabilities"]}["thinking"] is True
 
 
-def test_names_from_a_recording_are_masked_and_not_obeyed():
+def test_explain_masks_names_of_recording():
     put("m.jsonl", session(model=f"m\x1b[31m {SECRET}"))
     ran = lore("assemble", "m.jsonl", "--explain")
     assert SECRET not in ran.out
@@ -130,24 +130,24 @@ def test_names_from_a_recording_are_masked_and_not_obeyed():
 
 
 @pytest.mark.parametrize("options", [[], ["--all"], ["--all", "--full"], ["--turn", "1"]])
-def test_a_file_gets_what_standard_output_would(options):
+def test_output_file_equals_standard_output(options):
     ran = lore("assemble", "s.jsonl", *options, "-o", "out.json")
     assert (ran.code, ran.out) == (0, "")
     assert Path("out.json").read_text() == lore("assemble", "s.jsonl", *options).out
     assert not [name for name in os.listdir() if name.startswith(".")]
 
 
-def test_with_a_file_for_the_body_the_table_is_the_answer():
+def test_explain_with_output_writes_both():
     ran = lore("assemble", "s.jsonl", "--explain", "--output", "out.json")
     assert "what anthropic can express" in ran.out
     assert Path("out.json").read_text() == lore("assemble", "s.jsonl").out
 
 
-def test_a_dash_is_standard_output():
+def test_output_dash_is_standard_output():
     assert lore("assemble", "s.jsonl", "-o", "-").out == lore("assemble", "s.jsonl").out
 
 
-def test_an_existing_file_is_overwritten_with_force_only():
+def test_output_overwrites_only_with_force():
     put("out.json", b"mine\n")
     ran = lore("assemble", "s.jsonl", "-o", "out.json")
     assert (ran.code, "out.json exists" in ran.err) == (2, True)
@@ -158,7 +158,7 @@ def test_an_existing_file_is_overwritten_with_force_only():
 
 @pytest.mark.parametrize("name", ["s.jsonl", "./s.jsonl", "link"])
 @pytest.mark.parametrize("options", [[], ["--all"]])
-def test_the_session_itself_is_never_overwritten(name, options):
+def test_output_never_overwrites_the_session(name, options):
     Path("link").symlink_to("s.jsonl")
     ran = lore("assemble", "s.jsonl", *options, "-o", name, "--force")
     assert (ran.code, "is what is being read" in ran.err) == (2, True)
@@ -170,7 +170,7 @@ def test_the_session_itself_is_never_overwritten(name, options):
 
 @pytest.mark.usefixtures("derived")
 @pytest.mark.parametrize("options", [[], ["--all"], ["--all", "--full"], ["--explain"], ["--turn", "1"]])
-def test_without_persist_nothing_on_disk_changes(options):
+def test_assemble_without_persist_changes_no_file(options):
     os.utime("s.jsonl", ns=(1, 1))
     before = sorted(os.listdir())
     assert lore("assemble", "s.jsonl", *options).code == 0
@@ -180,7 +180,7 @@ def test_without_persist_nothing_on_disk_changes(options):
 
 @pytest.mark.usefixtures("derived")
 @pytest.mark.parametrize("options", [[], ["--all"], ["--explain"]])
-def test_persist_appends_what_was_derived_and_answers_all_the_same(options):
+def test_persist_appends_derived_events_after_answer(options):
     answer = lore("assemble", "s.jsonl", *options).out
     ran = lore("assemble", "s.jsonl", *options, "--persist", "-v")
     assert (ran.code, ran.out) == (0, answer)
@@ -188,14 +188,14 @@ def test_persist_appends_what_was_derived_and_answers_all_the_same(options):
     assert Path("s.jsonl").read_bytes() == session() + encode(EVENT) + b"\n"
 
 
-def test_persist_with_nothing_derived_changes_nothing():
+def test_persist_without_derived_events_changes_nothing():
     os.utime("s.jsonl", ns=(1, 1))
     assert lore("assemble", "s.jsonl", "--persist").code == 0
     assert (Path("s.jsonl").read_bytes(), os.stat("s.jsonl").st_mtime_ns) == (session(), 1)
 
 
 @pytest.mark.usefixtures("derived")
-def test_persist_reports_a_torn_last_line_and_leaves_it():
+def test_persist_reports_torn_last_line():
     put("s.jsonl", session() + b'{"kind":')
     ran = lore("assemble", "s.jsonl", "--persist")
     assert "the last line of the log is torn" in ran.err
@@ -203,7 +203,7 @@ def test_persist_reports_a_torn_last_line_and_leaves_it():
 
 
 @pytest.mark.usefixtures("derived")
-def test_where_nothing_can_be_persisted_no_file_is_written_either(monkeypatch):
+def test_failed_persist_writes_no_output_file(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     for options in ([], ["--all"]):
         ran = lore("assemble", "s.jsonl", *options, "--persist", "-o", "out.json")
@@ -212,7 +212,7 @@ def test_where_nothing_can_be_persisted_no_file_is_written_either(monkeypatch):
         assert Path("s.jsonl").read_bytes() == session()
 
 
-def test_breakpoints_are_chosen_and_their_old_name_is_understood_for_one_version():
+def test_breakpoints_option_has_old_name_marks():
     """`--marks` was the word before; it stays, hidden."""
     given = (["--breakpoints", "none"], ["--marks", "none"], ["--breakpoints", "lore"])
     plain = Path(__file__).parents[2] / "fixtures" / "sessions" / "plain.jsonl"

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("desk")
 
 
 # A parameter whose name was half a surrogate pair ended `--all` as a bug in lore.
-def test_parameters_may_have_any_name_and_keep_their_spelling():
+def test_parameter_names_and_numbers_keep_their_spelling():
     start = record("session_started", v=1, session_id="s", params={"half": 1.0, "max_tokens": 9})
     lines = log(start, record("append", item=user("u", "x")), record("turn_started", turn=1))
     put("s.jsonl", lines.replace(b"half", b"\\ud800"))
@@ -30,7 +30,7 @@ def test_parameters_may_have_any_name_and_keep_their_spelling():
     ("options", "said"),
     [(["--full"], "a whole body each turn; without it only a reset"), ([], "each reset of the session writes")],
 )
-def test_an_answer_that_grows_large_is_warned_of_once(monkeypatch, options, said):
+def test_large_answer_is_warned_of_once(monkeypatch, options, said):
     put("c.jsonl", compacted())
     assert "warning" not in lore("assemble", "c.jsonl", "--all", *options).err
     monkeypatch.setattr(command, "MANY", 10)
@@ -41,7 +41,7 @@ def test_an_answer_that_grows_large_is_warned_of_once(monkeypatch, options, said
 
 # A log without turns was assembled without a word, also where its prompt was one that no provider takes.
 @pytest.mark.parametrize("options", [[], ["--explain"]])
-def test_a_log_without_turns_is_said_to_be_assembled_as_it_stands(options):
+def test_log_without_turns_is_assembled_with_note(options):
     put("none.jsonl", log(header()))
     put("one.jsonl", log(header(), record("append", item=user("u", "x"))))
     none, one = (lore("assemble", name, *options) for name in ("none.jsonl", "one.jsonl"))
@@ -52,7 +52,7 @@ def test_a_log_without_turns_is_said_to_be_assembled_as_it_stands(options):
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "bedrock", "gemini", "openai-chat", "openai-responses", "template"])
-def test_a_turn_without_a_message_is_noted_where_a_provider_would_refuse_it(dialect):
+def test_turn_without_message_is_noted(dialect):
     put("none.jsonl", log(header(), record("turn_started", turn=1)))
     for options in ([], ["--all"]):
         ran = lore("assemble", "none.jsonl", "--dialect", dialect, *options)
@@ -62,7 +62,7 @@ def test_a_turn_without_a_message_is_noted_where_a_provider_would_refuse_it(dial
 
 # The help named the dialects in one order, the error for an unknown one in another.
 @pytest.mark.parametrize("command", ["assemble", "diff-prefix"])
-def test_the_help_and_the_error_name_the_dialects_in_one_order(command):
+def test_help_and_error_list_dialects_alike(command):
     put("s.jsonl", log(header(), record("turn_started", turn=1)))
     named = ", ".join(dialect_names())
     shown = "".join(line.strip() + " " for line in lore(command, "--help").out.splitlines()).replace("- ", "-")

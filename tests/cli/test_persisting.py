@@ -32,7 +32,7 @@ def files(desk):
     "output",
     [["ex.json"], ["p.jsonl", "--force"], ["nodir/x"], ["folder"], ["folder", "--force"], ["a\0b"], ["x" * 300]],
 )
-def test_where_the_answer_is_refused_the_log_stays_as_it_is(options, output):
+def test_refused_output_leaves_log_unchanged(options, output):
     ran = lore("assemble", "p.jsonl", *options, "--persist", "-o", *output)
     assert (ran.code, ran.out) == (2, "")
     assert Path("p.jsonl").read_bytes() == KNOWN
@@ -42,7 +42,7 @@ def test_where_the_answer_is_refused_the_log_stays_as_it_is(options, output):
 # A body that met a full disk was lost, and the log had grown all the same.
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize("options", [[], ["--all"], ["--explain"], ["--explain", "--json"], ["-o", "-"]])
-def test_where_standard_output_is_full_the_log_stays_as_it_is(options):
+def test_full_standard_output_leaves_log_unchanged(options):
     with open("/dev/full", "wb") as full:
         words = [sys.executable, "-m", "lore", "assemble", "p.jsonl", "--persist", *options]
         ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
@@ -53,7 +53,7 @@ def test_where_standard_output_is_full_the_log_stays_as_it_is(options):
 
 # What was sent and saved once gave way to what other settings derive.
 @pytest.mark.parametrize("tail", ["system", "persist"])
-def test_what_was_persisted_is_assembled_under_other_settings(tail):
+def test_persisted_prompt_ignores_later_settings(tail):
     sent = lore("assemble", "p.jsonl", "--tail", tail, "--persist").out
     assert Path("p.jsonl").read_bytes() != KNOWN
     put("lore.toml", b"[assemble]\nknowledge_tokens = 20\nremovals = false\n")
@@ -64,7 +64,7 @@ def test_what_was_persisted_is_assembled_under_other_settings(tail):
 
 @pytest.mark.parametrize("tail", ["system", "persist"])
 @pytest.mark.parametrize("end", ["reset", "compact"])
-def test_what_was_sent_before_a_reset_is_persisted(tail, end):
+def test_prompt_before_reset_is_persisted(tail, end):
     """Deltas and contexts that a reset or a compaction ended were not appended: other settings gave other bytes."""
     agent = Agent(rules=Rules(tail=tail))
     agent.know("parser-1", "The parser is hand-written.")
@@ -88,7 +88,7 @@ def test_what_was_sent_before_a_reset_is_persisted(tail, end):
     assert Path("p.jsonl").read_bytes() == grown != agent.log
 
 
-def test_what_a_loop_was_told_is_assembled_under_other_settings():
+def test_persisted_loop_deltas_ignore_later_settings():
     """The deltas behind results that were appended to the log once stand where they were derived."""
     agent = Agent(rules=Rules(max_loop_turns=2))
     agent.know("aaaaa1", "one")

@@ -45,7 +45,7 @@ def capture(*turns) -> str:
 
 
 def stable(*, gap: int = 60) -> str:
-    """Three turns that go on, billed as a cache that works bills them."""
+    """Three turns that continue, billed as by a working cache."""
     return capture(
         (body("one"), usage(0, 5000), 0),
         (body("one", "1", "two"), usage(5000, 100), gap),
@@ -57,13 +57,13 @@ def reads(ran) -> list[int | None]:
     return [one["predicted"]["read_tokens"] for one in ran.json["turns"]]
 
 
-def test_requests_that_were_sent_together_pay_each():
+def test_parallel_requests_each_write():
     """A fan-out whose responses' beginnings were not recorded was read from its second request on."""
     together = [(body(f"{number}"), usage(0, 5000), 0.1 * number) for number in range(3)]
     assert reads(lore("simulate", capture(*together), "--json")) == [0, 0, 0]
 
 
-def test_an_answer_that_the_cache_kept_is_not_said_to_be_warmed_elsewhere():
+def test_cached_response_is_not_reported_as_warmed_elsewhere():
     made = Rollout().meta().context().user("hello").message("assistant", "yes").count(20_000, 2_432, 5_000)
     made.user("more").message("assistant", "no").count(25_100, 24_960, 10)
     put("log.jsonl", *made.lines)
@@ -72,7 +72,7 @@ def test_an_answer_that_the_cache_kept_is_not_said_to_be_warmed_elsewhere():
     assert lore("simulate", "log.jsonl").out.count("warmed elsewhere") == 1
 
 
-def test_no_more_is_paid_again_than_was_paid():
+def test_rebilled_tokens_are_at_most_billed_tokens():
     """A session's prompt shrank without a word: 42,541 tokens were said to be wasted in a turn that paid for 18."""
     path = capture(
         (body("one", system=f"It is 09:14. {LONG}"), usage(0, 5000), 0),
@@ -83,7 +83,7 @@ def test_no_more_is_paid_again_than_was_paid():
     assert late["cost"]["waste"] < late["cost"]["billed"]
 
 
-def test_a_change_is_compared_over_the_turns_that_have_a_price_in_both():
+def test_what_if_compares_only_turns_priced_in_both():
     """Half of a session had no price: with a cheaper model for all of it, lore said that it would cost more."""
     path = capture(
         (body("one"), usage(0, 5000), 0),
@@ -94,7 +94,7 @@ def test_a_change_is_compared_over_the_turns_that_have_a_price_in_both():
     assert ran["what_if"][0]["saved"] == pytest.approx(first * (1 - 2 / 5))
 
 
-def test_a_request_that_names_a_cached_object_is_read_as_one():
+def test_gemini_cached_content_is_predicted_as_read():
     """Gemini's `cachedContent` was taken for the implicit cache: a read of 3,512 tokens was predicted as 0."""
     lines = [
         {
@@ -112,7 +112,7 @@ def test_a_request_that_names_a_cached_object_is_read_as_one():
     assert reads(ran) == [None, 3512]
 
 
-def test_lifetimes_that_do_not_add_up_are_said_and_not_learned_from():
+def test_usage_with_impossible_lifetimes_is_reported():
     """A request was billed 1,000,000 tokens for an hour of 5,000 written in all: nothing was said of it."""
     odd = {**usage(0, 5000), "cache_creation": {"ephemeral_1h_input_tokens": 1_000_000}}
     ran = lore("simulate", capture((body("one"), odd, 0)), "--json").json
@@ -120,7 +120,7 @@ def test_lifetimes_that_do_not_add_up_are_said_and_not_learned_from():
     assert "by lifetime" in ran["problems"][0]["message"]
 
 
-def test_one_model_for_all_requests_has_one_cache():
+def test_what_if_model_uses_one_cache():
     """`--what-if model=` priced a session that went from model to model as if it still did."""
     path = capture(
         (body("one"), usage(0, 5000), 0), (body("one", "1", "two", model="claude-sonnet-5"), usage(0, 5100), 9)
@@ -136,7 +136,7 @@ def test_one_model_for_all_requests_has_one_cache():
      ("gpt-5.4", "breakpoints=auto", "caches with breakpoints"),
      ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
 )  # fmt: skip
-def test_a_change_that_changes_nothing_says_why(model, change, said):
+def test_what_if_without_effect_gives_reason(model, change, said):
     """`--what-if ttl=1h` on another provider's requests was taken and answered "0 tokens" without a word."""
     lines = [
         {"request": {"model": model, "messages": [{"role": "user", "content": LONG}]}, "timestamp": 1_790_000_000 + at,
@@ -148,7 +148,7 @@ def test_a_change_that_changes_nothing_says_why(model, change, said):
     assert [note for note in ran["notes"] if f"--what-if {change} changes nothing here" in note and said in note]
 
 
-def test_breakpoints_of_its_own_keep_the_lifetimes_that_were_asked_for():
+def test_what_if_auto_breakpoints_keep_requested_lifetime():
     """`--what-if breakpoints=auto` made five minutes of an hour, and an agent that set them right lost all it read."""
     path = capture(
         (body("one", ttl="1h"), usage(0, 5000), 0),
@@ -158,14 +158,14 @@ def test_breakpoints_of_its_own_keep_the_lifetimes_that_were_asked_for():
     assert ran["what_if"][0]["tokens"] == 0
 
 
-def test_a_pause_that_was_too_long_names_what_to_try():
+def test_expiry_after_pause_suggests_longer_lifetime():
     """Of a session that lost most to pauses only the fix of its smallest cause was named."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in lore("simulate", path).out
 
 
-def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
-    """A model of which only the uncached price was known wasted 5,000 tokens for $0.00."""
+def test_waste_without_read_price_has_unknown_cost():
+    """A model with only an uncached price re-billed 5,000 tokens for $0.00."""
     row = 'rule = "price_{}"\nvalue = {}\nprovider = "anthropic"\nmodel = "claude-next-9"\n'
     put("rules.toml", ("[[rules]]\n" + row.format("uncached", 5) + "[[rules]]\n" + row.format("output", 25)
                        + "[[rules]]\n" + row.format("read", '"unknown"')).encode())  # fmt: skip
@@ -177,7 +177,7 @@ def test_what_is_wasted_costs_unknown_where_reading_has_no_price():
     assert (late["waste_tokens"], late["cost"]["waste"]) == (5000, None)
 
 
-def test_what_no_bill_says_is_unknown_and_counted():
+def test_turns_without_usage_are_counted_as_unknown():
     ran = lore("simulate", capture((body("one"), None, 0), (body("one", "1", "two"), None, 60)), "--json").json
     assert [one["billed"] for one in ran["turns"]] == [None, None]
     assert ran["totals"]["unbilled"] == 2
@@ -187,12 +187,12 @@ def test_what_no_bill_says_is_unknown_and_counted():
     assert any("counted with o200k_base" in note for note in ran["notes"])
 
 
-def test_every_answer_is_what_its_schema_says():
+def test_simulate_json_follows_schema():
     for args in ((), ("--cache", "deepseek"), ("--what-if",), ("--what-if", "ttl=1h")):
         valid(lore("simulate", stable(), *args, "--json").json, "simulate")
 
 
-def test_a_model_without_a_price_costs_unknown_and_says_so():
+def test_model_without_price_has_unknown_cost():
     path = capture((body("one", model="claude-next-9"), usage(0, 5000), 0))
     ran = lore("simulate", path, "--json").json
     assert ran["turns"][0]["cost"] is None
@@ -200,7 +200,7 @@ def test_a_model_without_a_price_costs_unknown_and_says_so():
     assert any("no price is known for claude-next-9" in note for note in ran["notes"])
 
 
-def test_a_bill_that_contradicts_its_body_is_said_and_not_learned_from():
+def test_usage_contradicting_body_is_not_learned_from():
     path = capture(
         (body("one"), usage(0, 5000), 0),
         (body("one", "1", "two"), usage(61_838, 900_000), 60),
@@ -215,19 +215,19 @@ def test_a_bill_that_contradicts_its_body_is_said_and_not_learned_from():
     assert ran["turns"][2]["predicted"]["read_tokens"] < 6000
 
 
-def test_csv_has_a_line_a_turn():
+def test_csv_has_one_line_per_turn():
     rows = list(csv.DictReader(io.StringIO(lore("simulate", stable(), "--csv").out)))
     assert [row["predicted_read"] for row in rows] == ["0", "5000", "5100"]
     assert [row["difference"] for row in rows] == ["0", "0", "0"]
 
 
-def test_a_cell_is_no_formula():
+def test_csv_cell_is_never_a_formula():
     path = capture((body("one", model="=cmd()"), usage(0, 5000), 0))
     assert "'=cmd()" in lore("simulate", path, "--csv").out
 
 
-def test_sums_over_some_turns_say_over_how_many():
-    """The first turn of a transcript is not predicted: what all turns cost stood beside what the others would."""
+def test_sums_over_some_turns_name_their_number():
+    """The first turn of a transcript is not predicted, so billed and predicted sums cover different turns."""
     path = capture((body("one"), usage(0, 5000), 0), (body("other", model="nobodys-9"), usage(0, 5000), 10))
     out = lore("simulate", path).out
     assert out.count("(in 1 of 2 turns)") == 2
@@ -246,7 +246,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_cannot_be_is_one_line(what):
+def test_wrong_options_are_one_line_errors(what):
     args, said = WRONG[what]
     ran = lore("simulate", stable(), *args)
     assert ran.code == 2
@@ -254,13 +254,13 @@ def test_what_cannot_be_is_one_line(what):
     assert "Traceback" not in ran.err
 
 
-def test_nothing_to_simulate_is_said():
+def test_simulate_without_recordings_exits_2():
     assert lore("simulate").code == 2
     put("notes.txt", b"none\n")
     assert lore("simulate", ".").code == 2
 
 
-def test_rules_are_printed_and_overridden():
+def test_rules_can_be_printed_and_overridden():
     ran = lore("simulate", "--rules", "--model", "claude-opus-4-6", "--json")
     found = {one["rule"]: one["value"] for one in ran.json["rules"] if not one["platform"]}
     assert (found["minimum_tokens"], found["price_uncached"]) == (4096, 5)
@@ -275,7 +275,7 @@ def test_rules_are_printed_and_overridden():
     )
 
 
-def test_what_could_not_be_read_of_a_folder_is_exit_code_3_as_of_check():
+def test_unreadable_file_in_folder_exits_3():
     put("logs/a.jsonl", session())
     for folder in ("logs", "."):
         assert [lore(command, folder).code for command in ("check", "simulate")] == [0, 0]
@@ -286,7 +286,7 @@ def test_what_could_not_be_read_of_a_folder_is_exit_code_3_as_of_check():
     assert [lore(command, "logs/b.jsonl.zst").code for command in ("check", "simulate")] == [2, 2]
 
 
-def test_a_row_spends_its_words_on_what_shows_a_cause():
+def test_row_shows_both_sides_of_change():
     """What every such row said alike took so much room that the second text of two was cut."""
     path = capture(
         (body("one", system=f"It is 2026-01-01 09:14. {LONG}"), usage(0, 5000), 0),
@@ -299,20 +299,20 @@ def test_a_row_spends_its_words_on_what_shows_a_cause():
     assert "09:15" in evidence.partition(" became ")[2]
 
 
-def test_what_nothing_explains_is_no_change_to_make_first():
-    """LORE301 was ranked among what would have saved most, though nothing mends it."""
+def test_loss_without_cause_is_not_ranked():
+    """LORE301 has no fix, so it is not among the savings."""
     ran = lore("simulate", capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 60)))
     assert "LORE301" in ran.out
     assert "cause=LORE301" not in ran.out
 
 
-def test_a_lifetime_that_was_asked_for_already_says_so():
+def test_what_if_current_lifetime_is_reported():
     """The note said that only Anthropic lets a client choose, of a session of Anthropic's."""
     ran = lore("simulate", stable(), "--what-if", "ttl=5m")
     assert "is so already" in ran.out
 
 
-def test_what_was_expected_is_left_out_of_the_lost_tokens_of_both_commands():
+def test_expected_losses_are_not_counted_as_lost():
     # the totals of simulate counted what a rewind took back, those of check did not
     path = str(Path(__file__).parents[2] / "fixtures" / "sessions" / "rewind.jsonl")
     simulated, checked = lore("simulate", path, "--json").json, lore("check", path, "--json").json

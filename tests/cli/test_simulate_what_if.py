@@ -37,7 +37,7 @@ def what_if(path: str, *changes: str):
 
 
 def talk(*, hour: bool, pause: int) -> str:
-    """A transcript with a pause of some minutes, behind which all was written again."""
+    """A transcript with a pause of some minutes, after which all was written again."""
     return log(
         (0, 0, 20_000, hour), (1, 20_000, 500, hour), (2, 20_500, 500, hour), (3 + pause, 0, 21_500, hour),
         (4 + pause, 21_500, 500, hour), (5 + pause, 22_000, 500, hour),
@@ -45,14 +45,14 @@ def talk(*, hour: bool, pause: int) -> str:
 
 
 @pytest.mark.parametrize("pause", [1, 30, 90])
-def test_an_hour_that_is_so_already_saves_nothing_and_says_so(pause):
+def test_what_if_current_hour_saves_nothing(pause):
     """$16.89 was claimed for a session whose every write lives an hour: the changed run dropped evidence."""
     saved, notes = what_if(talk(hour=True, pause=pause), "ttl=1h")
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
     assert "ttl=1h is so already: every write of these turns lives an hour" in notes
 
 
-def test_what_is_so_already_saves_nothing_also_where_no_price_is_known():
+def test_what_if_current_state_saves_nothing_without_price():
     """Two plays without a price say nothing of money: what changes nothing costs nothing all the same."""
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), model="claude-unheard-of")
     saved, notes = what_if(path, "ttl=1h")
@@ -60,13 +60,13 @@ def test_what_is_so_already_saves_nothing_also_where_no_price_is_known():
     assert notes.count("ttl=1h is so already: every write of these turns lives an hour") == 1
 
 
-def test_an_hour_saves_what_a_pause_of_half_of_it_lost():
+def test_what_if_hour_saves_half_hour_pause():
     saved, notes = what_if(talk(hour=False, pause=30), "ttl=1h")
     assert saved["ttl=1h"]["tokens"] == 21_000
     assert not [note for note in notes if "already" in note]
 
 
-def test_of_a_session_of_both_only_what_lived_five_minutes_changes():
+def test_what_if_hour_changes_only_five_minute_entries():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 20_500, 500, False), (32, 20_500, 1000, True),
                (62, 21_500, 500, True))  # fmt: skip
     saved, notes = what_if(path, "ttl=1h")
@@ -75,7 +75,7 @@ def test_of_a_session_of_both_only_what_lived_five_minutes_changes():
 
 
 @pytest.mark.parametrize("change", ["breakpoints=auto", "model=claude-opus-4-6-20260205", "ttl=5m"])
-def test_what_stands_or_is_asked_already_saves_nothing_and_says_so(change):
+def test_what_if_existing_setting_saves_nothing(change):
     """A dated name of the same model is the same model; breakpoints at the end of each section are automatic ones."""
     saved, notes = what_if(stable(), change)
     assert (saved[change]["tokens"], saved[change]["saved"]) == (0, 0.0)
@@ -90,21 +90,21 @@ def moved(*, gap: int = 60, billed: bool = True) -> str:
     )
 
 
-def test_what_changed_beside_an_expiry_is_told():
-    """Only the pause was named: that the tools had changed, too, nobody knew."""
+def test_change_during_expiry_is_noted():
+    """The tools changed during the pause: both are reported."""
     (late,) = [one for one in lore("simulate", moved(gap=400), "--json").json["turns"] if one["causes"]]
     assert late["causes"][0]["code"] == "LORE128"
     assert "LORE102" in [one["code"] for one in late["causes"][0]["also"]]
     assert "also seen: tools-reordered: " in late["causes"][0]["message"]
 
 
-def test_a_cause_that_no_turn_has_says_so():
+def test_what_if_cause_without_turn_is_noted():
     saved, notes = what_if(stable(), "cause=LORE102")
     assert saved["cause=LORE102"]["saved"] == 0.0
     assert "cause=LORE102: no turn has it" in notes
 
 
-def test_a_bare_what_if_ranks_every_fix_that_can_be_simulated():
+def test_bare_what_if_ranks_all_fixes():
     """Of a session that lost most to pauses only the fix of its smallest cause was ranked."""
     path = capture(
         (body("one", tools=TOOLS), usage(0, 5000), 0),
@@ -117,7 +117,7 @@ def test_a_bare_what_if_ranks_every_fix_that_can_be_simulated():
     assert saved["ttl=1h"]["tokens"] > 4000 > 0 > saved["ttl=1h"]["saved"]
 
 
-def test_without_the_option_no_file_is_read_twice():
+def test_without_what_if_files_are_read_once():
     """The cheap answer: causes alone, and a word on what a second look would say."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     ran = lore("simulate", path, "--json").json
@@ -125,7 +125,7 @@ def test_without_the_option_no_file_is_read_twice():
     assert any("--what-if ttl=1h says" in note for note in ran["notes"])
 
 
-def test_the_unexplained_is_no_fix_and_is_named():
+def test_loss_without_cause_has_no_fix():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 9_000, 12_000, True), (3, 21_000, 500, True))
     saved, notes = what_if(path)
     assert not saved
@@ -135,14 +135,14 @@ def test_the_unexplained_is_no_fix_and_is_named():
     assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
     assert any("which record no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
-    assert "unexplained: 11,500 tokens in 1 turn, $" in out
+    assert "re-billed, no cause found: 11,500 tokens ($" in out
     assert "; ruled out: expiry" in out
-    assert "would have saved most" not in out
+    assert "largest savings" not in out
     taken, notes = what_if(path, "cause=LORE301")
     assert (taken["cause=LORE301"]["tokens"], "cannot be removed" in "".join(notes)) == (0, True)
 
 
-def test_a_weak_cause_is_no_fix_and_is_named():
+def test_weak_cause_has_no_fix():
     """A slash command may have lost the prefix, or may not."""
     path = talk(hour=True, pause=0)
     command = b"<command-name>/review</command-name>"
@@ -158,8 +158,8 @@ def test_a_weak_cause_is_no_fix_and_is_named():
     assert any("the evidence for it is weak" in note for note in notes)
 
 
-def test_a_fix_speaks_to_whoever_reads_it():
-    """The user of an agent was told what its author does."""
+def test_fix_addresses_its_audience():
+    """A transcript gets fixes for the user, a capture those for the author."""
     code = "cause=LORE128"
     assert what_if(talk(hour=False, pause=30), code)[0][code]["fix"] == fix_of("LORE128", "user")
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
@@ -177,24 +177,24 @@ def fixes_of(path: str, *args: str) -> list[set[str]]:
 
 @pytest.mark.parametrize("reader", ["author", "user"])
 @pytest.mark.parametrize("configured", [True, False])
-def test_the_commands_give_the_same_fixes(reader, configured):
-    """`simulate` knew no `--for`, and passed over `[check] reader`: it told an author what a user does."""
+def test_commands_give_same_fixes(reader, configured):
+    """Fixes follow `--for` and `[check] reader` in every command."""
     if configured:
         put("lore.toml", f'[check]\nreader = "{reader}"\n'.encode())
     args = () if configured else ("--for", reader)
     assert fixes_of(moved(), *args) == [{fix_of("LORE102", reader)}] * 4
 
 
-def test_what_expired_is_played_without_the_pause():
-    """What an expected cause cost was said to be unknown, though each of its tokens was written again, and paid."""
+def test_what_if_cause_expiry_removes_pause():
+    """Tokens of an expected cause were written again, so removing the pause saves their cost."""
     saved, notes = what_if(talk(hour=False, pause=30), "cause=LORE128")
     assert saved["cause=LORE128"]["tokens"] == 21_000
     assert saved["cause=LORE128"]["saved"] == pytest.approx(21_000 * (6.25 - 0.5) / 1e6)
     assert any("simulated with the same prompts" in note for note in notes)
 
 
-def test_standard_input_says_what_it_could_not_simulate():
-    """It can be read once only: what needs a second look is named, and no error."""
+def test_standard_input_names_changes_not_simulated():
+    """Standard input is read once: changes that need a second pass are named in a note."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     ran = lore("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
     notes = "".join(ran.json["notes"])
@@ -202,7 +202,7 @@ def test_standard_input_says_what_it_could_not_simulate():
 
 
 def unmarked(*bills: dict[str, int]) -> str:
-    """A capture of requests that go on and set no breakpoint."""
+    """A capture of requests that continue and set no breakpoint."""
     said = ["one", "1", "two", "2", "three", "3"]
     turns = []
     for number, bill in enumerate(bills):
@@ -213,8 +213,8 @@ def unmarked(*bills: dict[str, int]) -> str:
     return capture(*turns)
 
 
-def test_bodies_without_a_breakpoint_are_told_what_breakpoints_save():
-    """The largest fix was left out: a bare what-if asked for breakpoints only where some stood already."""
+def test_bodies_without_breakpoint_get_breakpoint_saving():
+    """Also requests without any breakpoint get the saving of automatic ones."""
     saved, _ = what_if(unmarked(usage(0, 0, 4010), usage(0, 0, 4020), usage(0, 0, 4030)))
     assert list(saved) == ["breakpoints=auto"]
     assert (saved["breakpoints=auto"]["turns"], saved["breakpoints=auto"]["tokens"] > 7000) == (2, True)
@@ -222,7 +222,7 @@ def test_bodies_without_a_breakpoint_are_told_what_breakpoints_save():
 
 
 @pytest.mark.parametrize("changes", [(), ("breakpoints=auto",)])
-def test_nothing_is_saved_where_bills_contradict_their_bodies(changes):
+def test_usage_contradicting_bodies_saves_nothing(changes):
     """Bodies without breakpoints whose bills were cached: $0.0861 was said to be saved of $0.0346 that were paid."""
     saved, notes = what_if(unmarked(usage(0, 4000, 10), usage(4000, 10, 10), usage(4010, 10, 10)), *changes)
     assert not [one for one in saved.values() if one["tokens"] or one["saved"]]
@@ -238,7 +238,7 @@ def both() -> str:
 
 
 @pytest.mark.parametrize("changes", [(), ("cause=LORE101,LORE103",)])
-def test_causes_of_one_turn_that_save_only_together_are_ranked_together(changes):
+def test_causes_saving_only_together_are_ranked_together(changes):
     """A date and a tool changed in one turn, neither saves anything alone: no fix was printed, and no note."""
     saved, notes = what_if(both(), *changes)
     one = saved["cause=LORE101,LORE103"]
@@ -246,36 +246,36 @@ def test_causes_of_one_turn_that_save_only_together_are_ranked_together(changes)
     assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
     assert one["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
     told = [note for note in notes if "are saved only if all of these are fixed" in note]
-    assert changes or told[0].startswith("cause=LORE101,LORE103: 4,9")  # what stood, but the tools' own few
-    assert "cause=LORE101,LORE103: 5,000 tokens in 1 turn, $" in lore("simulate", both()).out
+    assert changes or told[0].startswith("cause=LORE101,LORE103: 4,9")  # all cached tokens except those of the tools
+    assert "cause=LORE101,LORE103: 5,000 tokens ($" in lore("simulate", both()).out
 
 
-def test_no_cause_is_no_value():
+def test_what_if_cause_requires_a_code():
     assert "names no cause" in lore("simulate", stable(), "--what-if", "cause=,").err
 
 
-def test_only_what_saves_is_ranked_and_the_rest_is_said_in_a_line():
-    """Among what would have saved most stood a fix that costs $0.0385 more, and one of 0 tokens in 0 turns."""
+def test_only_changes_that_save_are_ranked():
+    """A fix that costs $0.0385 more, and one that saves 0 tokens, are listed separately."""
     lines = lore("simulate", moved(), "--what-if").out.splitlines()
-    at = lines.index("what would have saved most:")
+    at = lines.index("largest savings:")
     assert [line.split(":")[0].strip() for line in lines[at + 1 :]] == [
         "cause=LORE102",
         "fix",
         "simulated, no saving",
     ]
     lines = lore("simulate", moved(), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out.splitlines()
-    assert "what would have saved most:" not in lines
+    assert "largest savings:" not in lines
     (tried,) = [line for line in lines if line.startswith("simulated, ")]
     assert tried.startswith("simulated, no saving: ttl=1h (costs $0.0")
 
 
-def test_what_cannot_be_compared_is_not_said_to_save_nothing():
+def test_incomparable_change_has_unknown_saving():
     ran = lore("simulate", unmarked(usage(0, 4000, 10), usage(4000, 10, 10)), "--what-if")
     assert "saving unknown: breakpoints=auto" in ran.out
     assert "no saving" not in ran.out
 
 
-def test_another_cache_is_not_contradicted_by_the_bills_of_the_one_that_served():
+def test_usage_of_serving_cache_does_not_contradict_another():
     """What OpenAI cached without a breakpoint says nothing of what Anthropic would cache with some."""
     said = [{"role": "system", "content": LONG}, *({"role": "user", "content": text} for text in ("one", "two"))]
     bill = {

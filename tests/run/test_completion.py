@@ -67,11 +67,11 @@ def system_of(data, name="f.txt"):
         (b"42", "42"),
     ],
 )
-def test_a_system_prompt_is_text_or_json(data, found):
+def test_system_prompt_is_text_or_json(data, found):
     assert system_of(data) == found
 
 
-def test_content_stays_as_it_was_spelled():
+def test_completion_keeps_spelling_of_content():
     made = read_completion(
         put("s.json", b'["\\ud83d","\\u0041"]'), put("t", b'[\n  {"n": 1.0,\r\n  "s": "a\\nb"}\n]'), strict=True
     )
@@ -79,7 +79,7 @@ def test_content_stays_as_it_was_spelled():
     assert made.tools == (b'{"n": 1.0,"s": "a\\nb"}',)
 
 
-def test_tools_may_stand_in_a_whole_body():
+def test_tools_are_read_from_whole_body():
     made = read_completion(None, put("t", dumps({"tools": TOOLS, "system": "x"})), strict=True)
     assert [json.loads(one) for one in made.tools] == TOOLS
 
@@ -154,7 +154,7 @@ def fidelities(options, *lines):
     return [(turn.chain, turn.number, turn.prompt.fidelity) for turn in options.open("s.jsonl").turns()]
 
 
-def test_a_prompt_that_lacks_nothing_is_structural():
+def test_complete_prompt_is_structural():
     assert sorted(fidelities(given(), *LINES)) == [
         ("7", 1, "reconstructed"), ("main", 1, "structural"), ("main", 2, "structural")
     ]  # fmt: skip
@@ -183,7 +183,7 @@ def notes(options, *lines):
         [header(system=None), record("session_changed", tools=[{"name": "a"}])],
     ],
 )
-def test_a_session_that_records_its_own_refuses(records):
+def test_session_with_recorded_prompt_rejects_completion(records):
     put("s.jsonl", log(*records, record("turn_started", turn=1)))
     with pytest.raises(LoreError, match="records its own") as caught:
         assemble(Name("s.jsonl"), given())
@@ -205,7 +205,7 @@ def test_recorded_prompt_is_kept_among_many_sessions():
     assert [one.data for one in turn.prompt.head if one.section == "system"][0] == b'{"type":"text","text":"Be brief."}'
 
 
-def test_converted_the_session_has_them():
+def test_converted_session_holds_completion():
     put("s.jsonl", joined(*LINES))
     made = assert_same("s.jsonl", given())
     assert b'"system":"Be brief."' in made

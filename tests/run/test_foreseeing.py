@@ -76,7 +76,7 @@ THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
     (session("claude-opus-4-6", "2.1.59", called="Skill"), ""),
     (session("claude-opus-4-6", "2.1.58"), ""),
 ])  # fmt: skip
-def test_what_is_likely_at_a_new_prompt_is_said_before_its_bill(tmp_path, made, reason):
+def test_new_prompt_is_predicted_before_its_usage(tmp_path, made, reason):
     predicted, behind = foreseen(tmp_path / "s.jsonl", made)
     if reason:
         assert predicted["reason"] == reason

@@ -19,7 +19,7 @@ from lore.run.simulation import Simulation
 
 CASSETTES = Path(__file__).parents[2] / "fixtures" / "captures" / "vcr"
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
-real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
+real = pytest.mark.skipif(not SESSIONS, reason="no real recordings (LORE_CORPUS)")
 
 
 class ListedTurns(Recording):

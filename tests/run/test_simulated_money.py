@@ -27,7 +27,7 @@ def routed(folder, url):
     return put(folder, *calls)
 
 
-def test_a_router_asks_its_own_prices_whoever_answers(tmp_path):
+def test_router_request_without_router_price_is_unpriced(tmp_path):
     found, notes = costs(routed(tmp_path, ROUTER))
     assert found == [None, None]
     assert "no price is known for claude-opus-5 at openrouter: a file of --rules-file can give one" in notes
@@ -42,7 +42,7 @@ def session(folder, **fields):
     return path
 
 
-def test_a_tool_without_a_price_is_named(tmp_path):
+def test_tool_without_price_is_named(tmp_path):
     found, notes = costs(session(tmp_path, server_tool_use={"tea_making_requests": 3, "web_fetch_requests": 1}))
     assert found[0]["at_least"] is True
     assert notes == [
@@ -50,7 +50,7 @@ def test_a_tool_without_a_price_is_named(tmp_path):
     ]
 
 
-def test_a_factor_that_nobody_knows_is_named_and_not_the_model(tmp_path):
+def test_unknown_price_factor_is_named(tmp_path):
     found, (note,) = costs(session(tmp_path, service_tier="priority"))
     assert found == [None]
     assert note.startswith("no price is known at priority: its price factor is unknown (multiple_priority)")
@@ -65,7 +65,7 @@ def passes(*reads):
 
 
 @pytest.mark.parametrize("first", [0, 31_000])
-def test_what_is_predicted_of_several_passes_costs_the_same_whatever_the_first_was_billed(first, tmp_path):
+def test_predicted_cost_ignores_billed_first_pass(first, tmp_path):
     log = Session()
     log.ask("Do it.")
     log.answer(20_000, 11_000, calls=("Read",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lore.model.results.simulate import SimulateResult
+
+Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
 
 
 @common.quiet_pipe
@@ -32,18 +35,16 @@ def run(
     ] = None,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(
-            "--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: every fix that can be."
-        ),
+        typer.Option("--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: every fix."),
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="Print the dated rules and prices instead.")] = False,
     rules_file: Annotated[
-        str | None, typer.Option("--rules-file", help="A TOML file of rules that hold over lore's own.")
+        str | None, typer.Option("--rules-file", help="A TOML file of rules that override lore's own.")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None,
     provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums, and what lost most.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums and costliest turns.")] = False,
     by: Annotated[
         str | None,
         typer.Option("--by", help="reliability: how often everything cached was read, by model, hour, gateway."),
@@ -57,7 +58,7 @@ def run(
             "print measured reads next to predicted ones; repeatable.",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost tokens.")] = False,
     report: flags.Page = None,
     open_page: flags.Open = False,
     redact: flags.Redact = False,
@@ -73,37 +74,37 @@ def run(
 ) -> int:
     """Predict what a cache reads, writes and costs.
 
-    A row for each turn that lost something (--all: every turn): its time in UTC, the tokens that were predicted to be
-    read, those billed, why they differ. Each prediction is made before the turn's own bill is looked at; every drop of
-    what was read has a cause.
+    Each turn that lost tokens has a row (--all: every turn): its time in UTC, the tokens predicted to be read, those
+    billed, and the cause of the loss. A prediction is made before the usage of its turn is read.
 
-    Exit code 2 where a name cannot be read, 3 where not all of the recordings could be.
+    Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
-    from lore.run.rules import chosen, listed
-
-    settings = common.found_settings(config)
-    table = chosen(rules_file, settings)
-    common.refuse(
-        (csv + as_json + markdown > 1, "--csv, --json and --markdown: two answers at once", "choose one"),
-        (by not in (None, "reliability"), f"--by {by} is not known", "--by reliability"),
-        (bool(measured) and by is not None, "--by shows no measured reads", "leave it out with --measured"),
-    )
-    if rules:
-        from lore.report.simulation import write_rules
-
-        return common.answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
-    chosen_rows = model is not None or provider is not None
-    common.refuse((chosen_rows, "--model and --provider choose among --rules", "or try --what-if model=NAME"))
     from lore.judge.totals import is_unjudged
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.report.sentences.findings import describe_interruption
+    from lore.run.pages import PageRequest
+    from lore.run.rules import chosen
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
 
-    assembly = settings.settings.assemble
-    options = Options(format=format, dialect=dialect, rules=assembly, counter=Counter(), log=common.log(verbose))
+    common.refuse(
+        (csv + as_json + markdown > 1, "--csv, --json and --markdown: two answers at once", "choose one"),
+        (by not in (None, "reliability"), f"--by {by} is not known", "--by reliability"),
+        (bool(measured) and by is not None, "--by shows no measured reads", "leave it out with --measured"),
+        (not rules and (model is not None or provider is not None), "--model and --provider choose among --rules",
+         "or try --what-if model=NAME"),
+    )  # fmt: skip
+    settings = common.found_settings(config)
+    table = chosen(rules_file, settings)
+    if rules:
+        from lore.report.simulation import write_rules
+        from lore.run.rules import listed
+
+        return common.answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
+    options = Options(
+        format=format, dialect=dialect, rules=settings.settings.assemble, counter=Counter(), log=common.log(verbose)
+    )
     dated = common.dated_rules(settings)
     if rules_file is not None:
         dated = dated._replace(path=rules_file)
@@ -113,61 +114,30 @@ def run(
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
-    request = SimulateRequest(
-        which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted,
-        measured=tuple(measured or ()),
-    )  # fmt: skip
+    form: Form = "json" if as_json else "csv" if csv else "markdown" if markdown else "reliability" if by else "turns"
     with (
-        common.progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
+        common.progress(wanted=not verbose, colour=color, what="simulating") as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
-        request = request._replace(progress=report_progress, interrupted=interrupted)
+        request = SimulateRequest(
+            which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted, progress,
+            interrupted, tuple(measured or ()),
+        )  # fmt: skip
         results = list(_results(simulate(request, options, table), redact=redact))
-    form: Form = "json" if as_json else "csv" if csv else "markdown" if markdown else "reliability" if by else "turns"
-    for number, result in enumerate(results):
+    writer = _Writer(form, every=every, verbose=verbose, colour=color)
+    for result in results:
         if result.interrupted and not result.turns:
             break
         if page is None or page.path:  # else the page is the answer
-            _write(result, form, first=not number, every=every, verbose=verbose, colour=color)
-        if result.interrupted and form != "turns":
-            common.tell(describe_interruption(result.interrupted))
+            writer.write(result)
         if page is not None and not result.interrupted:
             from lore.report.html.intros import of_simulation
-            from lore.run.pages import PageRequest
 
             shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
             write_pages(page, of_simulation(result), drawn, shown_as, verbose=verbose, colour=color)
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
-
-
-Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
-
-
-def _write(
-    result: SimulateResult, form: Form, *, first: bool, every: bool, verbose: bool, colour: bool | None
-) -> None:  # fmt: skip
-    """Write a result on standard output; what a form needs is imported with it."""
-    match form:
-        case "json":
-            common.write_json(result)
-        case "csv":
-            from lore.report.simulated_turns import write_csv
-
-            write_csv(result, sys.stdout, header=first)
-        case "markdown":
-            from lore.report.forms.markdown import simulated_lines
-
-            sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
-        case "reliability":
-            from lore.report.simulation import write_reliability
-
-            write_reliability(result, common.out(colour))
-        case "turns":
-            from lore.report.simulation import write
-
-            write(result, common.out(colour), every=every, verbose=verbose)
 
 
 def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[SimulateResult]:
@@ -178,3 +148,40 @@ def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[Sim
         from lore.report.redacted.results import redacted
 
         yield from map(redacted, results)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes results on standard output in one form."""
+
+    form: Form
+    every: bool
+    verbose: bool
+    colour: bool | None
+    written: int = 0
+
+    def write(self, result: SimulateResult) -> None:
+        match self.form:
+            case "json":
+                common.write_json(result)
+            case "csv":
+                from lore.report.simulated_turns import write_csv
+
+                write_csv(result, sys.stdout, header=not self.written)
+            case "markdown":
+                from lore.report.forms.markdown import simulated_lines
+
+                sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
+            case "reliability":
+                from lore.report.simulation import write_reliability
+
+                write_reliability(result, common.out(self.colour))
+            case "turns":
+                from lore.report.simulation import write
+
+                write(result, common.out(self.colour), every=self.every, verbose=self.verbose)
+        self.written += 1
+        if result.interrupted and self.form != "turns":
+            from lore.report.sentences.findings import describe_interruption
+
+            common.tell(describe_interruption(result.interrupted))

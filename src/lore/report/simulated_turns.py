@@ -1,16 +1,10 @@
-"""The turns of `lore simulate` as a table, a chart and CSV.
-
-Times are UTC; a line of its own names the day when it changes. The evidence of a turn follows on the next line, cut to
-the width of the terminal, with `verbose` wrapped; in a pipe nothing is cut.
-"""
+"""The turns of `lore simulate` as a table, a chart and CSV. Times are UTC; the day has its own line if it changes."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from typing import IO, NamedTuple
-
-from rich.cells import cell_len
+from typing import IO
 
 from lore.model.codes import UNEXPLAINED
 from lore.model.fact import format_money
@@ -19,6 +13,7 @@ from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.report.console import Console, columns_of, cut, hang, line
 from lore.report.plain import cell, counted, when
 from lore.report.sentences.findings import describe_grounds
+from lore.report.table import Cell, TableColumn, TextTable
 
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -26,20 +21,10 @@ _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _WARM_TOKENS = 1000  # more tokens read beyond the prediction are reported
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
-_UNKNOWN_DAY = "a time that no calendar holds"
-
-
-class _TurnCells(NamedTuple):
-    """The cells of a turn."""
-
-    name: str
-    time: str
-    predicted: str  # tokens read
-    billed: str  # tokens read
-    difference: str
-
-
-_HEADER = _TurnCells("turn", "time", "predicted", "billed", "difference")
+_COLUMNS = (
+    *(TableColumn(head, right=True) for head in ("turn", "time", "predicted", "billed", "difference")),
+    TableColumn("cause"),
+)
 
 
 def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
@@ -52,54 +37,57 @@ def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, ve
     if shown:
         _write_rows(shown, warmed, out, several=several, verbose=verbose)
     if len(shown) < len(turns):
-        fell = sum(turn.cause is not None for turn in turns)
-        share = f"{fell:,} of {counted(len(turns), 'turn')}" if fell else f"none of {counted(len(turns), 'turn')}"
-        out.print(line((f"{share} lost cached tokens; --all shows every turn", "dim")))
+        lost = sum(turn.cause is not None for turn in turns)
+        text = f"{lost or 'none'} of {counted(len(turns), 'turn')} lost cached tokens (--all shows every turn)"
+        out.print(line((text, "dim")))
 
 
 def _write_rows(
     turns: Sequence[SimulatedTurn], warmed: set[int], out: Console, *, several: bool, verbose: bool
-) -> None:
-    rows = list(map(_row, turns))
-    widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
-    out.print(line(("tokens read from the cache: predicted (~: best case, or unsure) and billed", "dim")))
-    out.print(line((_aligned(_HEADER, widths) + "  why", "bold")))
+) -> None:  # fmt: skip
+    rows = [_row(turn, warmed=id(turn) in warmed) for turn in turns]
+    out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
+    table = TextTable(_COLUMNS, rows, out)
+    table.write_head()
     path = day = ""
     for turn, row in zip(turns, rows, strict=True):
         if several and turn.path != path:
             out.print(line((turn.path, "bold")))
             path, day = turn.path, ""
-        if turn.at is not None and (on := when(turn.at, "%Y-%m-%d", unknown=_UNKNOWN_DAY)) != day:
+        if turn.at is not None and (on := when(turn.at, "%Y-%m-%d", unknown="unknown day")) != day:
             day = on
             out.print(line((f"{day} (UTC)", "dim")))
-        _write_row(turn, _aligned(row, widths), out, warmed=id(turn) in warmed, verbose=verbose)
+        table.write(row)
+        _write_evidence(turn, out, verbose=verbose)
 
 
-def _write_row(turn: SimulatedTurn, cells: str, out: Console, *, warmed: bool, verbose: bool) -> None:
+def _write_evidence(turn: SimulatedTurn, out: Console, *, verbose: bool) -> None:
+    """Write the evidence of a turn's cause, cut to the width of a terminal unless `verbose`."""
     cause, room = turn.cause, columns_of(out)
-    why = line()
-    if cause is not None:
-        lost = f": {turn.lost_tokens:,} tokens lost{_paid(turn)}" if turn.lost_tokens else ""
-        why = line((f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]))
-    elif warmed:
-        why = line(("warmed elsewhere: more was read than this recording explains", "dim"))
-    together = room is None or len(cells) + 2 + cell_len(why.plain) <= room
-    out.print(line(f"{cells}  " if why.plain else cells.rstrip()).extend(why if together else line()))
-    if not together:
-        hang(out, line(" " * _INDENT).extend(why), _INDENT)
     if cause is None:
         return
     weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
     text = line(" " * _INDENT, weak, describe_grounds(cause))
-    if room is not None and not verbose:
-        text = line(cut(text.plain, max(room, 2 * _INDENT)))
-    hang(out, text, _INDENT)
+    hang(out, text if room is None or verbose else line(cut(text.plain, max(room, 2 * _INDENT))), _INDENT)
+
+
+def _row(turn: SimulatedTurn, *, warmed: bool) -> tuple[Cell, ...]:
+    name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
+    predicted, cause = turn.predicted.read_tokens, turn.cause
+    billed = None if turn.billed is None else turn.billed.read_tokens
+    off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
+    unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
+    why: Cell = ("read more than this recording explains: warmed elsewhere", "dim") if warmed else ""
+    if cause is not None:
+        lost = f": {turn.lost_tokens:,} tokens re-billed{_paid(turn)}" if turn.lost_tokens else ""
+        why = (f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind])
+    return name[-_NAME_LENGTH:], when(turn.at, "%H:%M"), unsure + count_of(predicted), count_of(billed), off, why
 
 
 def _paid(turn: SimulatedTurn) -> str:
     """Return the cost beyond the price of reading the lost tokens, unless the loss was expected or has no price."""
     paid = None if turn.cost is None else turn.cost.waste or turn.cost.unexplained
-    return f", {format_money(paid)}" if paid else ""
+    return f" ({format_money(paid)})" if paid else ""
 
 
 def _is_known(turn: SimulatedTurn) -> bool:
@@ -113,30 +101,16 @@ def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
 
     A cache may keep the response with the prompt, so the previous turn counts with its output.
     """
-    found, stood = set[int](), dict[tuple[str, str], int]()
+    found, cached = set[int](), dict[tuple[str, str], int]()
     for turn in turns:
         billed, name = turn.billed, (turn.path, turn.chain)
-        most = max(turn.predicted.read_tokens or 0, stood.get(name, 0))
+        most = max(turn.predicted.read_tokens or 0, cached.get(name, 0))
         if billed is not None and billed.read_tokens is not None:
             if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM_TOKENS:
                 found.add(id(turn))
             rest = (billed.uncached_tokens, billed.write_tokens, billed.output_tokens)
-            stood[name] = billed.read_tokens + sum(count or 0 for count in rest)
+            cached[name] = billed.read_tokens + sum(count or 0 for count in rest)
     return found
-
-
-def _row(turn: SimulatedTurn) -> _TurnCells:
-    name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
-    predicted = turn.predicted.read_tokens
-    billed = None if turn.billed is None else turn.billed.read_tokens
-    off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
-    unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    clock, foreseen = when(turn.at, "%H:%M"), unsure + count_of(predicted)
-    return _TurnCells(name[-_NAME_LENGTH:], clock, foreseen, count_of(billed), off)
-
-
-def _aligned(row: _TurnCells, widths: Sequence[int]) -> str:
-    return "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width)
 
 
 def count_of(value: int | None) -> str:
@@ -165,13 +139,12 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
     size = max((len(name) for name, *_ in rows), default=0)
     if count < 3 or not most:
         return
-    lines = [(f"  {name:<{size}} ", values, colour) for name, values, colour in rows]
-    width = min(CHART_COLUMNS, count, (columns_of(out) or out.width) - len(lines[0][0]))
+    width = min(CHART_COLUMNS, count, (columns_of(out) or out.width) - size - 3)
     out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
-    for name, values, colour in lines:
+    for name, values, colour in rows:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
         bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
-        out.print(line(name, (bars, colour)))
+        out.print(line(f"  {name:<{size}} ", (bars, colour)))
 
 
 COLUMNS = (

@@ -17,88 +17,88 @@ from lore.report.sentences.findings import describe_interruption, format_prices
 from lore.report.simulated_turns import count_of, write_chart, write_turns
 from lore.report.table import Cell, TableColumn, write_table
 
-_GROUPS_SHOWN = _CHANGES_SHOWN = 9  # without -v
-_DAYS_SHOWN = 31  # the last ones
+_CHANGES_SHOWN = 9  # without -v
 _FEW_APPENDS = 20  # too few for a reliable share
 _REASONS_SHOWN = 5
-_HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
+_RULE_COLUMNS = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 
 
 def write(result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False) -> None:
-    """Write a result; `every` shows each turn, else those that lost something."""
-    if isinstance(result.measured, MeasuredResult) and not result.turns:
-        _measured(result.measured, out, every=every)
-        _problems(result, out, verbose=verbose)
-        return
-    cache = f"cache: {result.cache or 'as served'}"
-    out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
-    write_turns(result.turns, out, every=every, verbose=verbose)
-    write_chart(result.turns, out)
-    if result.interrupted:
-        out.print(line((describe_interruption(result.interrupted), "bold yellow")))
-    _money(result, out)
-    _tokens(result, out)
-    for text in agreement_lines(result.agreement):
+    """Write a result. `every` shows each turn, else those that lost tokens; `verbose` adds statistics and groups."""
+    measured = result.measured if isinstance(result.measured, MeasuredResult) else None
+    if result.turns or measured is None:
+        cache = f"cache: {result.cache or 'as served'}"
+        out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
+        write_turns(result.turns, out, every=every, verbose=verbose)
+        write_chart(result.turns, out)
+        if result.interrupted:
+            out.print(line((describe_interruption(result.interrupted), "bold yellow")))
+        _sums(result, out)
+        for text in list(agreement_lines(result.agreement))[: None if verbose else 1]:
+            out.print(line(text))
+        if verbose:
+            _reliability(result.reliability[:1], out)
+        _groups([group for group in result.groups if verbose or group.by == "cause"], out)
+        _changes(result.what_if, out, verbose=verbose)
+        for note in result.notes:
+            out.print(line((f"note: {note}", "dim")))
+    for text in measured_view().lines(measured, every=every) if measured is not None else ():
         out.print(line(text))
-    _reliability(result.reliability[:1], out)
-    _groups(result.groups, out, verbose=verbose)
-    _changes(result.what_if, out, verbose=verbose)
-    for note in result.notes:
-        out.print(line((f"note: {note}", "dim")))
-    if isinstance(result.measured, MeasuredResult):
-        _measured(result.measured, out, every=every)
     _problems(result, out, verbose=verbose)
 
 
 write_simulated = write  # the public name
 
 
-def _measured(result: MeasuredResult, out: Console, *, every: bool) -> None:
-    for text in measured_view().lines(result, every=every):
-        out.print(line(text))
-
-
 def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the number of problems, and with -v each; without it only those that make measured sums wrong."""
     shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     if result.problems:
-        hidden = "" if len(shown) == len(result.problems) else ", shown with -v"
+        hidden = "" if len(shown) == len(result.problems) else " (-v shows them)"
         out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{hidden}"))
     for problem in shown:
         out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
 
 
-def _money(result: results.SimulateResult, out: Console) -> None:
-    totals, cost, of = result.totals, result.totals.cost, _predicted_turns(result)
+def _sums(result: results.SimulateResult, out: Console) -> None:
+    totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        prices = format_prices(totals.by_price, totals.billed)
-        left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
-        prices = f" ({prices})" if prices else ""
-        billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)}"
-        out.print(line(f"cost: billed {billed}{prices}, predicted {_predicted(result, of)}{left}"))
+        out.print(line(_describe_cost(result)))
     if isinstance(cost.recorded, float):
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
-    again = f", {format_money(cost.waste)} more than reading them" if cost.waste else ""
+    paid = f" ({format_money(cost.waste)})" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
-    out.print(line((f"re-billed as waste: {totals.waste_tokens:,} tokens{again}", style)))
+    out.print(line((f"re-billed as waste: {totals.waste_tokens:,} tokens{paid}", style)))
     unexplained = [turn for turn in result.turns if turn.unexplained_tokens]
     if unexplained:
-        paid = "" if cost.unexplained is None else f", {format_money(cost.unexplained)}"
         reasons = (reason for turn in unexplained if turn.cause is not None for reason in turn.cause.ruled_out)
         counts = Counter(reason.reason for reason in reasons if reason.out)
         most = ", ".join(text for text, _ in counts.most_common(_REASONS_SHOWN))
-        found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
-        out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
-
-
-def _tokens(result: results.SimulateResult, out: Console) -> None:
-    totals, turns = result.totals, counted(result.totals.turns, "turn")
-    out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
-    out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
+        paid = "" if cost.unexplained is None else f" ({format_money(cost.unexplained)})"
+        found = f"{totals.unexplained_tokens:,} tokens{paid} in {counted(len(unexplained), 'turn')}"
+        out.print(line((f"re-billed, no cause found: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
+    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _predicted_turns(result))]
     if isinstance(totals.other_passes, UsageResult):
         several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
-        passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
-        out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
+        rows.append(("of other passes", totals.other_passes, f" (in {counted(several, 'response')})"))
+    for name, usage, of in rows:
+        out.print(line(f"tokens {name}: {_counts(usage)}{of}"))
+
+
+def _describe_cost(result: results.SimulateResult) -> str:
+    """Return billed and predicted cost; if these cover different turns, also both for the turns that have both."""
+    totals, cost = result.totals, result.totals.cost
+    prices = format_prices(totals.by_price, totals.billed)
+    missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
+    text = f"cost: {'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed"
+    text += f"{f' ({prices})' if prices else ''}{missing}; {format_money(cost.predicted)} predicted"
+    text += _predicted_turns(result)
+    costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
+    both = [(billed, predicted) for billed, predicted in costs if billed is not None and predicted is not None]
+    if both and len(both) < totals.turns and cost.predicted is not None and cost.billed is not None:
+        billed, predicted = (format_money(sum(amounts)) for amounts in zip(*both, strict=True))
+        text += f"; in {counted(len(both), 'turn')} with both: {billed} billed, {predicted} predicted"
+    return text
 
 
 def _predicted_turns(result: results.SimulateResult) -> str:
@@ -107,40 +107,30 @@ def _predicted_turns(result: results.SimulateResult) -> str:
     return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
 
 
-def _predicted(result: results.SimulateResult, of: str) -> str:
-    """Return the predicted cost; if usage covers other turns, also both costs of the turns that have both."""
-    predicted, billed = result.totals.cost.predicted, result.totals.cost.billed
-    costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
-    both = [(paid, foreseen) for paid, foreseen in costs if paid is not None and foreseen is not None]
-    if predicted is None or billed is None or not both or len(both) == result.totals.turns:
-        return f"{format_money(predicted)}{of}"
-    sums = [sum(amounts) for amounts in zip(*both, strict=True)]
-    turns = f"the {counted(len(both), 'turn')} that {'has' if len(both) == 1 else 'have'} both"
-    return (
-        f"{format_money(predicted)}{of}; in {turns}: billed {format_money(sums[0])}, predicted {format_money(sums[1])}"
-    )
-
-
 def _counts(found: UsageResult) -> str:
-    names = (("read", found.read_tokens), ("write", found.write_tokens), ("uncached", found.uncached_tokens))
-    return ", ".join(f"{name} {count_of(count)}" for name, count in names)
+    names = (("read", found.read_tokens), ("written", found.write_tokens), ("uncached", found.uncached_tokens))
+    return ", ".join(f"{count_of(count)} {name}" for name, count in names)
 
 
 def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
-    """Yield how far predictions were from usage."""
+    """Yield how close predictions were to usage, then statistics of errors, drops and new prompts."""
     if not found.turns:
         yield "predictions cannot be compared with usage: no two successive turns have usage"
         return
-    share, near = found.exact / found.turns, found.within_2_percent / found.turns
+    near, exact = found.within_2_percent / found.turns, found.exact / found.turns
+    yield f"predictions: {_percent(near)} of {counted(found.turns, 'turn')} within 2 % of the usage"
     off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
-    agreed = f"predictions in {counted(found.turns, 'turn')} with usage: {share:.1%} exact, {near:.1%} within 2 %"
-    yield f"{agreed}; average error {off:,.0f} tokens ({naive:,.0f} if everything cached were read)"
+    yield f"{_percent(exact)} exact, average error {off:,.0f} tokens ({naive:,.0f} if everything cached were read)"
     if found.drops or found.false_drops:
-        drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} predicted"
+        drops = f"{found.drops_predicted:,} of {counted(found.drops, 'drop')} of over 1,000 tokens predicted"
         yield f"{drops}, {counted(found.false_drops, 'false alarm')}"
     if found.prompts:
         share = found.prompts_within_2_percent / found.prompts
-        yield f"after a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"
+        yield f"after a new prompt of the user: {_percent(share)} of {counted(found.prompts, 'turn')} within 2 %"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def write_reliability(result: results.SimulateResult, out: Console) -> None:
@@ -156,66 +146,57 @@ def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> Non
     before = ""
     for row in rows:
         if row.by == "all":
-            turns = f"{counted(row.appends, 'turn')} that only appended"
-            read = f"of {turns}, {row.read:,} read the whole cached prefix, within 2 %"
+            turns = f"{row.read:,} of {counted(row.appends, 'turn')} that only appended read the whole cached prefix"
             others = "; the provider lost the others" if row.read < row.appends else ""
-            out.print(line(("reliability: ", "bold"), f"{row.share:.1%} ({read}{others})"))
+            out.print(line(("reliability: ", "bold"), f"{_percent(row.share)} ({turns}{others})"))
             continue
         if row.by != before:
             out.print(line((f"by {row.by}:", "bold")))
         before = row.by
-        few = "  too few to say" if row.appends < _FEW_APPENDS else ""
-        out.print(line(f"  {row.name}: {row.share:.1%} ({row.read:,} of {row.appends:,}){few}"))
+        few = "  (few turns)" if row.appends < _FEW_APPENDS else ""
+        out.print(line(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){few}"))
 
 
-def _groups(groups: Sequence[results.GroupResult], out: Console, *, verbose: bool) -> None:
+def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
     for by in dict.fromkeys(group.by for group in groups):
-        rows = [group for group in groups if group.by == by]
-        if by != "cause" and len(rows) < 2 and not verbose:
-            continue
         out.print(line((f"by {by}:", "bold")))
-        for group in rows if verbose else rows[-_DAYS_SHOWN:] if by == "day" else rows[:_GROUPS_SHOWN]:
+        for group in (group for group in groups if group.by == by):
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
-            paid = f", billed {format_money(group.billed)}" if group.billed is not None else ""
-            again = f", {format_money(group.waste)} re-billed as waste" if group.waste else ""
-            if group.unexplained:
-                again += f", {format_money(group.unexplained)} unexplained"
-            lost = f", {group.lost_tokens:,} tokens lost" if group.lost_tokens else ""
-            out.print(line(f"  {name}: {counted(group.turns, 'turn')}{lost}{paid}{again}"))
+            parts = [counted(group.turns, "turn")]
+            parts += [f"{group.lost_tokens:,} tokens re-billed"] if group.lost_tokens else []
+            amounts = ((group.billed, "billed"), (group.waste, "waste"), (group.unexplained, "no cause found"))
+            parts += [f"{format_money(amount)} {kind}" for amount, kind in amounts if amount]
+            out.print(line(f"  {name}: {', '.join(parts)}"))
 
 
 def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) -> None:
+    """Write the changes that save, then those that save nothing and those whose saving is unknown."""
     every = list(changes)
     shown = [change for change in every if change.saves]
-    for number, change in enumerate(shown if verbose else shown[:_CHANGES_SHOWN]):
-        if not number:
-            out.print(line(("what would have saved most:", "bold")))
-        saved = "" if change.saved is None else f", {format_money(change.saved)}"
-        out.print(line(f"  {change.change}: {change.tokens:,} tokens in {counted(change.turns, 'turn')}{saved}"))
+    if shown:
+        out.print(line(("largest savings:", "bold")))
+    for change in shown if verbose else shown[:_CHANGES_SHOWN]:
+        saved = "" if change.saved is None else f" ({format_money(change.saved)})"
+        out.print(line(f"  {change.change}: {change.tokens:,} tokens{saved} in {counted(change.turns, 'turn')}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
-    rest = [change for change in every if not change.saves]
-    unknown = [change for change in rest if change.saved is None and not change.turns]
-    idle = [
-        change.change
-        + ("" if change.saved is None or change.saved >= 0 else f" (costs {format_money(-change.saved)} more)")
-        for change in rest
-        if change not in unknown
-    ]
-    if idle:
-        out.print(line((f"simulated, no saving: {', '.join(idle)}", "dim")))
-    if unknown:
-        out.print(line((f"saving unknown: {', '.join(change.change for change in unknown)}", "dim")))
-
-
-# the rules in force
+    idle, unknown = list[str](), list[str]()
+    for change in every:
+        if change.saved is None and not change.turns:
+            unknown.append(change.change)
+        elif not change.saves:
+            more = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
+            idle.append(f"{change.change}{more}")
+    for label, names in (("simulated, no saving", idle), ("saving unknown", unknown)):
+        if names:
+            out.print(line((f"{label}: {', '.join(names)}", "dim")))
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:
     """Write the rows of the rules, then their sources by number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
     rows = [_rule(row, sources[row.source]) for row in result.rules]
-    write_table([TableColumn(head, right=head == "value") for head in _HEADER], rows, out)
+    write_table([TableColumn(head, right=head == "value") for head in _RULE_COLUMNS], rows, out)
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
     out.print(line("evidence: P the vendor's own page, M measured, S second-hand, ? inferred"))
