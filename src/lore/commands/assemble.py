@@ -1,9 +1,9 @@
-"""`lore assemble`: the request body of a turn, or all turns, or what a prompt is made of."""
+"""`lore assemble`: the request body of a turn, all turns, or the segments of a prompt."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
@@ -13,27 +13,14 @@ from lore.commands import common, flags
 
 if TYPE_CHECKING:
     from lore.model.events import Event
+    from lore.recording.base import Problems
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
     from lore.run.appending import Append
-    from lore.run.assembling import Assembly
 
-MANY = 100_000_000  # bytes of an answer from which on they are many
-NO_JSON = "--json answers with --explain; a body is JSON already"
-HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the prompt anew"
-HINT_RESETS = "each reset of the session writes its prompt anew"
-
-
-class _AssembleRequest(NamedTuple):
-    """What the command line says about how to answer."""
-
-    full: bool
-    persist: bool
-    explain: bool
-    as_json: bool
-    color: bool | None
-    output: str | None
-    force: bool
+MANY = 100_000_000  # bytes: larger answers are warned of
+HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the whole prompt again"
+HINT_RESETS = "each reset of the session writes its whole prompt again"
 
 
 @common.quiet_pipe
@@ -43,12 +30,12 @@ def run(
     ],
     turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
+        bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the whole prompt.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
     persist: Annotated[
-        bool, typer.Option("--persist", help="Append what lore derived for all turns to the session, a lore log.")
+        bool, typer.Option("--persist", help="Append events that lore derived to the session, a lore log.")
     ] = False,
     dialect: flags.Dialect = None,
     template: flags.TemplateFile = None,
@@ -74,93 +61,102 @@ def run(
     from lore.recording import corpus
     from lore.recording.opening import Options
 
-    name = _named(corpus.parse_name(session), turn)
-    request = _AssembleRequest(full, persist, explain, as_json, color, output, force)
+    name = corpus.parse_name(session)
     common.refuse(
         (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
         (full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
         (every and explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (as_json and not explain, NO_JSON, "add --explain, or leave --json out"),
+        (as_json and not explain, "--json answers with --explain; a body is JSON already",
+         "add --explain, or leave --json out"),
         (force and output is None, "--force overwrites the file that --output names", "name it"),
-    )
-    rules = common.with_breakpoints(common.settings(config).assemble, breakpoints if breakpoints is not None else marks)
+        (None not in (turn, name.turn) and turn != name.turn,
+         f"the name says turn {name.turn}, --turn says {turn}", "say it once"),
+        (persist and format not in (None, "lore"), f"--persist appends to lore logs, not to {format!r}",
+         "lore convert writes a session as lore's own log"),
+    )  # fmt: skip
+    rules = common.with_breakpoints(common.settings(config).assemble, marks if breakpoints is None else breakpoints)
     options = Options(
         format=format, dialect=None if template is not None else dialect, policy=common.tail_policy(tail, rules.tail),
         rules=rules, completion=common.completion(system, tools), template=common.template(template, dialect),
         log=common.log(verbose),
     )  # fmt: skip
-    with _locked(name.path, options, request) as append:
-        _all(name, options, request, append) if every else _one(name, options, request, append)
+    answer = _Answer(name if turn is None else name._replace(turn=turn), options, output, force)
+    with _locked(name.path, wanted=persist) as append:
+        if every:
+            answer.write_all(append, full=full)
+        else:
+            answer.write_one(append, explain=explain, as_json=as_json, color=color)
     return 0
 
 
-def _named(name: Name, turn: int | None) -> Name:
-    from lore.errors import LoreError
-
-    if turn is None:
-        return name
-    if name.turn is not None and name.turn != turn:
-        raise LoreError(f"the name says turn {name.turn}, --turn says {turn}", hint="say it once")
-    return name._replace(turn=turn)
-
-
 @contextmanager
-def _locked(path: str, options: Options, request: _AssembleRequest) -> Generator[Append | None]:
-    """Hold the log while it is read, where it will be appended to."""
-    if not request.persist:
+def _locked(path: str, *, wanted: bool) -> Generator[Append | None]:
+    """Lock the log while it is read if events will be appended to it."""
+    if not wanted:
         yield None
         return
-    from lore.errors import LoreError
-    from lore.run.appending import HINT_CONVERT, appending
+    from lore.run.appending import appending
 
-    if options.format not in (None, "lore"):
-        raise LoreError(f"--persist appends to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
     with appending(path) as append:
         yield append
 
 
-def _one(name: Name, options: Options, request: _AssembleRequest, append: Append | None) -> None:
-    """Answer for one turn; what was derived is appended only when the answer that it belongs to is written."""
-    from lore.run.assembling import assemble
+class _Answer(NamedTuple):
+    """Where the answer goes, and what it is about. Derived events are appended after the answer is written."""
 
-    made = assemble(name, options)
-    alone = request.explain and request.output is None
-    with common.destination(request.output, force=request.force, inputs=(name.path,)) as file:
-        if alone:
-            _explain(made, options, request)
-        else:
-            file.write(made.body + b"\n")
-        _persist(append, file, made.unsaved, options.log)
-    if request.explain and not alone:
-        _explain(made, options, request)
-    common.say_problems(made.problems)
-    _note(made.notes)
-    shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
-    options.log(f"{shown}, tail {options.policy}")
+    name: Name
+    options: Options
+    output: str | None
+    force: bool
+
+    def write_one(self, append: Append | None, *, explain: bool, as_json: bool, color: bool | None) -> None:
+        """Write the body of one turn, or with `explain` its segments; with a file for the body both."""
+        from lore.report.explained import write
+        from lore.run.assembling import assemble, explained
+
+        made = assemble(self.name, self.options)
+        shown = explained(made, self.options.ruled) if explain else None
+        with common.destination(self.output, force=self.force, inputs=(self.name.path,)) as file:
+            if shown is None or self.output is not None:
+                file.write(made.body + b"\n")
+            else:
+                common.answer(shown, write, as_json=as_json, color=color)
+            self._persist(append, file, made.unsaved)
+        if shown is not None and self.output is not None:
+            common.answer(shown, write, as_json=as_json, color=color)
+        size = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
+        self._report(made.problems, made.notes, size)
+
+    def write_all(self, append: Append | None, *, full: bool) -> None:
+        """Write a line a turn: whole bodies or deltas."""
+        from lore.run.assembling import AssembledAll
+
+        made = AssembledAll(self.name, self.options, full=full)
+        lines = _warn_of_size(made.lines(), HINT_BODIES if full else HINT_RESETS)
+        with common.destination(self.output, force=self.force, inputs=made.inputs) as file:
+            file.writelines(lines)
+            self._persist(append, file, made.unsaved)
+        self._report(made.problems, made.notes(), f"{made.turns:,} turns")
+
+    def _persist(self, append: Append | None, file: BinaryIO, events: tuple[Event, ...]) -> None:
+        """Append derived events after the answer: if that cannot be written, the log is unchanged."""
+        if append is None:
+            return
+        sys.stdout.flush()
+        file.flush()
+        if append(events):
+            common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
+        self.options.log(f"{len(events)} events appended to the log")
+
+    def _report(self, problems: Problems, notes: Iterable[str], size: str) -> None:
+        common.say_problems(problems)
+        for note in notes:
+            common.tell(f"note: {note}")
+        self.options.log(f"{size}, tail {self.options.policy}")
 
 
-def _explain(made: Assembly, options: Options, request: _AssembleRequest) -> None:
-    from lore.report.explained import write
-    from lore.run.assembling import explained
-
-    common.answer(explained(made, options.ruled), write, as_json=request.as_json, color=request.color)
-
-
-def _all(name: Name, options: Options, request: _AssembleRequest, append: Append | None) -> None:
-    from lore.run.assembling import AssembledAll
-
-    made = AssembledAll(name, options, full=request.full)
-    lines = _warned(made.lines(), HINT_BODIES if request.full else HINT_RESETS)
-    with common.destination(request.output, force=request.force, inputs=made.inputs) as file:
-        file.writelines(lines)
-        _persist(append, file, made.unsaved, options.log)
-    common.say_problems(made.problems)
-    _note(made.notes())
-    options.log(f"{made.turns:,} turns, tail {options.policy}")
-
-
-def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
-    """Warn once when an answer has grown to more than anybody may have expected."""
+def _warn_of_size(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
+    """Yield the lines; warn once when they exceed `MANY` bytes."""
     written, warned = 0, False
     for line in lines:
         written += len(line)
@@ -168,19 +164,3 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
             warned = True
             common.tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
         yield line
-
-
-def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], say: Callable[[str], None]) -> None:
-    """Append what was derived, behind the answer: where that cannot be written, the log stays as it is."""
-    if append is None:
-        return
-    sys.stdout.flush()
-    file.flush()
-    if append(events):
-        common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
-    say(f"{len(events)} events appended to the log")
-
-
-def _note(notes: tuple[str, ...] | list[str]) -> None:
-    for note in notes:
-        common.tell(f"note: {note}")

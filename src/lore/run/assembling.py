@@ -1,8 +1,6 @@
-"""Assemble turns of a session: what `lore assemble` answers.
+"""Assemble turns of a session: request bodies, deltas between them, or the segments of a prompt.
 
-In: a session log and a turn (the last, unless one is named), or all of its turns. Out: request bodies,
-exact bytes, or one line a turn. A log without turns is assembled as it stands at its end. Assembling
-changes nothing on disk; what it derived and the log does not hold is handed out, to be appended.
+Assembling changes nothing on disk. Events that it derived and that the log does not hold are returned, to be appended.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from lore.model.jsonslice import raw_members
 from lore.model.results import assemble as results
 from lore.model.results import copy_fields
 from lore.model.state import FoldedSession
-from lore.model.turn import Prompt, Segment, Turn
+from lore.model.turn import Prompt, Turn
 from lore.prefix.overlap import ChainSums, byte_size, compare_prompts, iterate_from
 from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
@@ -41,22 +39,18 @@ NO_TURN = "the session has no turn yet"
 
 
 class Assembly(NamedTuple):
-    """The body, the prompt it was written from, what was wrong, and notes about what it leaves out.
-
-    `turn` is None where the session has none; `omitted` is what the dialect could not express, `unsaved`
-    the events that were derived and that the log does not hold.
-    """
+    """One assembled turn."""
 
     body: bytes
-    prompt: Prompt
+    prompt: Prompt  # from which the body was written
     problems: Problems
-    notes: tuple[str, ...]
-    shown: str
+    notes: tuple[str, ...]  # about what the prompt leaves out
+    shown: str  # the name of the recording
     chain: str
-    turn: int | None
-    omitted: Counter[str]
+    turn: int | None  # None: the session has no turn
+    omitted: Counter[str]  # blocks that the dialect cannot express, by kind
     dialect: Dialect
-    unsaved: tuple[Event, ...]
+    unsaved: tuple[Event, ...]  # derived events that the log does not hold
 
 
 def unsaved(state: FoldedSession) -> tuple[Event, ...]:
@@ -65,35 +59,36 @@ def unsaved(state: FoldedSession) -> tuple[Event, ...]:
 
 
 def assemble(name: Name, options: Options) -> Assembly:
-    """Assemble one turn; raises LoreError for recordings of requests and turns that do not exist."""
+    """Assemble the named turn, or the last; a session without turns as of its end.
+
+    Raises LoreError for recordings without a session, and for turns that do not exist.
+    """
     problems = Problems()
-    recording = _opened(name, options, problems, subagents=name.chain is not None)
+    recording = _open_session(name, options, problems, subagents=name.chain is not None)
     turn = pick(recording, name).turn
-    state = recording.state
-    dialect = recording.dialect_for(state)
+    dialect = recording.dialect_for(recording.state)
     if turn is not None:
         dialect = DIALECTS.get(turn.dialect) or dialect
-        chain = state.chain(turn.chain)
-        prompt, omitted, unsaid = turn.prompt, turn.omitted, turn.unexpressed
+        chain = recording.state.chain(turn.chain)
+        prompt, omitted, opaque, notes = turn.prompt, turn.omitted, turn.unexpressed, list[str]()
     else:
-        begun = state.main().id
-        recording.begin(TurnStarted(turn=1, chain=begun))  # as it stands: what is known is pinned as in a first turn
-        state = recording.state
-        chain = state.chain(begun)
-        made = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(state, chain)
-        omitted, unsaid = made.omitted, OpaqueTypes().types_in(chain.entries)
-        prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
-    notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]
-    notes += _notes(recording, chain.id, prompt, omitted, unsaid)
+        begun = recording.state.main().id
+        recording.begin(TurnStarted(turn=1, chain=begun))  # knowledge is pinned as in a first turn
+        chain = recording.state.chain(begun)
+        made = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(recording.state, chain)
+        omitted, opaque = made.omitted, OpaqueTypes().types_in(chain.entries)
+        prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(opaque))
+        notes = [f"{NO_TURN}: the log is assembled as it stands"]
+    notes += _describe_omissions(recording, chain.id, prompt, omitted, opaque)
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
         None if turn is None else turn.number, Counter(omitted), dialect,
-        () if turn is None else unsaved(state),
+        () if turn is None else unsaved(recording.state),
     )  # fmt: skip
 
 
 class Deltas:
-    """Write turns, in the order recorded, each as a delta against the turn before of its chain.
+    """Writes turns in the order recorded, each as a delta against the previous turn of its chain.
 
     Costs O(segments that are new), so output and work grow with the session and not with its prompts.
     """
@@ -102,31 +97,35 @@ class Deltas:
         self._chains: dict[str, tuple[Prompt, ChainSums]] = {}
 
     def line(self, turn: Turn) -> bytes:
-        """Write the next turn of a chain."""
+        """Return the line of the next turn of a chain."""
         prompt = turn.prompt
         before, measure = self._chains.get(turn.chain, (None, ChainSums(byte_size)))
-        kept = 0 if before is None else _kept(before, prompt)
+        kept = 0 if before is None else _count_kept(before, prompt)
         measured = measure.advance(prompt, kept)
         self._chains[turn.chain] = prompt, measure
-        values = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
-        new_segments = iterate_from(prompt, kept, tail=True)
+        breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
+        added = [
+            results.AssembledSegment(
+                segment.section, segment.path, segment.kind, segment.data.decode("utf-8"),
+                breakpoints.get(place, UNSET), segment.origin,
+            )
+            for place, segment in enumerate(iterate_from(prompt, kept, tail=True), kept)
+        ]  # fmt: skip
         line = results.AssembledTurn(
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
-            append=tuple([_shown(new, values.get(at)) for at, new in enumerate(new_segments, kept)]),
-            reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
-            breakpoints=tuple(values.items()),
-            params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
+            append=tuple(added), reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
+            breakpoints=tuple(breakpoints.items()),
+            params=_changed_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
             auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
         )  # fmt: skip
         return msgspec.json.encode(line) + b"\n"
 
 
-def _kept(before: Prompt, prompt: Prompt) -> int:
-    """Count the leading segments that stay; what a turn has in its tail is never kept.
+def _count_kept(before: Prompt, prompt: Prompt) -> int:
+    """Count the leading segments that stay; segments in the tail never do.
 
-    Nor what has the same bytes but came from elsewhere: a summary where a user's message stood. Looks back to the first
-    segment that both prompts share: what stands before it was never made anew.
+    Segments with the same bytes and another origin do not stay either, such as a summary in the place of a message.
     """
     if before.dialect != prompt.dialect:
         return 0
@@ -134,58 +133,47 @@ def _kept(before: Prompt, prompt: Prompt) -> int:
     while place > 0:
         place -= 1
         left, right = before.segment_at(place), prompt.segment_at(place)
-        if left is right or left is None or right is None:
+        if left is right or left is None or right is None:  # segments before a shared one are shared, too
             break
         if left.origin != right.origin or left.path != right.path:
             kept = place
     return kept
 
 
-def _params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
-    """Return the request's other fields where they are new: values as spelled, names that may be any text."""
+def _changed_params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
+    """Return the request's other fields if they changed: values as spelled, names that may be any text."""
     known = {} if before is None else before.params
     if known is prompt.params or known == prompt.params:
         return UNSET
     return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
 
 
-def _shown(segment: Segment, breakpoint: Raw | None) -> results.AssembledSegment:
-    shown = UNSET if breakpoint is None else breakpoint
-    return results.AssembledSegment(
-        segment.section, segment.path, segment.kind, segment.data.decode("utf-8"), shown, segment.origin
-    )
-
-
-def whole(turn: Turn, dialect: Dialect) -> bytes:
-    """Write a turn with its whole body, verbatim; text that is no JSON as a JSON string."""
-    body = dialect.write(turn.prompt)
-    is_text = turn.prompt.fidelity == "rendered" or raw_members(body) is None
-    shown = Raw(encode(body.decode("utf-8")) if is_text else body)
-    return msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
-
-
 class AssembledAll:
-    """All turns of all chains of a session. Iterate `lines()` once; then the rest is final."""
+    """All turns of all chains of a session. Iterate `lines()` once; then the other values are final."""
 
     def __init__(self, name: Name, options: Options, *, full: bool = False) -> None:
         if name.turn is not None:
             raise LoreError(f"{name} is one turn, --all means every turn", hint="leave #TURN or --all out")
         self.problems = Problems()
-        self._recording = _opened(name, options, self.problems, subagents=True)
+        self._recording = _open_session(name, options, self.problems, subagents=True)
         self._full = full
         self._last: dict[str, Turn] = {}
         self.turns = 0
 
     def lines(self) -> Iterator[bytes]:
-        """Yield one line a turn, each with its end."""
+        """Yield one line a turn, each with its end: the whole body or a delta."""
         deltas = Deltas()
         for turn in self._recording.turns():
             self.turns += 1
             self._last[turn.chain] = turn
-            if self._full:
-                yield whole(turn, DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state))
-            else:
+            if not self._full:
                 yield deltas.line(turn)
+                continue
+            dialect = DIALECTS.get(turn.dialect) or self._recording.dialect_for(self._recording.state)
+            body = dialect.write(turn.prompt)
+            is_text = turn.prompt.fidelity == "rendered" or raw_members(body) is None  # written as a JSON string
+            shown = Raw(encode(body.decode("utf-8")) if is_text else body)
+            yield msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -198,17 +186,17 @@ class AssembledAll:
         return unsaved(self._recording.state)
 
     def notes(self) -> list[str]:
-        """Say what the latest turns of the chains leave out, each thing once."""
+        """Return what the latest turns of the chains leave out, without duplicates."""
         notes: dict[str, None] = {}
         for turn in self._last.values():
-            every = _notes(self._recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
-            notes.update(dict.fromkeys(every))
+            found = _describe_omissions(self._recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
+            notes.update(dict.fromkeys(found))
         if not self.turns:
             notes[f"{NO_TURN}: there is none to assemble"] = None
         return list(notes)
 
 
-def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool) -> EventRecording:
+def _open_session(name: Name, options: Options, problems: Problems, *, subagents: bool) -> EventRecording:
     recording = session_of(
         options.open(name.path, problems, subagents=subagents),
         "events: there is nothing to assemble",
@@ -218,10 +206,10 @@ def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool
     return recording
 
 
-def _notes(
-    recording: EventRecording, name: str, prompt: Prompt, omitted: Iterable[str], unsaid: Iterable[str]
+def _describe_omissions(
+    recording: EventRecording, name: str, prompt: Prompt, omitted: Iterable[str], opaque: Iterable[str]
 ) -> list[str]:  # fmt: skip
-    """Say what a prompt leaves out, and what of it the recording does not hold."""
+    """Return what a prompt leaves out, and what the recording does not hold of it."""
     state = recording.state
     dialect_notes: Iterable[str] = getattr(recording.dialect_for(state), "notes", ())  # a chat template's
     notes = prompt_notes(prompt, omitted, dialect_notes)
@@ -229,11 +217,11 @@ def _notes(
         return notes
     chain = state.chain(name)
     has_system, has_tools = not is_absent(chain.system), chain.tools is not None
-    return notes + unrecorded(unsaid, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
+    return notes + unrecorded(opaque, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 
 def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
-    """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
+    """Return a description of a prompt without its content: its segments, and the capabilities of its dialect."""
     prompt = made.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
