@@ -13,7 +13,7 @@ from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.report.console import Console, columns_of, cut, hang, line
 from lore.report.plain import cell, counted, when
 from lore.report.sentences.findings import describe_grounds
-from lore.report.table import Cell, TableColumn, TextTable
+from lore.report.table import Cell
 
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -21,10 +21,7 @@ _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _WARM_TOKENS = 1000  # more tokens read beyond the prediction are reported
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
-_COLUMNS = (
-    *(TableColumn(head, right=True) for head in ("turn", "time", "predicted", "billed", "difference")),
-    TableColumn("cause"),
-)
+_HEADER = ("turn", "time", "predicted", "billed", "difference", ("cause", "bold"))
 
 
 def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
@@ -46,9 +43,9 @@ def _write_rows(
     turns: Sequence[SimulatedTurn], warmed: set[int], out: Console, *, several: bool, verbose: bool
 ) -> None:  # fmt: skip
     rows = [_row(turn, warmed=id(turn) in warmed) for turn in turns]
+    widths = [max(len(str(cell)) for cell in cells) for cells in list(zip(_HEADER, *rows, strict=True))[:-1]]
     out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-    table = TextTable(_COLUMNS, rows, out)
-    table.write_head()
+    _write_cells(_HEADER, widths, out)
     path = day = ""
     for turn, row in zip(turns, rows, strict=True):
         if several and turn.path != path:
@@ -57,8 +54,14 @@ def _write_rows(
         if turn.at is not None and (on := when(turn.at, "%Y-%m-%d", unknown="unknown day")) != day:
             day = on
             out.print(line((f"{day} (UTC)", "dim")))
-        table.write(row)
+        _write_cells(row, widths, out)
         _write_evidence(turn, out, verbose=verbose)
+
+
+def _write_cells(cells: Sequence[Cell], widths: Sequence[int], out: Console) -> None:
+    *numbers, why = cells
+    text = "  ".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
+    hang(out, line(f"{text}  ", why).stripped(), _INDENT)
 
 
 def _write_evidence(turn: SimulatedTurn, out: Console, *, verbose: bool) -> None:
