@@ -253,10 +253,15 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
             made = msgspec.structs.replace(made, severity="warning")  # the break is real, and nothing was lost
-        if _is_done(pair, cause):
+        if "alternates" in cause.qualifiers:
+            made = msgspec.structs.replace(made, fix=_KEEP_ONE_VALUE)
+        elif _is_done(pair, cause):
             made = msgspec.structs.replace(made, fix=CODES[cause.code].fix_done)
         found.append((number, made))
     return found
+
+
+_KEEP_ONE_VALUE = "Keep one of the two values for the whole session: each has a cache of its own."
 
 
 def _is_done(pair: Pair, cause: Cause) -> bool:

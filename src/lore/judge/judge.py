@@ -31,6 +31,7 @@ from lore.cache.counts import (
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
+from lore.judge.alternation import Alternation
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
 from lore.judge.laws import Advice, Laws
@@ -83,6 +84,7 @@ class Judge:
         self._rules: dict[str, list[TurnRule]] = {}  # by chain
         self._beside, self._advice = Beside(), Advice(rules, labels)  # what the rules of chains share
         self._siblings = Siblings(rules)
+        self._alternations: dict[str, Alternation] = {}  # by chain
         self._paces: dict[str, _Pace] = {}  # by chain
         self.turns = 0
 
@@ -104,6 +106,7 @@ class Judge:
             self._paces.setdefault(turn.chain, _Pace(turn.at))
         if pair is not None:
             pair = self._priced(turn, excuse_small_loss(self._without_short_prompts(turn, pair)))
+            pair = self._alternations.setdefault(turn.chain, Alternation()).mark(pair)
         self._apply_rules(turn, pair)
         return TurnVerdict(turn, pair, compared=is_compared, foreseen=foreseen)
 
@@ -163,6 +166,7 @@ class Judge:
         for chain in chains:
             self._chains.forget([chain])
             self._paces.pop(chain, None)
+            self._alternations.pop(chain, None)
             found += self._findings(chain, place)
         return found
 

@@ -110,6 +110,7 @@ _QUALIFIERS = {
     "little-lost": "but usage shows that hardly anything was lost",
     "under-minimum": "nothing was lost: such a short prompt is not cached",
     "outside-the-prefix": "but tools with defer_loading are not part of the cached prefix: nothing was lost",
+    "alternates": "the value alternates: it is again what it was before the previous change",
     "stored-otherwise": "the recorder stored one body in another form",
     "another-process": "another process continued the session",
     "after-a-pause": "the session continued after a pause",

@@ -26,6 +26,7 @@ Qualifier: TypeAlias = Literal[
     "under-minimum",  # the prompt is too short to be cached
     "little-lost",  # usage shows that less than a block of the cache, or 1 % of the prompt, was lost
     "contradicted",  # the provider's verdict is about another section
+    "alternates",  # the value returned to what it was before the previous change
     "outside-the-prefix",  # deferred tools are not part of the cached prefix
 ]
 

@@ -102,7 +102,9 @@ class SignSeen(EvidenceFact, frozen=True):
         text = SIGNS[self.sign]
         if self.before is not None or self.after is not None:
             text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
-        return f"{text}: {join_names(_LOG_FIELDS.get(name, name) for name in self.names)}" if self.names else text
+        if not self.names or self.names == (self.sign,):
+            return text
+        return f"{text}: {join_names(_LOG_FIELDS.get(name, name) for name in self.names)}"
 
 
 _LOG_FIELDS = {"pendingMcpServers": "its tool servers were still connecting"}  # what a field of Claude Code's log means
