@@ -1,9 +1,9 @@
 """Work on several files at a time, in other processes; results come in the order of the files.
 
 At most `AHEAD` files a process are handed out or wait for an earlier result, so memory is bounded by the sessions that
-are read at the same time, not by the folder. The largest files are started first. Streams, which can be read only once,
-are read in this process. If a process dies, the files that were handed out are repeated, each alone, and the one whose
-process dies again is named in its result. The other processes end with this one (an interrupt, an error, a kill).
+are read at the same time, not by the folder. Streams, which can be read only once, are read in this process. If a
+process dies, the files that were handed out are repeated, each alone, and the one whose process dies again is named in
+its result. The other processes end with this one (an interrupt, an error, a kill).
 """
 
 from __future__ import annotations
@@ -14,55 +14,49 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from lore.errors import LoreError
 from lore.recording.inputs import Input
 
 AHEAD = 16
-LARGE = 64 * 1024 * 1024  # bytes of a file that is begun before its turn
 POLL_SECONDS = 0.1  # between two reports of progress, and two checks of the processes, while a result is awaited
 _SAFE_PATH = "PYTHONSAFEPATH"
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
-Progress = Callable[[int], None]
 R = TypeVar("R")
+Submitted: TypeAlias = tuple[Input, Future[R] | None]  # None: this process works on the file
 
 
 class ProcessPool(Generic[R]):
-    """Processes that work on files. Close it, or use it up.
-
-    `here` works on a file in this process, `apart` in another: it must be able to travel there, as its result back.
-    """
+    """Processes that work on files. Close its results, or use them up."""
 
     def __init__(
-        self, jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R], progress: Progress | None = None
+        self, jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R],
+        progress: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
-        self._here = here
-        self._apart = apart
-        self._progress = progress
-        self._done = 0
+        self._here = here  # works on a file in this process
+        self._apart = apart  # works on a file in another process: it can be pickled, like its result
+        self._progress = progress  # called with the bytes done
+        self._done = 0  # bytes
         self._executor: ProcessPoolExecutor | None = None
 
-    def results(self, files: list[Input]) -> Generator[R]:
+    def results(self, files: Iterable[Input]) -> Generator[R]:
         """Yield the result of each file."""
-        todo, waiting = iter(enumerate(files)), deque[tuple[Input, Future[R] | None]]()
+        todo, waiting = iter(files), deque[Submitted[R]]()
         finished = False
         try:
-            begun = self._begun(files)
             while True:
-                while len(waiting) < AHEAD * self._jobs and (numbered := next(todo, None)) is not None:
-                    number, file = numbered
-                    stays_here = file.stream or file.error is not None
-                    waiting.append((file, None if stays_here else begun.pop(number, None) or self._submit(file)))
+                while len(waiting) < AHEAD * self._jobs and (file := next(todo, None)) is not None:
+                    waiting.append((file, self._submit(file)))
                 if not waiting:
                     finished = True
                     return
@@ -70,56 +64,22 @@ class ProcessPool(Generic[R]):
                 try:
                     result = self._result(file, future, waiting)
                 except BrokenProcessPool:
-                    yield from self._one_by_one(waiting)
+                    self._end()
+                    for handed_out, lost in waiting:
+                        yield self._repeat(handed_out, lost)
                     waiting.clear()
-                    begun.clear()  # they ended with their processes
                     continue
                 waiting.popleft()
                 self._done += file.size
                 yield result
         finally:
-            self._end(kill=not finished)
+            if not finished:
+                _kill(self._executor)
+            self._end()
 
-    def _begun(self, files: list[Input]) -> dict[int, Future[R]]:
-        """Begin the largest files, one a process; return them by their numbers."""
-        large = [number for number, file in enumerate(files) if file.size >= LARGE and not file.stream]
-        large.sort(key=lambda number: -files[number].size)
-        return {number: self._submit(files[number]) for number in large[: self._jobs]}
-
-    def _result(self, file: Input, future: Future[R] | None, waiting: deque[tuple[Input, Future[R] | None]]) -> R:
-        if future is None:
-            return self._here(file)
-        while not wait((future,), POLL_SECONDS).done:
-            if self._progress is not None:
-                self._progress(
-                    self._done + sum(each.size for each, result in waiting if result is not None and result.done())
-                )
-            self._end_where_one_died()
-        return future.result()
-
-    def _one_by_one(self, waiting: deque[tuple[Input, Future[R] | None]]) -> Iterator[R]:
-        """Finish the files that were handed out when a process died, each in a process alone."""
-        self._end(kill=False)
-        for file, future in waiting:
-            self._done += file.size
-            if future is None:
-                yield self._here(file)
-            elif future.done() and not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool):
-                yield future.result()
-            else:
-                yield self._alone(file)
-        self._end(kill=False)
-
-    def _alone(self, file: Input) -> R:
-        with starting_processes():
-            self._executor = self._executor or _executor(1)
-        try:
-            return self._result(file, self._submit(file), deque())
-        except BrokenProcessPool:
-            self._end(kill=False)
-            return self._here(file._replace(error=LoreError(DIED)))
-
-    def _submit(self, file: Input) -> Future[R]:
+    def _submit(self, file: Input) -> Future[R] | None:
+        if file.stream or file.error is not None:
+            return None
         try:
             with starting_processes():  # the executor may start one with its queues, and one for each file
                 self._executor = self._executor or _executor(self._jobs)
@@ -129,31 +89,51 @@ class ProcessPool(Generic[R]):
             broken.set_exception(error)
             return broken
 
-    def _end_where_one_died(self) -> None:
-        """End all processes if one has died: while it sends a result, it blocks the others."""
-        sentinels = [process.sentinel for process in self._processes()]
-        if sentinels and wait_for(sentinels, 0):
-            self._kill()
+    def _result(self, file: Input, future: Future[R] | None, waiting: Iterable[Submitted[R]]) -> R:
+        """Wait for a result; raises BrokenProcessPool if a process died."""
+        if future is None:
+            return self._here(file)
+        while not wait((future,), POLL_SECONDS).done:
+            if self._progress is not None:
+                finished = sum(other.size for other, result in waiting if result is not None and result.done())
+                self._progress(self._done + finished)
+            sentinels = [process.sentinel for process in _processes(self._executor)]
+            if sentinels and wait_for(sentinels, 0):  # one died: while it sends a result, it blocks the others
+                _kill(self._executor)
+        return future.result()
 
-    def _processes(self) -> list[BaseProcess]:
-        started: dict[int, BaseProcess] | None = getattr(self._executor, "_processes", None)
-        return list((started or {}).values())
+    def _repeat(self, file: Input, lost: Future[R] | None) -> R:
+        """Return the result of a file that was handed out when a process died, if need be from a process of its own."""
+        self._done += file.size
+        if lost is None or (not lost.cancelled() and not isinstance(lost.exception(), BrokenProcessPool)):
+            return self._here(file) if lost is None else lost.result()
+        with starting_processes():
+            self._executor = _executor(1)
+        try:
+            return self._result(file, self._submit(file), ())
+        except BrokenProcessPool:
+            return self._here(file._replace(error=LoreError(DIED)))
+        finally:
+            self._end()
 
-    def _kill(self) -> None:
-        """End all processes, and the wait for what one of them may have begun to send."""
-        for process in self._processes():
-            process.terminate()
-        writer: Connection | None = getattr(getattr(self._executor, "_result_queue", None), "_writer", None)
-        if writer is not None:
-            writer.close()  # so that the other end sees that nothing more will come
-
-    def _end(self, *, kill: bool) -> None:
-        if self._executor is None:
-            return
-        if kill:
-            self._kill()
-        self._executor.shutdown(wait=True, cancel_futures=True)
+    def _end(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None
+
+
+def _processes(executor: ProcessPoolExecutor | None) -> list[BaseProcess]:
+    started: dict[int, BaseProcess] | None = getattr(executor, "_processes", None)
+    return list((started or {}).values())
+
+
+def _kill(executor: ProcessPoolExecutor | None) -> None:
+    """End all processes, and the wait for what one of them may have begun to send."""
+    for process in _processes(executor):
+        process.terminate()
+    writer: Connection | None = getattr(getattr(executor, "_result_queue", None), "_writer", None)
+    if writer is not None:
+        writer.close()  # so that the other end sees that nothing more will come
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:
