@@ -1,1 +1,1 @@
-"""What was found, in the forms that people and other programs read; their table is `registry.py`."""
+"""Results in the forms that people and other programs read; their table is `registry.py`."""

@@ -1,8 +1,7 @@
-"""GitHub annotations: workflow commands, worst first, in the numbers that GitHub shows.
+"""GitHub annotations: workflow commands, worst first.
 
-Rules: of each level GitHub shows ten in a step and drops the rest without a word, so lore writes no more and
-says how many there are; what a command would take for its own end is escaped (`%`, CR, LF, and `:` and `,`
-in properties), and all else that is invisible is shown as what it is.
+GitHub shows ten annotations of each level in a step and drops the rest silently, so no more are written, and a notice
+counts the others. Characters that would end a command are escaped (`%`, CR, LF; `:` and `,` in properties).
 
 Source: GitHub's documentation of workflow commands.
 """
@@ -34,34 +33,31 @@ class GitHub:
 
 
 def commands(result: Reported, *, verbose: bool) -> Iterable[str]:
-    """Yield the commands; the last says how many findings have none."""
+    """Yield the commands; the last counts the findings without one."""
     found = worst_first(shown(result.findings, verbose=verbose))
     by_level = {name: [finding for finding in found if finding.severity == name] for name in _LEVELS}
-    fits = all(len(some) <= SHOWN for some in by_level.values())
+    is_cut = any(len(findings) > SHOWN for findings in by_level.values())
     hidden: list[str] = []
-    for name, some in by_level.items():
-        room = SHOWN - (name == "note" and not fits)  # a notice says how many are left out
-        yield from map(_annotation, some[:room])
-        if len(some) > room:
-            hidden.append(counted(len(some) - room, name))
+    for name, findings in by_level.items():
+        room = SHOWN - (name == "note" and is_cut)  # the count is a notice, too
+        yield from map(_annotation, findings[:room])
+        if len(findings) > room:
+            hidden.append(counted(len(findings) - room, name))
     if hidden:
         text = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
-        yield f"::notice title={command_of(result)}::{_data(text)}"
+        yield f"::notice title={command_of(result)}::{_escape(text)}"
 
 
 def _annotation(finding: Finding) -> str:
-    where = {"file": posixpath.normpath(mask(finding.path))} | (
-        {} if finding.line is None else {"line": str(finding.line)}
-    )
-    title = f"{finding.code} {finding.name}"
-    texts = {
-        name: _data(text).replace(":", "%3A").replace(",", "%2C") for name, text in {**where, "title": title}.items()
-    }
-    given = ",".join(f"{name}={text}" for name, text in texts.items())
+    given = {"file": posixpath.normpath(mask(finding.path))}
+    if finding.line is not None:
+        given["line"] = str(finding.line)
+    given["title"] = f"{finding.code} {finding.name}"
+    properties = [f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}" for name, text in given.items()]
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
-    text = f"{turn}{finding.message}. {describe_cost_and_fix(finding)}"
-    return f"::{_LEVELS[finding.severity]} {given}::{_data(text)}"
+    text = _escape(f"{turn}{finding.message}. {describe_cost_and_fix(finding)}")
+    return f"::{_LEVELS[finding.severity]} {','.join(properties)}::{text}"
 
 
-def _data(text: str) -> str:
+def _escape(text: str) -> str:
     return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import json
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET, Raw
 
-from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.model.results import CheckResult
 from lore.model.results.lint import LintResult
@@ -20,35 +19,17 @@ if TYPE_CHECKING:
 def render(result: msgspec.Struct | list[list[object]]) -> str:
     """Encode a result, or rows of one, as one line, without the line feed."""
     try:
-        spelled = msgspec.json.encode(result)
-    except UnicodeEncodeError:
-        spelled = _slowly(result)
-    return safe(spelled.decode("utf-8"))
+        text = msgspec.json.encode(result).decode("utf-8")
+    except UnicodeEncodeError:  # it quotes half a surrogate pair, as recordings may
+        plain = msgspec.to_builtins(result, enc_hook=lambda raw: json.loads(bytes(raw)))
+        text = json.dumps(plain, separators=(",", ":"))
+    return safe(text)
 
 
 def safe(text: str) -> str:
-    """Return JSON text without credentials, and without what a terminal would obey or not show."""
-    text = mask(text).replace("##[", "##\\u005b")  # what GitHub's runner would obey; it stands in texts alone
+    """Return JSON text without credentials, and without what a terminal would interpret or not show."""
+    text = mask(text).replace("##[", "##\\u005b")  # GitHub's runner obeys it; in JSON it occurs in texts only
     return escaped(text)
-
-
-def _slowly(value: object) -> bytes:
-    """Encode a result that quotes half a surrogate pair, as recordings may: it stays an escape."""
-    match value:
-        case Raw():
-            return bytes(value)
-        case msgspec.Struct():
-            tag = value.__struct_config__
-            members: dict[str, object] = {} if tag.tag_field is None else {tag.tag_field: tag.tag}
-            members |= {name: getattr(value, name) for name in value.__struct_fields__}
-            return _slowly({name: member for name, member in members.items() if member is not UNSET})
-        case dict():
-            table = cast("dict[str, object]", value)
-            return b"{" + b",".join([encode(key) + b":" + _slowly(member) for key, member in table.items()]) + b"}"
-        case list() | tuple():
-            return b"[" + b",".join(map(_slowly, cast("list[object]", value))) + b"]"
-        case _:
-            return encode(value)
 
 
 class Json:
@@ -61,7 +42,7 @@ class Json:
 
 
 class JsonLines:
-    """Every finding as a line of its own, notes too."""
+    """Every finding as a line of its own, notes too; the last line has the sums."""
 
     mixes = False
 

@@ -1,7 +1,7 @@
-"""Markdown: sums, the costliest causes, a table of findings, worst first. What GitHub shows as a step summary.
+"""Markdown, for a step summary of GitHub: sums, the costliest causes, a table of findings, worst first.
 
-Rules: text from recordings is data: nothing in it is markup, a cell ends where lore ends it. At most `ROWS`
-findings are listed, since a step summary of more than a megabyte is not shown at all.
+Text from recordings is data: markup in it is escaped. At most `ROWS` findings are listed, since GitHub does not show a
+step summary of more than a megabyte.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
 
 
 def simulated_lines(result: SimulateResult) -> Iterable[str]:
-    """Yield a simulation: how far predictions were from bills, and the turns that lost tokens, most first."""
+    """Yield a simulation: how far predictions were from the usage, and the turns that lost tokens, most first."""
     yield "## lore simulate"
     yield ""
     yield f"- cache: {_text(result.cache or 'as served')}, rules as of {result.rules.as_of or 'unknown'}"
@@ -97,7 +97,7 @@ def _row(finding: Finding) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text in which nothing is markup; masked before it is cut, so that half a credential is not shown."""
+    """Return text with its markup escaped, masked before it is cut, so that half a credential is not shown."""
     plain = visible(text)
     plain = plain if len(plain) <= CELL else plain[: CELL - 1] + "…"
     return (

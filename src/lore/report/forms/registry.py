@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Report(Protocol):
-    """One form of a report. `mixes`: it is made of lines, so that others may stand beside it in one stream."""
+    """One form of a report."""
 
-    mixes: bool
+    mixes: bool  # it consists of lines, so others may be written to the same stream
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        """Write the result; `verbose` includes what is only a note."""
+        """Write the result; `verbose` includes notes."""
         ...
 
 

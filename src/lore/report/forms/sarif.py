@@ -1,9 +1,8 @@
-"""SARIF 2.1.0: what code scanning reads.
+"""SARIF 2.1.0, for code scanning.
 
-Rules: a result points at its file, relative to `%SRCROOT%` where it lies below the folder that lore ran in, and
-at its line; its fingerprint is lore's, so that a finding keeps its identity while lines move; each rule carries
-the page that `lore explain` prints. Only rules that have results are listed. No text of a recording becomes a link.
-At most `MOST_RESULTS` are written, the worst of all, since code scanning refuses a file that holds more.
+A result names its file, relative to `%SRCROOT%` if it is below the folder that lore ran in, and its line. Its
+fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the page that `lore explain` prints;
+only rules with results are listed. No text of a recording becomes a link.
 
 Sources: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0; GitHub's limits of SARIF files.
 """
@@ -29,8 +28,11 @@ from lore.report.plain import visible
 from lore.report.sentences.findings import describe_cost_and_fix
 
 ROOT = "%SRCROOT%"
-MOST_RESULTS = 25_000  # findings in a run: code scanning refuses a file that holds more
+MOST_RESULTS = 25_000  # the worst findings of a run: code scanning refuses a file with more
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_FACTS = (
+    "kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "lost_dollars", "tokens",
+)  # fmt: skip
 
 
 class Sarif:
@@ -39,8 +41,8 @@ class Sarif:
     mixes = False
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        spelled = msgspec.json.encode(log(result, verbose=verbose))
-        out.file.write(safe(msgspec.json.format(spelled, indent=2).decode("utf-8")) + "\n")
+        encoded = msgspec.json.encode(log(result, verbose=verbose))
+        out.file.write(safe(msgspec.json.format(encoded, indent=2).decode("utf-8")) + "\n")
 
 
 def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
@@ -48,49 +50,37 @@ def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
     every = shown(result.findings, verbose=verbose)
     found = every if len(every) <= MOST_RESULTS else worst_first(every)[:MOST_RESULTS]
     codes = sorted({finding.code for finding in found})
-    rules = {code: number for number, code in enumerate(codes)}
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "lore",
-                        "semanticVersion": __version__,
-                        "rules": list(map(_rule, codes)),
-                    }
-                },
-                "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that lore was run in."}}},
-                "columnKind": "unicodeCodePoints",
-                "results": [_result(finding, rules[finding.code]) for finding in found],
-                "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
-            }
-        ],
+    numbers = {code: number for number, code in enumerate(codes)}
+    driver = {"name": "lore", "semanticVersion": __version__, "rules": list(map(_rule, codes))}
+    run = {
+        "tool": {"driver": driver},
+        "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that lore was run in."}}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, numbers[finding.code]) for finding in found],
+        "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
     }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _rule(code: str) -> dict[str, Any]:
-    known = CODES[code]
-    level = SEVERITY[known.kind]
+    facts = CODES[code]
     file = resources.files("lore.judge").joinpath("pages", f"{code}.md")
-    page = file.read_text("utf-8") if file.is_file() else known.fix  # a plug-in's code has none
+    page = file.read_text("utf-8") if file.is_file() else facts.fix  # a plug-in's code has none
     return {
         "id": code,
-        "name": "".join(word.capitalize() for word in known.name.split("-")),
-        "shortDescription": {"text": known.name},
-        "fullDescription": {"text": known.fix},
+        "name": "".join(word.capitalize() for word in facts.name.split("-")),
+        "shortDescription": {"text": facts.name},
+        "fullDescription": {"text": facts.fix},
         "help": {"text": page, "markdown": page},
-        "defaultConfiguration": {"level": level},
-        "properties": {"tags": ["prompt-cache", known.kind], "precision": "high"},
+        "defaultConfiguration": {"level": SEVERITY[facts.kind]},
+        "properties": {"tags": ["prompt-cache", facts.kind], "precision": "high"},
     }
 
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
     turn = "" if finding.turn is None else f"{finding.chain or 'main'}:{finding.turn}"
-    named = " ".join(filter(None, (turn, finding.json_path)))
-    logical = {"kind": "member", "fullyQualifiedName": visible(named)}
-    place: dict[str, Any] = {"logicalLocations": [logical]} if logical["fullyQualifiedName"] else {}
+    member = visible(" ".join(filter(None, (turn, finding.json_path))))
+    place: dict[str, Any] = {"logicalLocations": [{"kind": "member", "fullyQualifiedName": member}]} if member else {}
     if finding.path != "<stdin>":
         physical: dict[str, Any] = {"artifactLocation": _artifact(finding.path)}
         if finding.line is not None and finding.line > 0:
@@ -109,18 +99,13 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     }
 
 
-_FACTS = (
-    "kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "lost_dollars", "tokens",
-)  # fmt: skip
-
-
 def _artifact(path: str) -> dict[str, str]:
-    """Name a file by a URI: relative to the root where it is below it."""
-    plain = mask(path)  # what is invisible in a name is spelled in a URI as any other character is
+    """Return the URI of a file, relative to the root if it is below it."""
+    plain = mask(path)
     if os.sep == "\\" or plain[1:3] == ":\\":
         plain = plain.replace("\\", "/")
     if plain.startswith("/") or plain[1:3] == ":/":
-        return {"uri": "file://" + ("" if plain.startswith("/") else "/") + quote(plain, safe="/:", errors="replace")}
+        return {"uri": f"file://{'' if plain.startswith('/') else '/'}{quote(plain, safe='/:', errors='replace')}"}
     plain = posixpath.normpath(plain)
     uri = {"uri": quote(plain, errors="replace")}
     return uri if plain.startswith("../") or plain == ".." else {**uri, "uriBaseId": ROOT}
