@@ -69,6 +69,16 @@ def test_two_named_files_are_judged_like_one(command):
     assert apart.json["summary"] == {**together.json["summary"], "files": 2}
 
 
+def test_simulate_joins_named_bodies_like_check():
+    first = body(words="The current time is 09:00:12.\n" + LONG)
+    put("a.json", dumps(first))
+    put("b.json", dumps(next_of(first)))
+    put("both.jsonl", dumps(first) + b"\n" + dumps(next_of(first)) + b"\n")
+    apart, together = (lore("simulate", *names, "--json").json for names in (("a.json", "b.json"), ("both.jsonl",)))
+    assert apart["totals"] == together["totals"]
+    assert [turn["predicted"] for turn in apart["turns"]] == [turn["predicted"] for turn in together["turns"]]
+
+
 @pytest.mark.parametrize(
     ("request_body", "code"),
     [(GOOD, 0), (UNMARKED, 1), (SHORT, 1), (body(words="The current time is 09:00:12.\n" + LONG), 1), (CLOCK, 0)],

@@ -28,6 +28,7 @@ from lore.recording import corpus
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs
+from lore.recording.joining import join_bodies, open_input
 from lore.recording.opening import Options
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.verdicts import InterruptedRunError
@@ -67,7 +68,8 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
     If the run is interrupted, the last result holds the turns up to there, and no savings.
     """
     load_plugins()
-    files = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
+    listed = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
+    files = join_bodies(listed, options.format)
     once = any(file.stream for file in files)
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
@@ -154,8 +156,8 @@ class _Simulator(NamedTuple):
         """Yield the turns of a file, each with its project."""
         if file.error is not None:
             raise file.error
-        project = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
-        recording = self.options.open(file.path, problems)
+        project = None if file.stream or file.together else project_of(corpus.open_head(file.path).head, file.path)
+        recording = open_input(file, self.options, problems)
         for turn in measuring.follow(recording, simulation.recording(recording)):
             path = turn.result.path
             known = project if path == corpus.show(file.path) else None  # a recording of several files names no project
