@@ -19,8 +19,8 @@ def files(desk):
     put("p.toml", POLICY)
 
 
-def test_a_firing_is_credited_with_the_turns_behind_it_and_no_other():
-    """The turn that had just ended was credited to the compaction behind it: one after the last turn "saved"."""
+def test_compaction_is_credited_with_later_turns_only():
+    """The turn that had just ended was credited to the compaction after it: one after the last turn "saved"."""
     assert [(one["cost"]["turns"], one["cost"]["saved"] is None) for one in dry()["triggers"]] == [
         (2, False),
         (2, False),
@@ -28,8 +28,8 @@ def test_a_firing_is_credited_with_the_turns_behind_it_and_no_other():
     ]
 
 
-def test_a_bill_that_cannot_be_is_counted_on_no_side():
-    """It was summed as recorded and left out under the policy: what nobody was billed was "saved"."""
+def test_impossible_usage_is_counted_on_neither_side():
+    """It was summed as recorded and left out under the policy: usage without a bill was "saved"."""
     odd = {**USAGE, "write_1h_tokens": 1_000_000}
     put("s.jsonl", talk(), record_line("turn_started", turn=7), record_line("turn_completed", turn=7, usage=odd))
     totals = dry()["totals"]
@@ -37,12 +37,12 @@ def test_a_bill_that_cannot_be_is_counted_on_no_side():
     assert totals["saved"] < totals["without"]["cost"] < 1
 
 
-def test_the_settings_have_a_policy_too():
+def test_policy_of_the_settings_is_tried():
     put("lore.toml", b"[compaction]\n" + POLICY)
     assert len(lore("compact", "s.jsonl", "--dry-run", "--json").json["triggers"]) == 3
 
 
-def test_a_policy_that_never_fires_says_how_near_it_came():
+def test_policy_without_a_compaction_says_how_near():
     """It said No, and left a person to guess which number to change."""
     put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")
     near = "6 user exchanges (continuous_interval 9), longest pause 25 s (gap_secs 1,800)"
@@ -56,7 +56,7 @@ def record_line(kind, **fields):
     return dumps(record(kind, **fields)) + b"\n"
 
 
-def test_calls_and_results_of_pruned_items_are_no_problem_of_the_recording():
+def test_pruned_calls_are_not_problems():
     late = record_line("tool_result_cleared", call_ids=["c1"])
     begun = record_line("append", item=call("t1", "c1", status="completed", output="z"))
     head = log(header(model="claude-sonnet-4-5"))
@@ -64,14 +64,14 @@ def test_calls_and_results_of_pruned_items_are_no_problem_of_the_recording():
     assert dry()["problems"] == []
 
 
-def test_what_has_no_price_is_null_and_the_answer_says_so():
+def test_unknown_price_is_null():
     put("s.jsonl", talk(model="nobody-knows"))
     totals = dry()["totals"]
     assert (totals["saved"], totals["without"]["cost"], totals["unpriced"]) == (None, None, 6)
     assert dry()["answer"].startswith("Unknown in money")
 
 
-def test_a_summary_of_unknown_price_makes_the_sum_unknown_and_not_free():
+def test_summary_of_unknown_price_is_not_free():
     put("p.toml", POLICY + b'summarizer = "command"\ncommand = ["never-run"]\n')
     totals = dry()["totals"]
     assert (totals["summaries"], totals["saved"]) == (None, None)

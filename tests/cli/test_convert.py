@@ -29,14 +29,14 @@ def files(desk):
     put("tools.json", TOOLS)
 
 
-def test_a_file_is_written_whole():
+def test_file_is_written_whole():
     ran = lore("convert", "c.jsonl", "--output", "made.jsonl", "-v")
     assert (ran.code, ran.out) == (0, "")
     assert Path("made.jsonl").read_text() == lore("convert", "c.jsonl").out
     assert not [name for name in os.listdir() if name.startswith(".")]
 
 
-def test_an_existing_file_is_overwritten_with_force_only():
+def test_existing_file_is_overwritten_with_force_only():
     put("made.jsonl", b"mine\n")
     ran = lore("convert", "c.jsonl", "--output", "made.jsonl")
     assert (ran.code, ran.err) == (
@@ -49,7 +49,7 @@ def test_an_existing_file_is_overwritten_with_force_only():
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "./c.jsonl", "link", "c/subagents/agent-1.jsonl"])
-def test_an_input_is_never_written(name):
+def test_input_is_never_overwritten(name):
     Path("link").symlink_to("c.jsonl")
     put("c/subagents/agent-1.jsonl", joined(asked("s", "x", isSidechain=True, agentId="1")))
     before = Path(name).read_bytes()
@@ -59,7 +59,7 @@ def test_an_input_is_never_written(name):
 
 
 @pytest.mark.parametrize("name", [".", "/dev/null", "none/made.jsonl", "a\0b", "x" * 300])
-def test_what_cannot_be_written_is_an_error(name):
+def test_bad_output_is_an_error(name):
     ran = lore("convert", "c.jsonl", "--output", name, "--force")
     assert ran.code == 2
     assert ran.err.startswith("error: ")
@@ -67,7 +67,7 @@ def test_what_cannot_be_written_is_an_error(name):
     assert not [one for one in os.listdir() if one.startswith(".")]
 
 
-def test_a_session_that_fails_midway_leaves_nothing_behind(monkeypatch):
+def test_failed_conversion_leaves_no_file(monkeypatch):
     put("made.jsonl", b"mine\n")
     put("odd.jsonl", log(header(system=None), record("session_changed", system="late")))
     ran = lore("convert", "odd.jsonl", "--output", "made.jsonl", "--force", *COMPLETE)
@@ -77,7 +77,7 @@ def test_a_session_that_fails_midway_leaves_nothing_behind(monkeypatch):
 
 
 @pytest.mark.parametrize("args", [["c.jsonl", "--to", "codex"], ["c.jsonl#1"], ["none.jsonl"], ["system.txt"]])
-def test_what_cannot_be_converted_is_an_error(args):
+def test_bad_input_is_an_error(args):
     ran = lore("convert", *args)
     assert (ran.code, ran.out) == (2, "")
 
@@ -90,7 +90,7 @@ def test_problems_of_reading_go_to_standard_error():
     assert ran.err.endswith("and 10 problems more like these\n")
 
 
-def test_a_reconstruction_can_be_compared_with_what_was_sent():
+def test_completed_session_equals_the_sent_request():
     sent = {"model": "claude-x", "tools": TOOLS, "system": [{"type": "text", "text": "Be brief."}], "messages": [
         {"role": "user", "content": [{"type": "text", "text": "x"}]}]}  # fmt: skip
     put("sent.json", dumps(sent))
@@ -106,20 +106,20 @@ def test_a_reconstruction_can_be_compared_with_what_was_sent():
         ["diff-prefix", "c.jsonl", "own.jsonl"],
     ],
 )  # fmt: skip
-def test_what_records_its_own_refuses_to_be_completed(args):
+def test_recorded_prompts_are_not_completed(args):
     ran = lore(*args, *COMPLETE)
     assert (ran.code, ran.out) == (2, "")
     assert "hint: " in ran.err
 
 
-def test_check_completes_what_it_can_and_leaves_the_rest():
+def test_check_completes_sessions_without_prompts():
     before = lore("check", ".", "--json").json
     ran = lore("check", ".", "--json", *COMPLETE)
     assert ran.code == 0
     assert ran.json["summary"]["turns"] == before["summary"]["turns"] > 4
 
 
-def test_a_file_that_is_wrong_is_named_with_its_place():
+def test_bad_tools_file_is_named_with_its_place():
     put("tools.json", b'[{"name": "ls"},\n  nothing]')
     ran = lore("assemble", "c.jsonl", *COMPLETE)
     assert ran.code == 2

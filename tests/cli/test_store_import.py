@@ -1,4 +1,4 @@
-"""`lore store import` and `export`: sessions into a store, only what is new of them, and out again to the byte."""
+"""`lore store import` and `export`: sessions into a store, only their new events, and out again with their bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def states(answer):
 
 
 @each_store
-def test_lores_own_log_comes_out_to_the_byte(url):
+def test_own_log_is_exported_with_its_bytes(url):
     put("odd.jsonl", ODD)
     assert states(answered("import", "odd.jsonl", url=url)) == [("s-1", "created", 4)]
     assert exported("s-1", url) == ODD
@@ -44,7 +44,7 @@ def test_lores_own_log_comes_out_to_the_byte(url):
 
 
 @each_store
-def test_only_what_is_new_is_appended(url):
+def test_import_appends_new_events_only(url):
     put("s.jsonl", session())
     number = session().count(b"\n")
     assert states(answered("import", "s.jsonl", url=url)) == [("s-1", "created", number)]
@@ -57,7 +57,7 @@ def test_only_what_is_new_is_appended(url):
 
 
 @each_store
-def test_a_session_of_another_format_is_converted_and_folds_alike(url):
+def test_imported_transcript_folds_like_the_file(url):
     put("c.jsonl", CLAUDE)
     assert states(answered("import", "c.jsonl", url=url))[0][:2] == ("s", "created")
     assert exported("s", url).decode() == lore("convert", "c.jsonl").out
@@ -65,8 +65,8 @@ def test_a_session_of_another_format_is_converted_and_folds_alike(url):
     assert other == one
 
 
-def test_a_transcript_that_went_on_is_gone_on_with_at_every_line():
-    """The turn under way is closed where a transcript stops: what came later was a conflict with that closing."""
+def test_growing_transcript_is_extended_at_every_line():
+    """A transcript that stops within a turn is stored with the turn closed: later lines were a conflict."""
     lines = CLAUDE.splitlines(keepends=True)
     for number in range(1, len(lines) + 1):
         put("c.jsonl", b"".join(lines[:number]))
@@ -76,7 +76,7 @@ def test_a_transcript_that_went_on_is_gone_on_with_at_every_line():
     assert (other["timeline"], other["usage"]) == (one["timeline"], one["usage"])
 
 
-def test_subagents_become_chains_of_their_session_whoever_grows():
+def test_growing_subagents_become_chains_of_their_session():
     agent = [
         asked("s1", "x", isSidechain=True, agentId="1"),
         reply("s2", "r1", text("y"), "s1", isSidechain=True, agentId="1"),
@@ -92,7 +92,7 @@ def test_subagents_become_chains_of_their_session_whoever_grows():
     assert chains == lore("fold", "logs/c.jsonl", "--json").json["session"]["chains"]
 
 
-def test_a_subagents_file_without_its_session_does_not_take_its_place():
+def test_lone_subagent_file_gets_its_own_id():
     for name in ("1", "2"):
         put(f"agent-{name}.jsonl", joined(asked("s1", name, isSidechain=True, agentId=name)))
         assert states(answered("import", f"agent-{name}.jsonl", url="jsonl:s"))[0][:2] == (f"agent-{name}", "created")
@@ -100,7 +100,7 @@ def test_a_subagents_file_without_its_session_does_not_take_its_place():
     assert states(answered("import", "logs", url="jsonl:s"))[0][:2] == ("s", "created")
 
 
-def test_what_is_stored_with_other_content_is_a_conflict_and_the_others_go_on():
+def test_changed_session_is_a_conflict_and_others_continue():
     put("logs/a.jsonl", log(header(session_id="a"), record("append", item=user("u1", "one"))))
     put("logs/b.jsonl", log(header(session_id="b")))
     answered("import", "logs", url="sqlite:s.db")
@@ -116,7 +116,7 @@ def test_what_is_stored_with_other_content_is_a_conflict_and_the_others_go_on():
     assert states(answered("import", "logs/a.jsonl", "--id", "a2", url="sqlite:s.db")) == [("a2", "created", 2)]
 
 
-def test_another_spelling_is_the_same_session():
+def test_other_spelling_is_the_same_session():
     put("a.jsonl", b'{"kind":"session_started","v":1,"session_id":"a"}\n{"kind":"cache_reset","reason":"x"}\n')
     answered("import", "a.jsonl", url="jsonl:s")
     first = b'{"v":1, "kind":"session_started", "session_id":"\\u0061"}\n'
@@ -132,14 +132,14 @@ def test_another_spelling_is_the_same_session():
         (b'{"kind":"append"}\n{"kind":"session_started","v":1,"session_id":"own","model":"m"}\n', "own"),
     ],
 )
-def test_a_log_whose_header_names_no_session_is_stored_under_its_files_name(before, expected):
+def test_log_without_an_id_gets_its_file_name(before, expected):
     put("s.jsonl", before + dumps(record("append", item=user("u1"))) + b"\n")
     assert states(answered("import", "s.jsonl", url="sqlite:s.db"))[0][0] == expected
     first = json.loads(exported(expected, "sqlite:s.db").splitlines()[0])
     assert (first["kind"], first["session_id"]) == ("session_started", expected)
 
 
-def test_standard_input_needs_a_name_where_it_has_none():
+def test_standard_input_without_an_id_needs_one():
     line = dumps(record("append", item=user("u1"))) + b"\n"
     ran = fed(line, "store", "import", "-", "--store", "sqlite:s.db")
     assert ran.code == 2
@@ -150,15 +150,7 @@ def test_standard_input_needs_a_name_where_it_has_none():
         assert states(ran.json)[0][:2] == ("n", state)
 
 
-def test_standard_input_is_compared_while_it_comes():
-    put("s.jsonl", session())
-    answered("import", "s.jsonl", url="sqlite:s.db")
-    grown = session(record("cache_reset", reason="x"))
-    ran = fed(b" " + grown, "store", "import", "-", "--store", "sqlite:s.db", "--json")
-    assert states(ran.json) == [("s-1", "extended", 1)]
-
-
-def test_what_a_folder_of_logs_noted_for_itself_is_left_out():
+def test_saved_records_are_not_imported():
     put("s.jsonl", ODD)
     answered("import", "s.jsonl", url="jsonl:s")
     file = next(path for path in Path("s").iterdir() if path.suffix == ".jsonl" and b'"saved"' in path.read_bytes())
@@ -166,7 +158,7 @@ def test_what_a_folder_of_logs_noted_for_itself_is_left_out():
     assert exported("s-1", "sqlite:s.db") == ODD
 
 
-def test_a_session_goes_from_store_to_store_with_what_is_noted_beside_it():
+def test_import_from_a_store_keeps_the_project():
     put("s.jsonl", ODD)
     answered("import", "s.jsonl", "--project", "p", url="jsonl:s")
     answered("import", "jsonl:s#s-1", url="sqlite:one.db")
@@ -176,14 +168,14 @@ def test_a_session_goes_from_store_to_store_with_what_is_noted_beside_it():
         assert answered("show", "s-1", url=url)["session"]["project_id"] == "p"
 
 
-def test_lines_that_no_reader_takes_are_problems_and_left_out():
+def test_unreadable_lines_are_problems_and_omitted():
     put("s.jsonl", log(header()) + b'{torn}\n{"kind":"a"} {"kind":"b"}\n{"kind":"c"}\n{"kind":"d"')
     found = answered("import", "s.jsonl", url="sqlite:s.db")
     assert [(one["code"], one["line"]) for one in found["problems"]] == [("LORE201", 2), ("LORE209", 3), ("LORE202", 5)]
     assert exported("s-1", "sqlite:s.db").splitlines()[1:] == [b'{"kind":"a"}', b'{"kind":"b"}', b'{"kind":"c"}']
 
 
-def test_a_folder_of_captures_is_imported_each_as_the_session_that_it_makes():
+def test_captures_in_a_folder_become_sessions():
     put("logs/body.json", dumps(body("a")))
     put("logs/notes.txt", b"nothing\n")
     put("logs/s.jsonl", session())
@@ -200,7 +192,7 @@ def test_a_folder_of_captures_is_imported_each_as_the_session_that_it_makes():
     assert "unchanged" in store("import", "logs/body.json", url="sqlite:s.db").out
 
 
-def test_captures_of_one_session_or_one_name_are_stored_apart_and_found_again():
+def test_captures_of_one_session_get_separate_ids():
     of_session = {**body("a"), "metadata": {"user_id": "user_1_account__session_11111111-2222-3333-4444-555555555555"}}
     for name, made in (("a/1", of_session), ("a/2", of_session), ("a/x", body("b")), ("b/x", body("c"))):
         put(f"logs/{name}.json", dumps(made))
@@ -212,7 +204,7 @@ def test_captures_of_one_session_or_one_name_are_stored_apart_and_found_again():
 
 
 @pytest.mark.parametrize("names", [("a.json", "b.jsonl"), ("z.json", "b.jsonl")])
-def test_a_capture_never_takes_the_id_of_a_sessions_own_log(names):
+def test_capture_never_takes_the_id_of_a_log(names):
     capture, log = (f"logs/{name}" for name in names)
     own = "11111111-2222-3333-4444-555555555555"
     put(capture, dumps({**body("a"), "metadata": {"user_id": f"user_1_account__session_{own}"}}))
@@ -223,7 +215,7 @@ def test_a_capture_never_takes_the_id_of_a_sessions_own_log(names):
         assert [(name, was) for name, was, _ in found] == [(expected[path], state) for path in sorted(expected)]
 
 
-def test_what_a_capture_lacks_many_times_is_said_once_with_its_number():
+def test_repeated_problem_is_shown_once_with_its_count():
     call = {"request": {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": []}}
     whole = {**call["request"], "postData": {"mimeType": "application/json", "text": dumps(body("a")).decode()}}
     entries = [*([call] * 12), {"request": whole}]
@@ -237,7 +229,7 @@ def test_what_a_capture_lacks_many_times_is_said_once_with_its_number():
 
 
 def captured(turns, *, answer="answer {}", question="question {}"):
-    """Lines of a capture in JSON Lines: each request holds what was said before, each response is recorded."""
+    """Lines of a capture in JSON Lines: each request holds the earlier messages, each response is recorded."""
     lines, messages = [], []
     for number in range(turns):
         messages.append({"role": "user", "content": question.format(number)})
@@ -255,7 +247,7 @@ def captured(turns, *, answer="answer {}", question="question {}"):
 
 
 @each_store
-def test_a_capture_that_grew_is_imported_on_and_nothing_that_was_stored_goes(url):
+def test_grown_capture_is_extended_and_keeps_stored_events(url):
     """What the last response said is spelled otherwise by the next request: it stays in the log, and is taken back."""
     lines, before = captured(5), b""
     for number in (1, 2, 4, 5):
@@ -284,7 +276,7 @@ def test_a_capture_that_grew_is_imported_on_and_nothing_that_was_stored_goes(url
         [line.replace(b'"input_tokens":9', b'"input_tokens":8') for line in captured(3)],
     ],
 )
-def test_a_capture_that_was_rewritten_is_refused(lines):
+def test_rewritten_capture_is_refused(lines):
     put("c.jsonl", b"".join(captured(2)))
     answered("import", "c.jsonl", url="sqlite:s.db")
     before = exported("c", "sqlite:s.db")
@@ -296,7 +288,7 @@ def test_a_capture_that_was_rewritten_is_refused(lines):
     assert exported("c", "sqlite:s.db") == before
 
 
-def test_without_a_path_what_agents_keep_is_imported_and_a_home_folder_is_that_and_its_files():
+def test_import_without_a_path_reads_agents_logs():
     put("home/.claude/projects/-w/c.jsonl", CLAUDE)
     put("home/notes/body.json", dumps(body("a")))
     assert [name for name, *_ in states(answered("import", url="sqlite:s.db"))] == ["s"]
@@ -317,7 +309,7 @@ def test_without_a_path_what_agents_keep_is_imported_and_a_home_folder_is_that_a
         (["sqlite:none.db"], "there is no store sqlite:none.db"),
     ],
 )
-def test_what_cannot_be_imported_is_an_error(args, said):
+def test_bad_input_is_an_error(args, said):
     Path("empty").mkdir()
     put("a.jsonl", log(header(session_id="a")))
     put("b.jsonl", log(header(session_id="b")))
@@ -327,8 +319,8 @@ def test_what_cannot_be_imported_is_an_error(args, said):
     assert not Path("none.db").exists()
 
 
-def test_what_was_interrupted_is_gone_on_with(monkeypatch):
-    """A batch is one delta: what came before the interruption is stored, and not sent again."""
+def test_interrupted_import_is_continued(monkeypatch):
+    """A batch is one delta: batches before the interruption are stored, and not sent again."""
     monkeypatch.setattr(syncing, "BATCH_EVENTS", 3)
     put("s.jsonl", session())
 
@@ -354,7 +346,7 @@ def test_what_was_interrupted_is_gone_on_with(monkeypatch):
     assert kept.list()[0].updated_at == "2026-01-01T00:00:00Z"
 
 
-def test_a_store_that_takes_nothing_any_more_ends_it():
+def test_full_store_ends_the_import():
     class Full(Memory):
         def save(self, data):
             raise StoreError("no space is left")
@@ -365,7 +357,7 @@ def test_a_store_that_takes_nothing_any_more_ends_it():
         import_sessions(Full(), ImportRequest(["logs"]), Options())
 
 
-def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
+def test_new_session_is_saved_in_batches(monkeypatch):
     monkeypatch.setattr(syncing, "BATCH_BYTES", 1000)
     put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
     sizes = []
@@ -384,7 +376,7 @@ def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
     assert max(sizes) < 1200
 
 
-def test_an_export_overwrites_nothing_unasked_and_never_the_store():
+def test_export_overwrites_no_file_without_force():
     put("s.jsonl", session())
     answered("import", "s.jsonl", url="sqlite:s.db")
     put("there", b"mine")
@@ -399,7 +391,7 @@ def test_an_export_overwrites_nothing_unasked_and_never_the_store():
     ("url", "file"), [("sqlite:s.db", "s.db"), ("sqlite:./s.db", "s.db-wal"), ("jsonl:s", "s/s-1.jsonl"),
                       ("jsonl:s", "s/new.jsonl"), ("jsonl:s/", "s/lore-store.json")],
 )  # fmt: skip
-def test_no_answer_replaces_the_store_that_it_comes_from(url, file):
+def test_output_never_replaces_the_store_it_reads(url, file):
     """`lore check sqlite:s.db --report json=s.db` and `lore convert sqlite:s.db#ID -o s.db --force` did."""
     put("s.jsonl", session())
     answered("import", "s.jsonl", url=url)
@@ -417,13 +409,13 @@ def test_no_answer_replaces_the_store_that_it_comes_from(url, file):
     assert answered("verify", url=url)["damage"] == []
 
 
-def test_a_file_beside_the_logs_may_be_written():
+def test_output_may_be_another_file_in_the_folder():
     put("s.jsonl", session())
     answered("import", "s.jsonl", url="jsonl:s")
     assert lore("convert", "jsonl:s#s-1", "--to", "lore", "-o", "s/note.txt").code == 0
 
 
-def test_a_secret_is_masked_in_answers_and_kept_in_the_log():
+def test_secret_is_masked_in_answers_only():
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
     put("s.jsonl", log(header(session_id=secret), record("cache_reset", reason=secret)))
     ran = store("import", "s.jsonl", url="sqlite:s.db")

@@ -1,4 +1,4 @@
-"""Wherever a session is named it may be one in a store: `URL#SESSION_ID`, with a turn behind it."""
+"""Every command that names a session accepts a stored one: `URL#SESSION_ID`, `URL#SESSION_ID#TURN`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stored(url, *names):
 
 
 def same_answer(url, *args):
-    """Run a command on the file and on the stored session; what they say differs by the name alone."""
+    """Run a command on the file and on the stored session; the answers differ by the name only."""
     name = stored(url)
     for more in ((), ("--json",)):
         one, other = lore(*args, "s.jsonl", *more), lore(*args, name, *more)
@@ -60,13 +60,13 @@ def same_answer(url, *args):
         ("knowledge", "list"),
     ],
 )
-def test_a_stored_session_is_read_as_its_log_is(url, args):
+def test_stored_session_gives_the_answers_of_its_log(url, args):
     same_answer(url, *args)
 
 
 @each_store
 @pytest.mark.parametrize("turn", ["", "#1", "#2", "#main:1"])
-def test_a_turn_of_a_stored_session_is_named_behind_its_id(url, turn):
+def test_turn_of_a_stored_session_follows_its_id(url, turn):
     name = stored(url)
     one, other = lore("assemble", f"s.jsonl{turn}"), lore("assemble", f"{name}{turn}")
     assert (other.code, other.out) == (0, one.out)
@@ -74,7 +74,7 @@ def test_a_turn_of_a_stored_session_is_named_behind_its_id(url, turn):
 
 
 @each_store
-def test_two_sides_may_be_stored_or_not_and_their_logs_are_compared(url):
+def test_diff_prefix_compares_stored_and_other_logs(url):
     name = stored(url)
     ran = lore("diff-prefix", "s.jsonl", name, "--no-tokens", "--json")
     size = len(session())
@@ -88,7 +88,7 @@ def test_two_sides_may_be_stored_or_not_and_their_logs_are_compared(url):
     }  # fmt: skip
 
 
-def test_a_session_whose_id_looks_like_a_turn_is_that_session():
+def test_id_that_looks_like_a_turn_is_found():
     for name in ("x", "x#3", "x#main:1"):
         put("one.jsonl", log(header(session_id=name)))
         answered("import", "one.jsonl", url="sqlite:s.db")
@@ -99,14 +99,14 @@ def test_a_session_whose_id_looks_like_a_turn_is_that_session():
     assert lore("fold", "sqlite:s.db#x#3", "--json").json["session"]["id"] == "x#3"
 
 
-def test_names_with_signs_of_patterns_are_no_patterns():
+def test_id_with_wildcards_is_not_a_pattern():
     put("s.jsonl", log(header(session_id="[a]*")))
     stored("jsonl:s")
     assert lore("check", "jsonl:s#[a]*", "--json").json["summary"]["files"] == 1
 
 
 @each_store
-def test_a_store_is_checked_session_by_session(url):
+def test_check_of_a_store_judges_each_session(url):
     put("t.jsonl", BREAKING.replace(b'"s-1"', b'"t"'))
     stored(url, "s.jsonl", "t.jsonl")
     ran = lore("check", url, "--json")
@@ -117,7 +117,7 @@ def test_a_store_is_checked_session_by_session(url):
     assert lore("check", "s.jsonl", "t.jsonl", "--json").json["summary"] == ran.json["summary"]
 
 
-def test_a_baseline_remembers_stored_sessions():
+def test_baseline_keeps_stored_sessions():
     put("t.jsonl", BREAKING, {"kind": "append"})  # a record without its fields is a finding
     stored("sqlite:s.db", "t.jsonl")
     assert lore("check", "sqlite:s.db").code == 1
@@ -129,7 +129,7 @@ def test_a_baseline_remembers_stored_sessions():
 
 
 @each_store
-def test_an_empty_store_or_a_missing_one_is_an_error(url):
+def test_empty_or_missing_store_is_an_error(url):
     stored(url)
     answered("delete", "s-1", url=url, schema="store-written")
     ran = lore("check", url)
@@ -142,7 +142,7 @@ def test_an_empty_store_or_a_missing_one_is_an_error(url):
 
 
 @each_store
-def test_an_unknown_session_is_an_error_that_names_the_store(url):
+def test_unknown_session_error_names_the_store(url):
     name = stored(url)
     ran = lore("fold", f"{name}2")
     assert (ran.code, ran.err) == (
@@ -153,7 +153,7 @@ def test_an_unknown_session_is_an_error_that_names_the_store(url):
 
 
 @pytest.mark.parametrize("args", [["--follow"], ["--follow", "--json"]])
-def test_what_needs_a_file_says_so(args):
+def test_follow_of_a_stored_session_is_refused(args):
     ran = lore("fold", stored("sqlite:s.db"), *args)
     assert (ran.code, ran.out) == (2, "")
     assert "is a stored session" in ran.err
@@ -161,7 +161,7 @@ def test_what_needs_a_file_says_so(args):
 
 
 @each_store
-def test_knowledge_is_added_changed_and_taken_away_in_the_store(url):
+def test_knowledge_of_a_stored_session_is_changed(url):
     name = stored(url)
     assert lore("knowledge", "add", name, "abcdef", "--title", "t").out == "abcdef\n"
     assert lore("knowledge", "update", name, "abcde", "--content", "more").code == 0
@@ -178,7 +178,7 @@ def test_knowledge_is_added_changed_and_taken_away_in_the_store(url):
 
 
 @each_store
-def test_what_lore_derived_is_persisted_in_the_store(url):
+def test_assemble_persists_in_the_store(url):
     known = record("knowledge", op="add", id="abcdef1", title="One", content="first")
     late = (record("append", item=user("u3", "third")), record("turn_started", turn=3))
     put("s.jsonl", session(known, *late))
@@ -192,7 +192,7 @@ def test_what_lore_derived_is_persisted_in_the_store(url):
 
 
 @each_store
-def test_what_is_appended_builds_on_what_was_read(url):
+def test_append_after_another_writer_is_a_conflict(url):
     stored(url)
     with appending(f"{url}#s-1") as append:
         with closing(open_store(url)) as other:
@@ -208,7 +208,7 @@ def test_what_is_appended_builds_on_what_was_read(url):
     assert exported("s-1", url).endswith(b'"theirs"}\n{"kind":"cache_reset","reason":"one"}\n')
 
 
-def test_a_password_is_shown_nowhere():
+def test_password_is_shown_nowhere():
     name = "postgresql://me:hunter2@127.0.0.1:1/none#s"
     commands = (
         ["fold", name], ["check", name], ["diff-prefix", name, "s.jsonl"], ["store", "list", "--store", name],

@@ -84,7 +84,7 @@ class TestThePagesStore(NAMES["TestOneFile"]):
     """The class of the page, collected by its own name."""
 
 
-def test_file_that_is_not_a_store_is_an_error(tmp_path):
+def test_file_that_is_no_store_is_refused(tmp_path):
     (tmp_path / "sessions").write_bytes(b"something else")
     with pytest.raises(DamagedError, match="not a store of this kind"):
         NAMES["OneFile"](f"onefile:{tmp_path}/sessions").load("s")

@@ -75,7 +75,7 @@ def begun():
 
 
 @pytest.mark.parametrize("able", [None, "yes", 1])
-def test_save_delta_that_cannot_be_called_is_not_used(able):
+def test_uncallable_save_delta_is_not_used(able):
     hidden, base = begun()
     hidden.save_delta = able
     save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))

@@ -67,8 +67,8 @@ LAYOUT_3 = (
     b'{"kind":"session_started","session_id":"s","project_id":"p"}\n'
     b'{"kind":"saved","size":0,"byte":61,"after":1,"base":"cdd256f9eaaeb12e9c8bbefa22d4cc2af99ee695f0a241c9365'
     b'8ba9743221d02","log":61,"note":"72c7a6124f04b2dc924a61c2987b5300ebb13ec6bf5b805588b3c7f8520ea864","proje'
-    b'ct_id":"p","turns":0,"end":"lore-store-3"}\n'
-    b'{"kind":"saved","size":58,"byte":312,"after":1,"base":"cdd256f9eaaeb12e9c8bbefa22d4cc2af99ee695f0a241c93'
+    b'ct_id":"p","end":"lore-store-3"}\n'
+    b'{"kind":"saved","size":58,"byte":302,"after":1,"base":"cdd256f9eaaeb12e9c8bbefa22d4cc2af99ee695f0a241c93'
     b'658ba9743221d02","log":61,"digests":["0a13be1a0dc934da2c05ce8740a32a14d45b674f419f9fa15c8faadd818e7777",'
     b'"9d6a3d674d47ccc3d3a032eda744bd541c4ae91ec726b26dc5c0665808902d3b"],"note":"74dee87d0162913d613154998f4f'
     b'04104b9ef4a65f41838531f958d4c078f396","leaf_id":"u1","metadata":{"a":1},"project_id":"p","updated_at":"t'
@@ -291,7 +291,7 @@ def test_folder_of_another_version_or_program_is_refused(tmp_path, stamp, hint):
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
 
 
-def test_folder_of_other_files_is_not_made_a_store(tmp_path):
+def test_folder_of_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     (tmp_path / "data.jsonl").write_text('{"a":1}\n')
     with pytest.raises(FormatError, match="holds other files"):

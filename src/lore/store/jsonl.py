@@ -10,8 +10,8 @@ another name and then renamed. An incomplete save at the end, of a writer that d
 removed by the next writer; both say so. A log that the disk cut exactly between two saves looks as if the later ones
 had never been made.
 
-Writers of one session wait for each other, in all threads and processes. Readers take no lock, unless what they find
-is incomplete or damaged: a writer may be in the middle of it, so they look again under the lock.
+Writers of one session wait for each other, in all threads and processes. Readers take no lock, unless the log is
+incomplete or damaged: a writer may be in the middle of it, so they look again under the lock.
 
 A folder without `lore-store.json` becomes a store with the first write if it is empty or holds lore's own logs.
 Symbolic links and everything that is not a regular file are refused, so that another user of the folder cannot make

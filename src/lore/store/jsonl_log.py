@@ -2,7 +2,7 @@
 
 A log is the session's header, then for each save one `saved` record (`lore.model.events.Saved`) followed by the
 events of the save. The record says how many bytes follow, the digest after each event, and everything that is kept
-beside the events. So a save is stored whole or not at all: if fewer bytes follow than the record says, the save is
+with the events. So a save is stored whole or not at all: if fewer bytes follow than the record says, the save is
 incomplete, and readers leave it out. A last line without an end that is not JSON, and zeros at the end of the file (a
 file system may leave them after a loss of power), are incomplete as well.
 
@@ -28,9 +28,8 @@ from lore.errors import Where, reason_of
 from lore.formats.beginning import BOM
 from lore.formats.lines import fault
 from lore.model import lenient
-from lore.model.canonical import encode
-from lore.model.events import Envelope, Saved
-from lore.model.items import is_absent
+from lore.model.events import Saved, encode
+from lore.model.items import NULL, is_absent
 from lore.model.limits import RECORD_BYTES
 from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
 from lore.store.deltas import PendingChange, extend
@@ -45,9 +44,8 @@ from lore.store.lines import (
     read_header,
 )
 
-_GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # a log that is written whole has a record for about this many events
+_GROUP = 200  # events: a log that is written whole has a record for each group, so that its end is read quickly
 _BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-3"}'
-_OWN_FIELDS = frozenset(Saved.__struct_fields__) - frozenset(Envelope.__struct_fields__)
 _DECODER = msgspec.json.Decoder(Saved)
 _BLANK = b" \t\r"
 _LAST_EVENT = 1 << 62  # a number that no event has
@@ -72,18 +70,14 @@ def encode_save(change: PendingChange, byte: int) -> bytes:
     before, after = change.before, change.after
     assert before is not None
     assert after is not None
+    metadata = NULL if after.metadata == EMPTY else Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" "))
     record = Saved(
         size=after.size - before.size, byte=byte, after=before.head.number, base=before.head.digest, log=before.size,
-        digests=tuple(map(bytes.hex, change.digests)), note=after.head.note, leaf_id=after.leaf_id,
-        metadata=Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" ")), project_id=after.project_id,
-        created_at=after.created_at, updated_at=after.updated_at, turns=after.turns or 0, used_at=after.used_at,
+        digests=tuple(map(bytes.hex, change.digests)), note=after.head.note, leaf_id=after.leaf_id, metadata=metadata,
+        project_id=after.project_id, created_at=after.created_at, updated_at=after.updated_at, turns=after.turns or 0,
+        used_at=after.used_at,
     )  # fmt: skip
-    fields = (
-        b'"%b":%b' % (name.encode(), bytes(value) if isinstance(value, Raw) else encode(value))
-        for name, value in msgspec.structs.asdict(record).items()
-        if name in _OWN_FIELDS and value not in (None, "", ()) and (name != "metadata" or after.metadata != EMPTY)
-    )
-    line = _BEGIN + b",".join(fields) + _END
+    line = encode(record)[:-1] + _END
     if len(line) > RECORD_BYTES:
         message = f"a save of {len(change.lines):,} events and {len(line):,} bytes of notes"
         raise StoreError(f"{message}: a record holds {RECORD_BYTES >> 20} MiB", hint="save less at once")
@@ -99,23 +93,20 @@ def _join(lines: Sequence[bytes], events: Sequence[bytes]) -> bytes:
 
 
 def encode_log(change: PendingChange) -> Iterator[bytes]:
-    """Yield the bytes of a new log, in groups of events with a record each."""
+    """Yield the bytes of a new log: the header, and groups of events with a record each."""
     before, after, lines, digests = change.before, change.after, change.lines, change.digests
     assert before is not None
     assert after is not None
     header = _join(lines[:1], lines[:1])
     yield header
     notes = {name: getattr(after, name) for name in ("project_id", "leaf_id", "metadata", "created_at", "updated_at")}
-    summary = extend(before, lines[:1], digests[:1]).after
-    byte, start, size = len(header), 1, 0
-    for end in range(2, len(lines) + 1) if len(lines) > 1 else (1,):
-        size += len(lines[end - 1])
-        if end - start >= _GROUP or size >= _GROUP_BYTES or end == len(lines):
-            assert summary is not None
-            group = extend(summary, lines[start:end], digests[start:end], **notes)
-            data = encode_save(group, byte)
-            yield data
-            summary, byte, start, size = group.after, byte + len(data), end, 0
+    summary, byte = extend(before, lines[:1], digests[:1]).after, len(header)
+    for start in range(1, max(2, len(lines)), _GROUP):
+        assert summary is not None
+        group = extend(summary, lines[start : start + _GROUP], digests[start : start + _GROUP], **notes)
+        data = encode_save(group, byte)
+        yield data
+        summary, byte = group.after, byte + len(data)
 
 
 # reading
@@ -127,7 +118,7 @@ class Fault(NamedTuple):
     number: int | None  # of the damaged event; None if it is not one event
     byte: int
     message: str
-    recoverable: str = "every other event"
+    recoverable: str = "the events that are there"
 
 
 @dataclass(slots=True)
@@ -184,9 +175,8 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
 
 
 def _read_foreign(line: bytes, byte: int, part: LogPart) -> None:
-    reason = fault(line)
-    if reason:
-        part.faults.append(Fault(part.number + 1, byte, f"unreadable line: {reason}"))
+    if reason := fault(line):
+        part.faults.append(Fault(part.number + 1, byte, f"unreadable line: {reason}", "every other event"))
     part.foreign += part.number > 0  # the first is the header
     part.loose += 1
     part.add((line,), digest_lines(part.digest, (line,)))
@@ -204,11 +194,11 @@ def _read_save(data: bytes, at: int, stop: int, offset: int, part: LogPart) -> i
     if end > len(data):
         if b"\n" + _BEGIN not in data[stop:]:
             return None
-        part.faults.append(Fault(None, byte, "bytes after this record are missing", "the events that are there"))
+        part.faults.append(Fault(None, byte, "bytes after this record are missing"))
         return begin
     if record.after != part.number:
         message = f"{part.number:,} events are before this record, {record.after:,} were stored"
-        part.faults.append(Fault(None, byte, message, "the events that are there"))
+        part.faults.append(Fault(None, byte, message))
     elif _digest(record.base) != part.digest and not part.faults:  # else it follows from damage found before
         number, which = (part.number, "the event") if part.loose == 1 else (None, f"one of {part.loose:,} events")
         message = f"{which} before this byte was changed"
@@ -225,13 +215,12 @@ def _read_save(data: bytes, at: int, stop: int, offset: int, part: LogPart) -> i
 def _find_changed(lines: Sequence[bytes], digests: Sequence[bytes], part: LogPart, byte: int) -> Iterator[Fault]:
     """Yield each event of a save whose digest does not follow from the one stored before it."""
     if len(lines) != len(digests):
-        message = f"{len(digests):,} events were stored with this save, {len(lines):,} are there"
-        yield Fault(None, byte, message, "the events that are there")
+        yield Fault(None, byte, f"{len(digests):,} events were stored with this save, {len(lines):,} are there")
         return
     previous = part.digest
     for number, (line, digest) in enumerate(zip(lines, digests, strict=True), part.number + 1):
         if digest_lines(previous, (line,)) != [digest]:
-            yield Fault(number, byte, "the event is not the stored one")
+            yield Fault(number, byte, "the event is not the stored one", "every other event")
         previous, byte = digest, byte + len(line) + 1
 
 
@@ -303,7 +292,6 @@ class LogFile:
         self.path = path
         self.length = os.fstat(descriptor).st_size
         self._part: LogPart | None = None
-        self._summary: SessionSummary | None = None
 
     def part(self, after: int) -> LogPart:
         """Return the events after a number, perhaps with some before it; raises DamagedError."""
@@ -367,10 +355,10 @@ class LogFile:
     @property
     def summary(self) -> SessionSummary:
         """Everything that is stored except the events; raises DamagedError."""
-        self._summary = self._summary or self._read_summary()
         return self._summary
 
-    def _read_summary(self) -> SessionSummary:
+    @cached_property
+    def _summary(self) -> SessionSummary:
         empty, part = empty_session(self.header), self.part(_LAST_EVENT)
         record, loose = part.record, part.lines[len(part.lines) - part.loose :]
         turns, used_at = count_activity(loose, record.turns if record else 0, record.used_at if record else None)
@@ -402,17 +390,13 @@ class LogFile:
 
     def verify(self) -> Verified:
         """Recompute every digest, and name each damaged place."""
-        session_id, damage, notes, part = None, list[DamagedPlace](), list[str](), self._read_all()
+        session_id, part = None, self._read_all()
+        faults, notes = [*part.faults], list[str]()
         try:
             session_id = self.header.session_id
         except DamagedError as error:
             left = "the other events" if part.lines else "nothing"
-            left = "all events: give the file that name" if "whose file is" in error.message else left
-            damage.append(DamagedPlace(None, 1, f"{self.path}, byte 0", error.message.removeprefix("event 1: "), left))
-        damage += (
-            DamagedPlace(session_id, fault.number, f"{self.path}, byte {fault.byte}", *fault[2:])
-            for fault in part.faults
-        )
+            faults.insert(0, Fault(1, 0, error.message.removeprefix("event 1: "), left))
         incomplete = self.length - part.end
         if incomplete and not part.faults:
             message = (
@@ -420,7 +404,10 @@ class LogFile:
                 "and then it may have been acknowledged"
             )
             left = "every event before it, and its whole lines until the next save removes them"
-            damage.append(DamagedPlace(session_id, None, f"{self.path}, byte {part.end}", message, left))
+            faults.append(Fault(None, part.end, message, left))
         if part.foreign:
             notes.append(f"{self.path}: {part.foreign:,} events were appended by another program, without a digest")
-        return Verified(1, len(part.lines), tuple(damage), tuple(notes))
+        damage = tuple(
+            DamagedPlace(session_id, fault.number, f"{self.path}, byte {fault.byte}", *fault[2:]) for fault in faults
+        )
+        return Verified(1, len(part.lines), damage, tuple(notes))

@@ -460,7 +460,7 @@ def _events(first: int, last: int) -> str:
 
 
 def _compare_summary(lines: Sequence[bytes], summary: SessionSummary) -> Iterator[tuple[int | None, str]]:
-    """Compare a session's row with its events, all of which are whole."""
+    """Compare a session's row with its events, which are all whole."""
     try:
         header = read_header(lines[0])
     except StoreError as error:

@@ -142,7 +142,7 @@ class Sqlite(SqlStore):
         if self._is_closed:
             raise StoreError(f"{self.url} was closed", hint="open it again")
         if self._connection is not None and self._file != _identity(self._path):
-            self._disconnect()  # sqlite sees that the file has moved, and leaves alone what is in its place
+            self._disconnect()  # sqlite sees that the file has moved, and does not touch the file in its place
             raise StoreError(f"{self.url} was replaced or removed while it was open", hint=_REPLACED)
         if self._connection is not None:
             yield self._connection

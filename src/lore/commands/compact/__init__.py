@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ def run(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say where each trigger would have fired and what it costs; write nothing."),
+        typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing."),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
@@ -46,7 +45,7 @@ def run(
     summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None,
     window: Annotated[
         int | None,
-        typer.Option("--window", min=1_000, help="With --dry-run: compact before a prompt exceeds so many tokens."),
+        typer.Option("--window", min=1_000, help="With --dry-run: compact before a prompt exceeds this many tokens."),
     ] = None,
     interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0,
     output: Annotated[
@@ -65,10 +64,10 @@ def run(
     """Compact a session now, or try a policy on any recording.
 
     With --dry-run nothing is written, and no source, command or model is asked. Otherwise the summary, and what outside
-    sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows what was pruned.
+    sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows pruned messages.
     --watch ends with SIGTERM or an interrupt. Exit code 3: no summary could be made, and nothing was done.
     """
-    request = _Request(**locals())
+    request = CompactOptions(**locals())
     settings = common.settings_to_run(config)
     chosen = _policy(request, settings)
     common.refuse(
@@ -87,7 +86,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class CompactOptions:
     """The options of one call."""
 
     session: str
@@ -110,7 +109,7 @@ class _Request:
     verbose: bool
 
 
-def _policy(request: _Request, settings: Loaded) -> Compaction | None:
+def _policy(request: CompactOptions, settings: Loaded) -> Compaction | None:
     """Return the policy of the file that was named, else that of the settings; None without either."""
     from msgspec.structs import replace
 
@@ -127,7 +126,7 @@ def _policy(request: _Request, settings: Loaded) -> Compaction | None:
     return found
 
 
-def _dry_run(request: _Request, policy: Compaction | None, settings: Loaded) -> int:
+def _dry_run(request: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from msgspec.structs import replace
 
     from lore.commands.pages import page_target, read_twice, write_pages
@@ -164,24 +163,15 @@ def _dry_run(request: _Request, policy: Compaction | None, settings: Loaded) -> 
     return 0
 
 
-def _compact(request: _Request, policy: Compaction | None, settings: Loaded) -> int:
+def _compact(request: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from lore.asking import SummaryError
-    from lore.commands.compact.compaction import CompactRequest, compact
-    from lore.compaction.policy import TRIGGERS
-    from lore.errors import LoreError
-    from lore.recording.opening import Options
+    from lore.commands.compact.compaction import compact
     from lore.report.compacted import write
     from lore.run.rules import chosen
 
-    if request.trigger not in TRIGGERS:
-        raise LoreError(f"unknown trigger {request.trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
-    options = Options(format=request.format, rules=settings.settings.assemble, log=common.log(request.verbose))
-    wanted = CompactRequest(
-        request.trigger, request.output, time.time, common.tell, settings.settings, request.force
-    )  # fmt: skip
     try:
         with _signals(_end, signal.SIGTERM):
-            result = compact(request.session, options, policy, chosen(None, settings), wanted)
+            result = compact(request, policy, chosen(None, settings), settings.settings)
     except SummaryError as error:
         error.message = f"no summary could be made, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -195,7 +185,7 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _watch(request: _Request, policy: Compaction | None, settings: Loaded) -> int:
+def _watch(request: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from lore.commands.compact.compaction import watch
     from lore.compaction.store_watch import Hands, Stopping
     from lore.errors import LoreError

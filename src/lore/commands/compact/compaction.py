@@ -1,25 +1,28 @@
 """Compact a log or a stored session, or watch a store: the work of `lore compact`.
 
 Only lore's own logs and stores are written to. The log is locked, or the stored head read, before the session is read;
-everything is decided and made before the first byte is written, so that an error anywhere changes nothing. What is
-pruned from a stored session is remembered first, if `[memory]` says so, by the plug-in that is published under the
+everything is decided and made before the first byte is written, so that an error anywhere changes nothing. Pruned
+messages of a stored session are remembered first, if `[memory]` says so, by the plug-in that is published under the
 entry-point group `lore.memories`; a log has no memory.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, nullcontext
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lore.asking import Waiting
 from lore.cache.rules import DatedRules
+from lore.commands.common import log, tell
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.entries import tokens_of
 from lore.compaction.executor import execute, judge_chain, should_wait, token_scale
+from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested
@@ -43,19 +46,11 @@ from lore.store.base import Store, Tell
 from lore.store.locks import trylock
 from lore.store.registry import address_of, mask_url, open_existing, scheme_of
 
+if TYPE_CHECKING:
+    from lore.commands.compact import CompactOptions
+
 _DEFAULTS = Settings()
 _MOST_TOLD = 1_024  # messages that a watch prints once each
-
-
-class CompactRequest(NamedTuple):
-    """What to do with a session."""
-
-    trigger: Trigger
-    output: str | None  # the file that the log is written to; None: append to the log
-    clock: Callable[[], float]
-    tell: Tell
-    settings: Settings = _DEFAULTS  # what is remembered of pruned messages
-    force: bool = False  # overwrite the output
 
 
 class MemoryMaker(Protocol):
@@ -82,10 +77,8 @@ def memory_maker(settings: Settings) -> MemoryMaker | None:
 class SessionCompaction:
     """One compaction of a session, which is read first."""
 
-    def __init__(
-        self, path: str, options: Options, policy: Compaction, rules: DatedRules, request: CompactRequest
-    ) -> None:
-        self._path, self._policy, self._rules, self._request = path, policy, rules, request
+    def __init__(self, path: str, options: Options, policy: Compaction, rules: DatedRules) -> None:
+        self._path, self._policy, self._rules = path, policy, rules
         self._address = address_of(path)
         self._problems, self._log = Problems(), options.log
         opened = options.open(path, self._problems)
@@ -112,28 +105,22 @@ class SessionCompaction:
             yield
 
     @contextmanager
-    def memory(self) -> Generator[SessionMemory | None]:
+    def memory(self, settings: Settings) -> Generator[SessionMemory | None]:
         """Open the memory that a stored session belongs to; None if nothing of it is remembered."""
-        request, address = self._request, self._address
-        make = None if address is None else memory_maker(request.settings)
-        if address is None or make is None or self._header is None:
+        make = None if self._address is None else memory_maker(settings)
+        if self._address is None or make is None or self._header is None:
             yield None
             return
-        with closing(open_existing(address.url, request.tell)) as store:
-            memory = make(
-                store, request.settings, self._policy, tell=request.tell, clock=request.clock, waiting=nullcontext
-            )
+        with closing(open_existing(self._address.url, tell)) as store:
+            memory = make(store, settings, self._policy, tell=tell, clock=time.time, waiting=nullcontext)
             yield memory.of_session(self._header)
 
-    def make(self, memory: SessionMemory | None = None) -> CompactionOutcome | str:
-        """Return the events to write, or why there are none; raises SummaryError."""
-        session, chain, tracker, policy = self._session, self._chain, self._tracker, self._policy
-        trigger, now = self._request.trigger, self._request.clock()
-        dependencies = dependencies_of(
-            policy, self._request.tell, session.id, tracker.agent or "", tracker.user or ""
-        )  # fmt: skip
+    def make(self, trigger: Trigger, memory: SessionMemory | None = None) -> CompactionOutcome | str:
+        """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
+        session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
+        dependencies = dependencies_of(policy, tell, session.id, tracker.agent or "", tracker.user or "")
         firing = judge_chain(tracker, chain, policy, (trigger,), now=now, tell=self._log)
-        few = f"Nothing was compacted: there are no messages besides the last {policy.keep_recent} that stay"
+        few = f"Nothing was compacted: there are no messages except the last {policy.keep_recent}, which stay"
         if firing is None:
             if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:
                 return f"Nothing was compacted: {UNTIMED}."
@@ -148,7 +135,7 @@ class SessionCompaction:
         return f"{reason}, and no source had anything to say." if firing.window is not None else f"{reason}."
 
     def result(self, outcome: CompactionOutcome | str, place: str) -> CompactResult:
-        """Return what was done: the events were written to `place`, or nothing was."""
+        """Return the answer: the events were written to `place`, or nothing was."""
         problems = list(self._problems.kept)
         if isinstance(outcome, str):
             return _result(self._path, outcome, problems=problems)
@@ -162,8 +149,8 @@ class SessionCompaction:
         )  # fmt: skip
 
     def _describe(self, outcome: CompactionOutcome) -> FiredTrigger:
-        """Return the figures of what was made, with its cost if the prices of the chain's model are known."""
-        session, chain, now = self._session, self._chain, self._request.clock()
+        """Return the figures of a compaction, with its cost if the prices of the chain's model are known."""
+        session, chain, now = self._session, self._chain, time.time()
         folding, scale = Folding(session), token_scale(self._tracker, chain)
         for event in outcome.events:
             folding.apply(event)
@@ -181,40 +168,43 @@ class SessionCompaction:
         )  # fmt: skip
 
 
-def compact(
-    path: str, options: Options, policy: Compaction | None, rules: DatedRules, request: CompactRequest
-) -> CompactResult:
+def compact(request: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:
     """Compact a session if the trigger is due; raises SummaryError without a summary, LoreError for all else."""
+    path, trigger = request.session, request.trigger
+    if trigger not in TRIGGERS:
+        raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
         raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
-    if options.format not in (None, "lore"):
-        raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
+    if request.format not in (None, "lore"):
+        raise LoreError(f"lore logs are compacted, not {request.format!r}", hint=HINT_CONVERT)
     refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
     if policy is None:
         return _result(path, UNCONFIGURED, configured=False)
+    options = Options(format=request.format, rules=settings.assemble, log=log(request.verbose))
     if request.output is not None:
-        return _compact_to_file(path, options, policy, rules, request, request.output)
+        return _compact_to_file(request, trigger, options, policy, rules, request.output)
     with appending(path, patience=0) as append:  # another compaction holds the lock for long: do not wait
-        compaction = SessionCompaction(path, options, policy, rules, request)
-        with compaction.locked(), compaction.memory() as memory:
-            outcome = compaction.make(memory)
+        compaction = SessionCompaction(path, options, policy, rules)
+        with compaction.locked(), compaction.memory(settings) as memory:
+            outcome = compaction.make(trigger, memory)
             if isinstance(outcome, CompactionOutcome) and append(outcome.events):
-                request.tell("note: the last line of the log was torn; it stays as it is, with a line end")
+                tell("note: the last line of the log was torn; it stays as it is, with a line end")
     return compaction.result(outcome, path)
 
 
 def _compact_to_file(
-    path: str, options: Options, policy: Compaction, rules: DatedRules, request: CompactRequest, output: str
+    request: CompactOptions, trigger: Trigger, options: Options, policy: Compaction, rules: DatedRules, output: str
 ) -> CompactResult:
     """Write the log with the new events to another file."""
+    path = request.session
     if output == corpus.STDIN or scheme_of(output) is not None:
         raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
-    compaction = SessionCompaction(path, options, policy, rules, request)
+    compaction = SessionCompaction(path, options, policy, rules)
     with compaction.locked():
-        outcome = compaction.make()
+        outcome = compaction.make(trigger)
         if isinstance(outcome, CompactionOutcome):
             inputs = () if address_of(path) is not None else (path,)
             with open_output(output, force=request.force, inputs=inputs) as file:

@@ -45,7 +45,7 @@ Decide: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]  # 
 
 
 class WrittenKnowledge(NamedTuple):
-    """What was written to a log."""
+    """The records that were written to a log."""
 
     result: KnowledgeWritten
     problems: Problems  # of the log

@@ -90,7 +90,7 @@ def import_(
     if not sources or any(here.home and is_same(path, here.home) for path in sources):
         sources = [*kept_by_agents(here), *sources]
     if not sources:
-        raise LoreError("no agent that lore reads keeps logs here", hint="name what is to be imported")
+        raise LoreError("no agent that lore reads keeps logs here", hint="name the sessions to import")
     with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:
         result = import_sessions(kept, ImportRequest(sources, session_id, project), options, progress=show)
     common.answer(result, write_imported, as_json=as_json, color=color)
@@ -124,7 +124,7 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's
     number. The first session_started begins the session. A line may carry the number that it expects, as `id` (an
     integer), a `knowledge` event as `number`, since its `id` is its entry's name. If that event is stored already, it
-    is acknowledged again, so that a writer that was killed sends again what was not answered; another event under this
+    is acknowledged again, so that a writer that was killed sends the unanswered lines again; another event under this
     number, or a number after the next one, is a conflict (exit 2). The number is not stored. A line without a number is
     appended.
     """
@@ -238,7 +238,7 @@ def delete(
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
-    """Delete sessions, with deltas and what was forked.
+    """Delete sessions, with their deltas and forks.
 
     Nothing is deleted if one of them is unknown; --dry-run says beforehand which sessions would go.
     """
@@ -350,7 +350,7 @@ def verify(
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
-    """Recompute digests: what is damaged, and where.
+    """Recompute digests, and name damaged places.
 
     Exit 1 if damage is found. Nothing is changed.
     """

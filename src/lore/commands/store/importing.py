@@ -37,7 +37,7 @@ ImportProgress = Callable[[int, int], None]  # receives the bytes read and all b
 
 
 class ImportRequest(NamedTuple):
-    """What is imported: paths, another id for the session, a project."""
+    """An import: paths, another id for the session, a project."""
 
     paths: list[str]
     session_id: str | None = None
