@@ -112,13 +112,6 @@ def test_recorded_prompts_are_not_completed(args):
     assert "hint: " in ran.err
 
 
-def test_check_completes_sessions_without_prompts():
-    before = lore("check", ".", "--json").json
-    ran = lore("check", ".", "--json", *COMPLETE)
-    assert ran.code == 0
-    assert ran.json["summary"]["turns"] == before["summary"]["turns"] > 4
-
-
 def test_bad_tools_file_is_named_with_its_place():
     put("tools.json", b'[{"name": "ls"},\n  nothing]')
     ran = lore("assemble", "c.jsonl", *COMPLETE)
