@@ -1,4 +1,4 @@
-"""`lore statusline`: one line, whatever stands there, and nothing imported that takes longer than the line."""
+"""`lore statusline`: one line for any input, with nothing slow imported."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from cli.running import lore, process, put
 from formats.claude import answered, asked, counts, text
 from helpers.schemas import valid
+from lore.commands import status_file as module
 from lore.files import cache_root
 from lore.recording.agents.logs import Surroundings
-from lore.run.live import statusline as module
 
 START = module.start
 LOG = "home/.claude/projects/x/s.jsonl"
@@ -47,7 +47,7 @@ STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1000, 100), (10, 11_000, 1000, 100)
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch):
-    """Judge in this process, at once, what is handed to another one; yield the commands."""
+    """Judge in this process, at once; return the commands that would have been started."""
     commands = []
 
     def start(command):
@@ -64,7 +64,7 @@ def given(path=LOG, **more):
     return json.dumps({"session_id": "s", "transcript_path": path, "model": {"display_name": "Opus"}, **more}).encode()
 
 
-def test_claude_code_gets_its_line(started):
+def test_line_for_claude_code_shows_its_session(started):
     session(*STEADY)
     assert lore("statusline", stdin=given()).out == "\x1b[2mjudging …\x1b[0m\n"
     ran = lore("statusline", "--no-color", stdin=given(cost={"total_cost_usd": 0.5}))
@@ -76,7 +76,7 @@ def test_claude_code_gets_its_line(started):
     assert lore("statusline", "--no-color", stdin=given()).out.endswith("judging …\n")
 
 
-def test_the_parts_are_chosen():
+def test_format_chooses_the_parts():
     session(*STEADY)
     lore("statusline", LOG)
     ran = lore("statusline", "--no-color", "--format", "model,read cost", stdin=given(cost={"total_cost_usd": 0.5}))
@@ -93,7 +93,7 @@ def test_the_parts_are_chosen():
      b'{"transcript_path": "/dev/null", "prompt_cache": {"expires_at": 1e999}, "cost": {"total_cost_usd": NaN}}'],
     ids=range(11),
 )  # fmt: skip
-def test_what_says_nothing_is_a_short_text(stdin):
+def test_meaningless_input_gives_a_short_line(stdin):
     for _ in range(2):
         ran = lore("statusline", "--no-color", stdin=stdin)
         assert (ran.code, ran.err) == (0, "")
@@ -101,14 +101,14 @@ def test_what_says_nothing_is_a_short_text(stdin):
     assert ran.out == "lore: no session\n"
 
 
-def test_a_session_before_its_first_line_is_what_the_client_says():
+def test_session_without_log_shows_figures_of_client():
     usage = {"input_tokens": 5, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 95}
     stdin = given("soon.jsonl", context_window={"current_usage": usage, "used_percentage": 8})
     ran = lore("statusline", "--no-color", "--format", "prompt,read,context", stdin=stdin)
     assert ran.out == "prompt 1k · read 90 % · context 8 %\n"
 
 
-def test_without_a_log_it_is_the_newest_of_the_project():
+def test_line_without_a_log_shows_newest_session():
     own = f"home/.claude/projects/{''.join(char if char.isalnum() else '-' for char in os.getcwd())}/n.jsonl"
     session(*STEADY, path=own)
     assert lore("statusline").out == "judging …\n"
@@ -116,7 +116,7 @@ def test_without_a_log_it_is_the_newest_of_the_project():
     assert lore("statusline", os.getcwd()).out.startswith("prompt 12k")
 
 
-def test_json_is_judged_to_the_end():
+def test_json_is_judged_to_the_end_of_the_log():
     session(*STEADY, (10, 0, 12_500, 100))
     ran = lore("statusline", "--json", LOG)
     valid(ran.json, "statusline")
@@ -127,7 +127,7 @@ def test_json_is_judged_to_the_end():
     assert lore("statusline", "--json", stdin=b"").code == 2
 
 
-def test_without_a_folder_to_keep_anything_in_the_log_is_judged(monkeypatch, started):
+def test_line_without_cache_folder_judges_the_log(monkeypatch, started):
     session(*STEADY)
     monkeypatch.setattr(module, "status_folder", lambda: "")
     assert lore("statusline", LOG, "--width", "40").out.startswith("prompt 12k")
@@ -144,14 +144,14 @@ def test_started_process_is_not_waited_for():
     assert caught == []
 
 
-def test_an_unknown_part_is_named(started):
+def test_unknown_part_error_names_the_parts(started):
     ran = lore("statusline", "--format", "prompt,money")
     assert (ran.code, ran.out) == (2, "")
     assert "parts: model, prompt, read" in ran.err
     assert lore("statusline", "--wide").code == 2
 
 
-def test_the_settings_are_printed_and_written_nowhere():
+def test_install_prints_settings_and_writes_none():
     ran = lore("statusline", "--install")
     snippet = json.loads(ran.out[ran.out.index("{") : ran.out.index("\n}\n") + 3])
     assert snippet["statusLine"]["type"] == "command"
@@ -160,8 +160,8 @@ def test_the_settings_are_printed_and_written_nowhere():
     assert not Path("home").exists()
 
 
-def test_a_line_imports_nothing_heavy_and_starts_the_judge_apart():
-    """In a process of its own, which starts another one that goes on when it has ended."""
+def test_line_imports_nothing_slow_and_judges_apart():
+    """In a process of its own, which starts another one that continues after it has ended."""
     session(*STEADY)
     root = Path("cache").resolve()
     env = {**os.environ, "XDG_CACHE_HOME": str(root), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -184,5 +184,5 @@ def test_a_line_imports_nothing_heavy_and_starts_the_judge_apart():
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
 @pytest.mark.parametrize("environment", [{}, {"XDG_CACHE_HOME": "/c", "LOCALAPPDATA": "L"}])
 @pytest.mark.parametrize("home", ["", "/h"])
-def test_the_folder_of_caches_is_that_of_every_command(platform, environment, home):
+def test_status_folder_is_in_the_cache_folder(platform, environment, home):
     assert cache_root(environment, home, platform) == Surroundings(environment, home, platform, ".").roots()["{cache}"]

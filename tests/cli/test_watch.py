@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from cli.running import lore
-from lore.commands import live as command
-from lore.commands.watch_screen import WatchScreen
+from lore.commands import watch as command
+from lore.commands.watch import WatchScreen
 from run.test_watch import BILLS, Clock, judged, lines, watching
 
 NOW = 1_767_225_780.0  # when the last of four answers began
@@ -51,6 +51,7 @@ def test_screen_shows_what_judging_says(log):
     running = judged(log).running
     assert session.startswith("claude-opus-4-5  ·  4 requests")
     assert figures.startswith(f"prompt {running.prompt_tokens:,} tokens   read 99.9 %")
+    assert f"re-billed {running.rebilled_tokens:,} tokens (${running.rebilled_dollars:.2f})" in figures
     assert expiry == "cache   expires in 4:50 (of 5 minutes, as billed)"
     assert broken.startswith("break   turn 3, 1 min ago: ")
     assert advice.startswith("do      ")

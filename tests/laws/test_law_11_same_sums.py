@@ -1,4 +1,4 @@
-"""Law 11, sums: `check`, `simulate`, `lore`, `compare`, `sessions` and the page count the same breaks and tokens.
+"""Law 11, sums: `check`, `simulate`, `lore`, `compare`, `sessions`, `statusline` and the page count the same.
 
 Each break counts once, by its leading cause, and what is expected is in no sum of waste.
 """
@@ -16,12 +16,14 @@ from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
 from lore.commands.compare import CompareRequest, SelectedSide, compare
 from lore.commands.sessions import SessionsRequest, list_sessions
+from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.dated import PACKAGED
 from lore.run.pages import PageRequest, page_of
+from lore.run.running import judge_running
 from lore.run.simulate import SimulateRequest, simulate
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, summed
@@ -60,6 +62,11 @@ def assert_same_sums(path: str, home: Path) -> None:
         assert spending.unexplained_tokens == counted.unexplained_tokens
         assert_same_money(spending.paid_again, counted.waste_dollars)
         assert_same_money(spending.unexplained, counted.unexplained_dollars)
+    if len(pages) == 1 and not overview.subagent_requests:  # a status line leaves out files of subagents
+        running = judge_running(path, Options(), PACKAGED).running
+        assert (running.requests, running.breaks) == (overview.requests, overview.breaks)
+        assert running.rebilled_tokens == rebilled_tokens(overview)
+        assert_same_money(running.rebilled_dollars, rebilled_dollars(overview))
     expected = [turn.lost_tokens or 0 for turn in simulated.turns if turn.cause and turn.cause.kind == "expected"]
     assert overview.expected_tokens == sum(expected)
     if path.endswith(".jsonl"):

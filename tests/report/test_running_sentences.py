@@ -1,4 +1,4 @@
-"""What the screen of a running session says: true, short, and obeyed by no terminal."""
+"""Sentences on the screen of a running session."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BREAK = LastBreak("LORE114", "waste", 9, NOW - 60, 4500, 0.09, 'hook "Edit" adds
 RUNNING = RunningTotals(
     "claude-code", model="claude-opus-5", turn=9, used_at=NOW - 48, prompt_tokens=182_000, read_tokens=181_990,
     stood=181_000, lifetime=300.0, billed=True, requests=9, breaks=1, paid_again_tokens=4500, paid_again_dollars=0.09,
-    unexplained_tokens=12, last_break=BREAK,
+    unexplained_tokens=12, rebilled_dollars=0.09, last_break=BREAK,
 )  # fmt: skip
 
 
 def test_read_share_below_one_never_shows_100():
     assert figures_line(RUNNING) == (
-        "prompt 182,000 tokens   read 99.9 %   re-billed 4,500 tokens ($0.09) + 12 unexplained"
+        "prompt 182,000 tokens   read 99.9 %   re-billed 4,512 tokens ($0.09), of it 12 no cause found"
     )
     assert figures_line(RunningTotals("")) == "no usage yet"
 

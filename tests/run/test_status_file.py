@@ -1,4 +1,4 @@
-"""What is kept of a log for its status line: figures of the judge, for as long as the log is the same."""
+"""The kept figures of a log for its status line, valid as long as the log is the same."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, joined, text
+from lore.commands import status_file as files
+from lore.commands.statusline import keep_status, refresh_status
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.report.status_line import status_line
 from lore.run.dated import PACKAGED
-from lore.run.live import statusline as files
-from lore.run.live.running import judge_running, keep, refresh
+from lore.run.running import judge_running
 
 NOW = 1_767_225_700.0  # 40 s after the second answer
 BIG = "x" * 100_000
@@ -50,7 +51,7 @@ def judged(log):
 
 
 def kept(log):
-    return keep(FOLDER, str(log), Options(), PACKAGED)
+    return keep_status(FOLDER, str(log), Options(), PACKAGED)
 
 
 def test_kept_status_is_what_judging_says(log):
@@ -77,7 +78,7 @@ def test_log_that_has_grown_is_not_current(log):
     ],
     ids=["truncated", "another beginning", "another end"],
 )
-def test_another_log_under_the_name_is_judged_anew(log, change):
+def test_another_log_of_that_name_is_not_current(log, change):
     kept(log)
     change(log)
     assert files.look(FOLDER, str(log)) == (None, False)
@@ -86,7 +87,7 @@ def test_another_log_under_the_name_is_judged_anew(log, change):
 @pytest.mark.parametrize(
     "state", [b"", b"{}", b"[1]", b"null", b'{"lore": "9"}', b"[" * 99_999, b'{"running": {}}', b"\xff"]
 )  # fmt: skip
-def test_a_damaged_state_is_none(log, state):
+def test_damaged_state_is_ignored(log, state):
     kept(log)
     place = Path(files.state_file(FOLDER, str(log)))
     good = json.loads(place.read_bytes())
@@ -96,7 +97,7 @@ def test_a_damaged_state_is_none(log, state):
     assert files.look(FOLDER, str(log))[0] is None
 
 
-def test_the_state_is_private_and_holds_no_text(log):
+def test_state_is_private_and_holds_no_text(log):
     log.write_bytes(joined(*turn(0, (5, 0, 10_000, 1), words="swordfish")))
     kept(log)
     place = Path(files.state_file(FOLDER, str(log)))
@@ -105,31 +106,31 @@ def test_the_state_is_private_and_holds_no_text(log):
     assert os.listdir(FOLDER) == [place.name]
 
 
-def test_a_folder_that_cannot_be_written_changes_nothing(log):
+def test_unwritable_folder_keeps_no_state(log):
     Path(FOLDER).write_bytes(b"a file")
     assert kept(log).running == judged(log)
     assert files.look(FOLDER, str(log))[0] is None
     assert not files.claim(FOLDER, str(log), NOW)
 
 
-def test_a_log_is_judged_by_one_process_at_a_time(log):
+def test_one_process_judges_a_log(log):
     assert files.claim(FOLDER, str(log), NOW)
     now = Path(files.state_file(FOLDER, str(log)) + ".lock").stat().st_mtime
     assert not files.claim(FOLDER, str(log), now)
     assert files.claim(FOLDER, str(log), now + files.CLAIMED + 1)  # who took it on is gone
-    refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
+    refresh_status(str(log), FOLDER, Options(), PACKAGED, HERE)
     assert files.claim(FOLDER, str(log), now)
 
 
 def line(log, now=NOW, project=""):
-    shown, behind = files.status_of(str(log), b"", project, FOLDER, now)
-    return status_line(shown, colour=False), behind
+    shown, unjudged = files.status_of(str(log), b"", project, FOLDER, now)
+    return status_line(shown, colour=False), unjudged
 
 
-def test_a_line_asks_for_the_judge_once_and_says_so(log):
+def test_line_starts_judging_once(log):
     assert line(log) == ("judging …", str(log))
     assert line(log) == ("judging …", "")
-    refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
+    refresh_status(str(log), FOLDER, Options(), PACKAGED, HERE)
     assert line(log) == ("prompt 11k · read 91 % · re-billed 0 · cache 4:20 · no break", "")
     append(log, *turn(2, (5, 0, 20_000, 1)))
     later = NOW + 10_000
@@ -137,7 +138,7 @@ def test_a_line_asks_for_the_judge_once_and_says_so(log):
     assert line(log, later)[0].endswith("cache expired 2 h ago · judging …")
 
 
-def test_judging_rests_ten_times_as_long_as_it_took(log):
+def test_judging_rests_ten_times_its_duration(log):
     kept(log)
     state = files.read_state(FOLDER, str(log))
     files.write_state(FOLDER, str(log), {**state, "judged_at": NOW, "cost": 3.0})
@@ -151,12 +152,12 @@ def test_unused_files_are_deleted(log):
     old = Path(FOLDER, "old")
     old.write_bytes(b"")
     os.utime(old, (1, 1))
-    refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
+    refresh_status(str(log), FOLDER, Options(), PACKAGED, HERE)
     assert os.listdir(FOLDER) == [Path(files.state_file(FOLDER, str(log))).name]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_a_pipe_is_waited_for_by_nobody(log):
+def test_named_pipe_is_never_waited_for(log):
     kept(log)
     log.unlink()
     os.mkfifo(log)

@@ -1,4 +1,4 @@
-"""A watch shows what judging the log says, whatever happens to the log, and judges it only where it has changed."""
+"""A watch shows what judging the log gives, whatever happens to the log, and judges it only if it changed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import pytest
 
 from formats.claude import answered, asked, counts, joined, text
+from lore.commands import watch as module
+from lore.commands.watch import LOOKED, SessionWatch
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
+from lore.run import running
 from lore.run.dated import PACKAGED
-from lore.run.live import running as module
-from lore.run.live.running import LOOKED, SessionWatch, judge_running
+from lore.run.running import judge_running
 
 BILLS = [(5, 0, 9000, 1), (5, 9000, 900, 1), (5, 0, 10_000, 1), (5, 10_000, 9, 1)]
 
@@ -51,7 +53,7 @@ def judged(path):
     return judge_running(str(path), Options(), PACKAGED)
 
 
-def test_every_change_is_what_judging_says(desk, clock):
+def test_every_change_shows_the_judged_totals(desk, clock):
     path = desk / "log.jsonl"
     whole = lines(*BILLS)
     path.write_bytes(b"")
@@ -70,11 +72,11 @@ def test_every_change_is_what_judging_says(desk, clock):
     assert last.running.last_break.lost_tokens == 9900
 
 
-def test_what_has_not_changed_is_not_judged(desk, clock, monkeypatch):
+def test_unchanged_log_is_judged_once(desk, clock, monkeypatch):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS))
     judgings = []
-    monkeypatch.setattr(module, "judge_running", lambda *given: (judgings.append(given), judge_running(*given))[1])
+    monkeypatch.setattr(running, "judge_running", lambda *given: (judgings.append(given), judge_running(*given))[1])
     watch = watching(str(path), clock)
     for _ in range(5):
         watch.look()
@@ -82,7 +84,7 @@ def test_what_has_not_changed_is_not_judged(desk, clock, monkeypatch):
     assert len(judgings) == 1
 
 
-def test_a_log_that_takes_long_is_looked_at_more_seldom(desk, clock, monkeypatch):
+def test_log_that_takes_long_is_judged_less_often(desk, clock, monkeypatch):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS[:1]))
 
@@ -90,7 +92,7 @@ def test_a_log_that_takes_long_is_looked_at_more_seldom(desk, clock, monkeypatch
         clock.now += 2.0
         return judge_running(*given)
 
-    monkeypatch.setattr(module, "judge_running", slow)
+    monkeypatch.setattr(running, "judge_running", slow)
     watch = watching(str(path), clock)
     watch.look()
     path.write_bytes(lines(*BILLS))
@@ -110,7 +112,7 @@ def test_a_log_that_takes_long_is_looked_at_more_seldom(desk, clock, monkeypatch
         ),
     ],
 )  # fmt: skip
-def test_a_rotation_is_said_and_read_anew(desk, clock, change, note):
+def test_rotated_log_is_named_and_judged_again(desk, clock, change, note):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS))
     watch = watching(str(path), clock)
@@ -120,7 +122,7 @@ def test_a_rotation_is_said_and_read_anew(desk, clock, change, note):
     assert (found.note, found.log) == (note, judged(path))
 
 
-def test_a_log_that_is_gone_is_waited_for(desk, clock):
+def test_missing_log_is_waited_for(desk, clock):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS))
     watch = watching(str(path), clock)
@@ -134,7 +136,7 @@ def test_a_log_that_is_gone_is_waited_for(desk, clock):
     assert watch.look().log == judged(path)
 
 
-def test_a_newer_session_is_followed_and_one_of_this_project_comes_first(desk, clock):
+def test_newer_session_of_this_project_is_followed(desk, clock):
     home, project = desk / "home", desk / "app"
     project.mkdir()
     other = home / ".codex" / "sessions" / "rollout-2026-01-01T00-00-00-a.jsonl"
@@ -155,7 +157,7 @@ def test_a_newer_session_is_followed_and_one_of_this_project_comes_first(desk, c
     assert watch.look().log.running.requests == 4
 
 
-def test_a_project_without_a_session_shows_no_other(desk, clock):
+def test_project_without_a_session_shows_no_other(desk, clock):
     home = desk / "home" / ".claude" / "projects" / "other"
     home.mkdir(parents=True)
     (home / "a.jsonl").write_bytes(lines(*BILLS))

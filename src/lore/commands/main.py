@@ -85,7 +85,7 @@ def status_line(args: list[str]) -> str | None:
     """Return what `lore statusline` prints; None: run the command."""
     if args[:1] != ["statusline"]:
         return None
-    from lore.run.live.statusline import quick
+    from lore.commands.status_file import quick
 
     return quick(args[1:])
 

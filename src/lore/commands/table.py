@@ -52,14 +52,12 @@ COMMANDS: dict[str, CommandRow] = {
             ("watch", "the newest session of this project, or of this machine, updated live"),
             ("watch session.jsonl --json", "a line of JSON at each change"),
         ),
-        "live:watch",
     ),
     "statusline": CommandRow(
         LOOK, "running", (
             ("statusline --install", "settings for Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
-        "live:statusline",
     ),
     "simulate": CommandRow(
         LOOK, "simulate", (

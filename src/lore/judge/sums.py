@@ -256,6 +256,16 @@ def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
     )  # fmt: skip
 
 
+def rebilled_dollars(spending: Spending) -> float | None:
+    """Return what all re-billed tokens cost beyond the price of reading them; None if no price is known."""
+    return None if spending.dollars is None else sum_of(getattr(spending, name) or 0.0 for name in REBILLED.values())
+
+
+def rebilled_tokens(spending: Spending) -> int:
+    """Return all re-billed tokens: as waste, as expected, and without a cause."""
+    return sum(getattr(spending, f"{name}_tokens") for name in REBILLED.values())
+
+
 def sum_of(amounts: Iterable[float]) -> float:
     """Return the sum of amounts, rounded once."""
     return round(fsum(amounts), _DIGITS)
@@ -378,6 +388,7 @@ class RunningSums:
         running = RunningTotals(
             format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
             paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
+            expected_tokens=sums.expected_tokens, rebilled_dollars=rebilled_dollars(sums),
             last_break=next(reversed(self.breaks.values()), None),
         )  # fmt: skip
         if self._last is None:

@@ -41,7 +41,14 @@ class RunningTotals(NamedTuple):
     paid_again_tokens: int = 0  # re-billed without need
     paid_again_dollars: float | None = None
     unexplained_tokens: int = 0  # re-billed, without a certain cause
+    expected_tokens: int = 0  # re-billed, as expected
+    rebilled_dollars: float | None = None  # what all re-billed tokens cost beyond the price of reading
     last_break: LastBreak | None = None
+
+    @property
+    def rebilled_tokens(self) -> int:
+        """All re-billed tokens: as waste, as expected, and without a certain cause."""
+        return self.paid_again_tokens + self.expected_tokens + self.unexplained_tokens
 
     @property
     def share(self) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.fact import join_names
 from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, shorten_path
@@ -120,17 +121,6 @@ def share_read(spending: Spending) -> str:
     """Return the share of all prompts that was read from a cache; a dash if no usage says it."""
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return percent(spending.read_tokens / tokens) if tokens else "-"
-
-
-def rebilled_tokens(spending: Spending) -> int:
-    """Return all re-billed tokens: as waste, as expected, and without a cause."""
-    return spending.paid_again_tokens + spending.expected_tokens + spending.unexplained_tokens
-
-
-def rebilled_dollars(spending: Spending) -> float | None:
-    """Return what all re-billed tokens cost beyond reading them; None if no price is known."""
-    parts = (spending.paid_again, spending.expected, spending.unexplained)
-    return None if spending.dollars is None else sum(part or 0.0 for part in parts)
 
 
 def rebilled_of(spending: Spending) -> str:

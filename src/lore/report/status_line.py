@@ -150,10 +150,8 @@ def _again(shown: Shown) -> _StatusPart | None:
     running = shown.running
     if running is None or not running.requests:
         return None
-    money = "" if not running.paid_again_dollars else f" (${running.paid_again_dollars:,.2f})"
-    unexplained = running.unexplained_tokens
-    more = f" + {short(unexplained)} unexplained" if unexplained else ""
-    return _StatusPart(f"re-billed {short(running.paid_again_tokens)}{money}{more}")
+    money = "" if not running.rebilled_dollars else f" (${running.rebilled_dollars:,.2f})"
+    return _StatusPart(f"re-billed {short(running.rebilled_tokens)}{money}")
 
 
 def _expires(shown: Shown) -> _StatusPart | None:

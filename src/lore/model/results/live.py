@@ -41,6 +41,8 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
     paid_again_tokens: int  # re-billed, with a certain cause
     paid_again_dollars: float | None
     unexplained_tokens: int  # re-billed, without a certain cause
+    expected_tokens: int  # re-billed, as expected
+    rebilled_dollars: float | None  # what all re-billed tokens cost beyond the price of reading
     last_break: RunningBreak | None
 
 

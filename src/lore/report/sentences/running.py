@@ -49,9 +49,10 @@ def figures_line(running: RunningTotals) -> str:
         return "no usage yet"
     share = running.share
     read = "" if share is None else f"   read {min(share * 100, 99.9) if share < 1 else 100:.1f} %"
-    money = "" if not running.paid_again_dollars else f" (${running.paid_again_dollars:,.2f})"
-    more = f" + {running.unexplained_tokens:,} unexplained" if running.unexplained_tokens else ""
-    again = f"   re-billed {running.paid_again_tokens:,} tokens{money}{more}"
+    money = "" if not running.rebilled_dollars else f" (${running.rebilled_dollars:,.2f})"
+    parts = (("no cause found", running.unexplained_tokens), ("expected", running.expected_tokens))
+    of_it = ", ".join(f"{count:,} {what}" for what, count in parts if count)
+    again = f"   re-billed {running.rebilled_tokens:,} tokens{money}" + (f", of it {of_it}" if of_it else "")
     return f"prompt {running.prompt_tokens:,} tokens{read}{again}"
 
 

@@ -1,25 +1,27 @@
-"""`lore statusline`: one line about the running session, from a small file with figures of its log.
+"""The line of `lore statusline`, from a small file with the figures of a log.
 
-The file holds what the judge made of the log (`running.py`), in numbers and names alone, with the log's size and a
+The file holds what judging the log gave (`run/running.py`), in numbers and names alone, with the log's size and a
 checksum of its last 4 KiB at that time. A log that has grown since is judged again by a background process; until then
 the line says `judging …`. Errors are not shown: what cannot be read counts as absent. Only the standard library is
-imported, so that the line is there in the time that Python takes to start.
+imported, so that the line takes about as long as Python's start.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import time
+from argparse import ArgumentError, ArgumentParser, BooleanOptionalAction
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from lore import __version__
-from lore.files import cache_root
+from lore.files import cache_root, current_folder
 from lore.model.running import LastBreak, RunningTotals
 from lore.report.status_line import DEFAULT, Shown, client_and_path, parts_of, status_line
 
@@ -41,39 +43,30 @@ class KeptStatus(NamedTuple):
 
 def quick(args: Sequence[str]) -> str | None:
     """Return the line that `lore statusline ARGS` prints; None if ARGS need the command (help, --json, --install)."""
-    folder, left = status_folder(), [part for arg in args for part in (arg.split("=", 1) if arg[:2] == "--" else [arg])]
-    name, parts, width, colour, redact = "", DEFAULT, _width(os.environ.get("COLUMNS", "")), None, False
-    while left:
-        word = left.pop(0)
-        if word == "--redact":
-            redact = True
-        elif word in ("--color", "--no-color"):
-            colour = word == "--color"
-        elif word == "--format":
-            parts = parts_of(left.pop(0) if left else "")
-        elif word == "--width":
-            width = _width(left.pop(0) if left else "") or 0
-        elif word.startswith("-") or not word or name:
-            return None
-        else:
-            name = word
-    if parts is None or width == 0 or not folder:
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("path", nargs="?", default="")
+    parser.add_argument("--format")
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--color", action=BooleanOptionalAction)
+    parser.add_argument("--redact", action="store_true")
+    try:
+        given, unknown = parser.parse_known_args(args)
+    except ArgumentError:
         return None
-    given = b"" if name else standard_input()
+    folder, parts = status_folder(), DEFAULT if given.format is None else parts_of(given.format)
+    if unknown or parts is None or not folder or (given.width is not None and given.width < 1):
+        return None
+    said = b"" if given.path else standard_input()
+    colour = given.color
     if colour is None:
-        wanted = bool(given.strip()) or bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
-        colour = wanted and not os.environ.get("NO_COLOR")
-    here = ""
-    with suppress(OSError):  # the current folder was deleted
-        here = os.getcwd()
-    shown, behind = status_of(name, given, here, folder, time.time())
-    if behind:
-        start([sys.executable, "-P", "-m", "lore", "statusline", "--refresh", "--", behind])
-    return status_line(shown._replace(redact=redact), parts, width=width, colour=colour) + "\n"
-
-
-def _width(text: str) -> int | None:
-    return min(int(text), 1000) if text.isascii() and text.isdigit() and int(text) > 0 else None
+        is_shown = bool(said.strip()) or bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+        colour = is_shown and not os.environ.get("NO_COLOR")
+    columns = os.environ.get("COLUMNS", "")
+    width = given.width or (int(columns) if re.fullmatch(r"[0-9]{1,4}", columns) else 0) or None
+    shown, unjudged = status_of(given.path, said, current_folder(), folder, time.time())
+    if unjudged:
+        start([sys.executable, "-P", "-m", "lore", "statusline", "--refresh", "--", unjudged])
+    return status_line(shown._replace(redact=given.redact), parts, width=width, colour=colour) + "\n"
 
 
 def status_of(name: str, given: bytes, project: str, folder: str, now: float) -> tuple[Shown, str]:
@@ -82,18 +75,18 @@ def status_of(name: str, given: bytes, project: str, folder: str, now: float) ->
     `name` was named, `given` is what Claude Code wrote, `folder` is where results are kept.
     """
     client, path = client_and_path(given)
-    path, behind, known, current = name or path or project, "", None, True
+    path, unjudged, known, current = name or path or project, "", None, True
     if os.path.isdir(path):
         found = read_state(folder, path)
         if not now - NEWEST < found.get("at", 0.0) <= now:
-            behind = path
+            unjudged = path
         path, current = found.get("newest", ""), "newest" in found
     if os.path.lexists(path) or os.path.lexists(path.partition("#")[0]):  # else it has no line yet
         known, current = look(folder, path)
         if not current and (known is None or not known.judged_at <= now < known.judged_at + PACE * known.cost):
-            behind = behind or path
+            unjudged = unjudged or path
     shown = Shown(None if known is None else known.running, client, now, judging=not current)
-    return shown, behind if behind and claim(folder, behind, now) else ""
+    return shown, unjudged if unjudged and claim(folder, unjudged, now) else ""
 
 
 def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
@@ -101,6 +94,8 @@ def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
     kept = read_state(folder, path)
     try:
         fields: dict[str, Any] = kept["running"]
+        if fields.keys() != set(RunningTotals._fields):
+            return None, False
         last = cast("dict[str, Any] | None", fields.pop("last_break"))
         running = RunningTotals(**fields, last_break=None if last is None else LastBreak(**last))
         known = KeptStatus(running, *(kept[field] for field in KeptStatus._fields[1:]))

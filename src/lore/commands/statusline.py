@@ -1,0 +1,176 @@
+"""`lore statusline`: one line about the running session.
+
+A plain line is made in `status_file.py`, without the command framework; this module does the rest: JSON, the settings,
+errors, and judging in the background.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from lore.commands import common, flags
+from lore.errors import LoreError
+
+if TYPE_CHECKING:
+    from lore.commands.status_file import KeptStatus
+    from lore.recording.agents.logs import Surroundings
+    from lore.recording.opening import Options
+    from lore.report.status_line import ClientStatus
+    from lore.run.dated import Dated
+
+
+@common.quiet_pipe
+def run(
+    path: Annotated[
+        str | None,
+        typer.Argument(help="A recording, or a project's folder, whose newest session it is; default: as stdin says."),
+    ] = None,
+    parts: Annotated[
+        str | None,
+        typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context."),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", min=1, help="At most so many columns; default: COLUMNS.")
+    ] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colour; default: for Claude Code, and on a terminal.")
+    ] = None,
+    redact: flags.Redact = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, judged to the log's end.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Print settings for Claude Code and tmux.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", hidden=True)] = False,
+    config: flags.Config = None,
+) -> int:
+    """Print one line about the running session: prompt size, share read, re-billed, cache expiry, last break.
+
+    Claude Code hands its session over on standard input (`lore statusline --install` prints the setting); elsewhere it
+    is the newest session of the current project. What was read is kept in your cache folder, in numbers and names
+    alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
+    Subagents that have logs of their own are not in the sums.
+    """
+    from lore.commands import status_file
+    from lore.recording.opening import Options
+    from lore.report.console import wants_colour
+    from lore.report.status_line import DEFAULT, PARTS, Shown, parts_of, status_line
+    from lore.run.running import judge_running
+
+    if install:
+        sys.stdout.write(_settings())
+        return 0
+    chosen = DEFAULT if parts is None else parts_of(parts)
+    if chosen is None:
+        raise LoreError(f"--format {parts!r}: no such parts", hint="parts: " + ", ".join(PARTS))
+    loaded, here = common.found_settings(config), common.surroundings()
+    options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
+    if refresh:
+        refresh_status(path or here.folder, status_file.status_folder(), options, dated, here)
+        return 0
+    given = b"" if path else status_file.standard_input()
+    client, name = _session_named(path, given, here)
+    if as_json:
+        _write_running(name, options, dated, here, redact=redact)
+        return 0
+    known = None
+    with suppress(LoreError):  # a status line shows no errors
+        known = None if name is None else judge_running(name, options, dated).running
+    colour = wants_colour(color, os.environ, terminal=bool(given.strip()) or sys.stdout.isatty())
+    shown = Shown(known, client, time.time(), redact=redact)
+    sys.stdout.write(status_line(shown, chosen, width=width, colour=colour) + "\n")
+    return 0
+
+
+def _write_running(name: str | None, options: Options, dated: Dated, here: Surroundings, *, redact: bool) -> None:
+    from lore.model.results.live import running_session
+    from lore.recording import corpus
+    from lore.report.redacted.results import redacted
+    from lore.run.recent import no_session_of_project
+    from lore.run.running import judge_running
+
+    if name is None:
+        raise no_session_of_project(here)
+    judged = judge_running(name, options, dated).running
+    common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
+
+
+class _NamedSession(NamedTuple):
+    client: ClientStatus  # what Claude Code says about its session
+    path: str | None  # of the log, if there is one
+
+
+def _session_named(name: str | None, given: bytes, here: Surroundings) -> _NamedSession:
+    """Return the log that was named, else the one that Claude Code names in `given`, else the project's newest."""
+    from lore.report.status_line import client_and_path
+    from lore.run.running import newest_session
+
+    client, named = client_and_path(given)
+    path = name or named or here.folder
+    if os.path.isdir(path):
+        return _NamedSession(client, newest_session(here._replace(folder=os.path.abspath(path)), machine=False))
+    return _NamedSession(client, path)
+
+
+def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
+    """Judge a log, or the newest session of a project's folder, and keep the result for later lines."""
+    from lore.commands.status_file import UNUSED, state_file, write_state
+    from lore.run.running import newest_session
+
+    began = time.time()
+    try:
+        path: str | None = name
+        if os.path.isdir(name):
+            path = newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
+            write_state(folder, name, {"newest": path or "", "at": began})
+        if path is not None:
+            keep_status(folder, path, options, dated)
+        for entry in os.scandir(folder):
+            if entry.stat().st_mtime < began - UNUSED:
+                os.unlink(entry.path)
+    except OSError:  # the folder cannot be written
+        pass
+    finally:
+        with suppress(OSError):
+            os.unlink(state_file(folder, name) + ".lock")
+
+
+def keep_status(folder: str, path: str, options: Options, dated: Dated) -> KeptStatus:
+    """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
+    from lore.commands.status_file import KeptStatus, end_of, write_state
+    from lore.model.running import RunningTotals
+    from lore.recording.tailing import check_followable
+    from lore.run.running import judge_running
+
+    began, (size, end) = time.time(), end_of(path) or (0, 0)
+    try:
+        check_followable(path)
+        running = judge_running(path, options, dated).running
+    except LoreError as error:
+        options.log(error.message)
+        running = RunningTotals("")
+    known = KeptStatus(running, size, end, began, time.time() - began)
+    last = running.last_break
+    fields = {**running._asdict(), "last_break": None if last is None else last._asdict()}
+    write_state(folder, path, {**known._asdict(), "running": fields})
+    return known
+
+
+def _settings() -> str:
+    """Return what to put into the settings of Claude Code and of tmux; nothing is written."""
+    program = os.path.abspath(sys.argv[0])
+    lore = program if os.path.basename(program).startswith("lore") and os.access(program, os.X_OK) else "lore"
+    line = {"statusLine": {"type": "command", "command": f"{shlex.quote(lore)} statusline", "refreshInterval": 5}}
+    return (
+        "Claude Code: put this into ~/.claude/settings.json (all projects) or .claude/settings.json (this one)\n\n"
+        f"{json.dumps(line, indent=2)}\n\n"
+        "tmux: put this into ~/.tmux.conf\n\n"
+        "set -g status-interval 5\n"
+        "set -g status-right-length 120\n"
+        f"set -g status-right '#({shlex.quote(lore)} statusline #{{q:pane_current_path}})'\n"
+    )

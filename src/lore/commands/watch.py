@@ -1,0 +1,268 @@
+"""`lore watch`: the running session on a screen, or as a line of JSON at each change.
+
+Once a second the log is looked at and the clock counted down. A log that takes long to judge is judged less often; an
+error is shown, and the log is tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+
+import typer
+
+from lore.commands import common, flags
+from lore.errors import LoreError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+    from lore.recording.agents.logs import Surroundings
+    from lore.recording.opening import Options
+    from lore.run.dated import Dated
+    from lore.run.running import RunningLog
+
+LOOKED = 10.0  # seconds between two searches for a newer session
+PACE = 4  # judging takes at most this part of the time
+BARS = "▁▂▃▄▅▆▇█"
+POINTS = 200  # requests in the sparkline
+
+
+@common.quiet_pipe
+def run(
+    path: Annotated[
+        str | None,
+        typer.Argument(help="A recording, or a project's folder; default: this project's newest session, else any."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="No screen: a line of JSON at each change.")] = False,
+    redact: flags.Redact = False,
+    config: flags.Config = None,
+) -> int:
+    """Show the running session: prompt size, read and re-billed per turn, cache expiry, last break, what to do.
+
+    Follows the log as it grows, and a newer session when one starts; Ctrl-C ends it. Nothing is written, and nothing
+    leaves this machine.
+    """
+    from lore.recording import corpus
+    from lore.recording.opening import Options
+    from lore.recording.tailing import check_followable
+
+    loaded = common.found_settings(config)
+    if path is not None:
+        check_followable(path)
+        if not os.path.lexists(path) and not corpus.is_in_database(path):
+            raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists what is here")
+    options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
+    watch = SessionWatch(path, options, dated, common.surroundings(), time.monotonic)
+    if as_json:
+        return _write_lines(watch, redact=redact)
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
+    from rich.console import Console
+
+    WatchScreen(watch, time.time, Console(highlight=False, emoji=False), redact=redact).run()
+    return 0
+
+
+def _write_lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
+    from lore.model.results.live import running_session
+    from lore.report.redacted.results import redacted
+
+    while True:
+        found = watch.look()
+        if found is not None and found.log is not None:
+            running = redacted(found.log.running) if redact else found.log.running
+            common.write_json(running_session(running, found.shown))
+            sys.stdout.flush()
+        time.sleep(every)
+
+
+# looking
+
+_File: TypeAlias = tuple[str, int, int, int]  # name, number, size, time
+
+
+class WatchLook(NamedTuple):
+    """A look at a session."""
+
+    path: str  # of its log; empty: none was found
+    log: RunningLog | None
+    note: str = ""  # an error, or what changed
+    title: str = ""  # of the session, if it has one
+
+    @property
+    def shown(self) -> str:
+        """The name of the log, as it can be printed."""
+        from lore.recording import corpus
+
+        return corpus.show(self.path) if self.path else ""
+
+
+class SessionWatch:
+    """Looks at a session repeatedly; only differences of `clock` count. Not safe to share between threads."""
+
+    def __init__(
+        self, name: str | None, options: Options, dated: Dated, here: Surroundings, clock: Callable[[], float]
+    ) -> None:  # fmt: skip
+        self._options, self._dated, self._clock = options, dated, clock
+        folder = name if name is not None and os.path.isdir(name) else None
+        self._here = here if folder is None else here._replace(folder=os.path.abspath(folder))
+        self._of_project = folder is not None  # of that project alone
+        self._fixed = "" if name is None or folder is not None else name
+        self._path = self._fixed
+        self._files: tuple[_File, ...] | None = None
+        self._searched: float | None = None
+        self._rests_until = 0.0
+        self._last: WatchLook | None = None
+
+    def look(self) -> WatchLook | None:
+        """Return the session if it changed since the last look, else None."""
+        note = self._search()
+        files = _files(self._path) if self._path else ()
+        if self._last is not None and not note and (files == self._files or self._clock() < self._rests_until):
+            return None
+        note = note or _change(self._files, files)
+        self._files = files
+        self._last = self._judge(note)
+        return self._last
+
+    def _search(self) -> str:
+        """Search for a newer session from time to time; return a note if there is one."""
+        from lore.run.running import newest_session
+
+        now = self._clock()
+        if self._fixed or (self._searched is not None and now < self._searched + LOOKED):
+            return ""
+        self._searched = now
+        try:
+            found = newest_session(self._here, machine=not self._of_project) or ""
+        except LoreError as error:
+            return error.message
+        before, self._path = self._path, found or self._path
+        if before == self._path:
+            return ""
+        self._files, self._rests_until = None, 0.0
+        return "a newer session" if before else ""
+
+    def _judge(self, note: str) -> WatchLook:
+        from lore.recording.titles import title_of
+        from lore.run.running import judge_running
+
+        if not self._path:
+            return WatchLook("", None, note)
+        began = self._clock()
+        try:
+            log = judge_running(self._path, self._options, self._dated)
+        except LoreError as error:
+            before = self._last.log if self._last is not None and self._last.path == self._path else None
+            return WatchLook(self._path, before, error.message)
+        finally:
+            self._rests_until = self._clock() + PACE * (self._clock() - began)
+        return WatchLook(self._path, log, note, title_of(self._path) or "")
+
+
+def _files(path: str) -> tuple[_File, ...]:
+    """Return the files of a recording; none if they are missing."""
+    from lore.run.spending.ledgers import files_of_recording
+
+    try:
+        found = [(name, os.stat(name)) for name in files_of_recording(path)]
+    except (OSError, ValueError):
+        return ()
+    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)
+
+
+def _change(before: tuple[_File, ...] | None, now: tuple[_File, ...]) -> str:
+    if before is None or not before:
+        return ""
+    if not now:
+        return "the log does not exist any more; waiting for it"
+    (_, number, size, _), (_, number_now, size_now, _) = before[0], now[0]
+    if number != number_now:
+        return "the log was replaced by another file"
+    return "the log was truncated" if size_now < size else ""
+
+
+# the screen
+
+
+class WatchScreen:
+    """Show what a watch finds; `clock` gives seconds since the epoch. Texts are safe, and hold no markup."""
+
+    def __init__(self, watch: SessionWatch, clock: Callable[[], float], console: Console, *, redact: bool) -> None:
+        self._watch, self._clock, self._console, self._redact = watch, clock, console, redact
+        self._found: WatchLook | None = None
+
+    def run(self, every: float = 1.0) -> None:
+        """Show the session until Ctrl-C."""
+        from rich.live import Live
+
+        try:
+            with Live(self.drawn(), console=self._console, screen=True, auto_refresh=False) as live:
+                while True:
+                    self.look()
+                    live.update(self.drawn(), refresh=True)
+                    time.sleep(every)
+        except KeyboardInterrupt:
+            return
+
+    def look(self) -> None:
+        """Look at the log once."""
+        self._found = self._watch.look() or self._found
+
+    def drawn(self) -> RenderableType:
+        """Return the screen: figures, a sparkline of prompt sizes, and the latest requests that fit."""
+        from rich.console import Group
+        from rich.text import Text
+
+        from lore.report.plain import visible
+        from lore.report.sentences import running as words
+
+        found = self._found
+        if found is None or found.log is None:
+            note = "" if found is None else visible(found.note)
+            return Text(" ".join(filter(None, (words.WAITING, note))), "bold")
+        log = found.log
+        sizes = [row.prompt_tokens or 0 for row in log.rows if row.chain == log.rows[-1].chain]
+        sizes = sizes[-min(POINTS, self._console.width) :]
+        most = max(sizes, default=0) or 1
+        bars = "".join(BARS[size * (len(BARS) - 1) // most] for size in sizes)
+        head = Group(*self._figures(found, log), Text(), Text(bars, "cyan"), Text())
+        used = len(self._console.render_lines(head))
+        return Group(head, self._table(log, max(1, self._console.height - used - 1)))
+
+    def _figures(self, found: WatchLook, log: RunningLog) -> list[RenderableType]:
+        from rich.text import Text
+
+        from lore.report.redacted.results import redacted
+        from lore.report.sentences import running as words
+
+        now, running = self._clock(), redacted(log.running) if self._redact else log.running
+        name = found.shown if self._redact else found.title or found.shown
+        is_soon = running.expires_at is not None and running.expires_at - now <= words.SOON
+        return [
+            Text(words.session_line(running, name, found.note), "bold"),
+            Text(),
+            Text(words.figures_line(running)),
+            Text(words.expiry_line(running, now), "bold yellow" if is_soon else ""),
+            Text(words.break_line(running, now, redact=self._redact)),
+            Text(words.advice(running, now), "green"),
+        ]
+
+    def _table(self, log: RunningLog, rows: int) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        from lore.report.sentences import running as words
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for head in words.HEADS:
+            table.add_column(Text(head), no_wrap=True)
+        for number in range(max(0, len(log.rows) - rows), len(log.rows)):
+            cells = words.turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
+            table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
+        return table

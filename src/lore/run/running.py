@@ -1,0 +1,76 @@
+"""Judge a running session, for `lore watch` and `lore statusline`: the whole log, each time that it changed.
+
+The log is judged like any other recording, so that these commands and `lore check` agree, also after a rotation. A last
+line that is still being written is left out. Cost: O(bytes of the log), 30 MB a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from lore.judge.sums import RunningSums
+from lore.model.cause import Place
+from lore.model.jsonslice import is_json
+from lore.model.ledger import LedgerRow
+from lore.model.running import LastBreak, RunningTotals
+from lore.recording import corpus
+from lore.recording.agents.logs import Surroundings
+from lore.recording.agents.sessions import newest_of_agents, newest_of_project
+from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.opening import Options
+from lore.report.sentences.running import worded_break
+from lore.run.checking.verdicts import verdicts
+from lore.run.dated import Dated
+
+
+class RunningLog(NamedTuple):
+    """A log that was judged."""
+
+    running: RunningTotals
+    rows: tuple[LedgerRow, ...] = ()
+    breaks: Mapping[int, LastBreak] = MappingProxyType({})  # cache breaks, by the place of their row
+
+
+def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
+    """Judge the whole log; raises LoreError if it cannot be read or is not a recording.
+
+    A log without a complete line has empty totals.
+    """
+    load_plugins()
+    with collected_seldom():
+        opened = corpus.open_head(path)
+        if _is_beginning(opened.head):
+            return RunningLog(RunningTotals(""))
+        recording = options.open(path, Problems(), opened=opened._replace(data=_whole_lines(opened.data)))
+        sums = RunningSums(dated.rules, worded_break)
+        steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
+        rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
+        running = sums.result(recording.reader.name, recording.state.id or "")
+        return RunningLog(running, rows, sums.breaks)
+
+
+def _is_beginning(head: bytes) -> bool:
+    """Return whether a log holds only a part of its first line."""
+    return not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head))
+
+
+def _whole_lines(data: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a log without a last line that is still being written."""
+    rest, lines = b"", False
+    for piece in data:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            lines = True
+            yield rest + piece[:end]
+            rest = piece[end:]
+        else:
+            rest += piece
+    if rest and not (lines and rest.startswith(b"{") and not is_json(rest)):
+        yield rest
+
+
+def newest_session(here: Surroundings, *, machine: bool) -> str | None:
+    """Return the newest session of the current project, else (`machine`) of all; None without sessions."""
+    return newest_of_project(here) or (newest_of_agents(here) if machine else None)
