@@ -92,13 +92,13 @@ def test_no_expression_becomes_part_of_a_shell_script() -> None:
     assert not any(re.search(r"\beval\b|bash -c|sh -c", step["run"]) for step in (INSTALL, CHECK))
 
 
-def test_every_input_is_used_and_every_used_one_exists() -> None:
+def test_declared_and_used_inputs_are_the_same() -> None:
     used = {name for one in expressions(ACTION) for name in re.findall(r"\binputs\.([\w-]+)", one)}
     assert used == set(INPUTS)
     assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
 
 
-def test_every_output_of_a_step_that_is_used_is_written_by_that_step() -> None:
+def test_used_outputs_are_written_by_their_step() -> None:
     ids = {step["id"]: step for step in STEPS if "id" in step}
     for one in expressions(ACTION):
         for step, output in re.findall(r"steps\.([\w-]+)\.outputs\.([\w-]+)", one):
@@ -108,7 +108,7 @@ def test_every_output_of_a_step_that_is_used_is_written_by_that_step() -> None:
                 assert (ids[step]["uses"].partition("@")[0], output) == ("actions/setup-python", "python-path")
 
 
-def test_every_variable_of_a_script_comes_from_its_environment() -> None:
+def test_script_variables_come_from_their_environment() -> None:
     for step in (INSTALL, CHECK):
         used = set(re.findall(r"\$\{?([A-Z][A-Z_]+)", step["run"]))
         assert used <= {*step["env"], "RUNNER_TEMP", "GITHUB_ACTION_PATH", "GITHUB_OUTPUT"}
@@ -139,7 +139,7 @@ def test_lore_is_installed_from_the_actions_own_checkout(runner) -> None:
 
 
 @needs_bash
-def test_waste_fails_the_step_with_annotations_and_a_summary(runner) -> None:
+def test_waste_fails_the_step_with_annotations(runner) -> None:
     done = runner.check(paths="fixtures/recordings")
     assert done.returncode == 1
     assert "::error file=fixtures/recordings/clock_in_system.jsonl,line=2,title=LORE101 date-in-prefix::" in done.stdout
@@ -167,7 +167,7 @@ def test_stable_recordings_pass(runner) -> None:
         ("nothing", "no/such/file", 2, "2"),
     ],
 )
-def test_what_fails_the_step_can_be_chosen_but_never_a_wrong_input(runner, fail_on, path, code, answered) -> None:
+def test_failing_findings_are_chosen_but_wrong_input_fails(runner, fail_on, path, code, answered) -> None:
     if path == "odd":
         path = str(runner.folder / "odd.jsonl")
         stable = (ROOT / "fixtures" / "recordings" / "stable.jsonl").read_text()
@@ -199,14 +199,14 @@ def test_no_input_writes_an_output(runner, name) -> None:
 
 
 @needs_bash
-def test_an_unknown_word_for_what_fails_is_an_error(runner) -> None:
+def test_unknown_word_for_failing_findings_is_an_error(runner) -> None:
     done = runner.check(fail_on="never")
     assert done.returncode == 2
     assert "::error" in done.stdout
 
 
 @needs_bash
-def test_sarif_is_written_where_it_is_asked_for_or_uploaded(runner) -> None:
+def test_sarif_is_written_if_requested_or_uploaded(runner) -> None:
     runner.check(paths="fixtures/recordings", upload_sarif="true")
     place = runner.temp / "lore.sarif"
     assert runner.outputs["sarif"] == str(place)
@@ -246,13 +246,13 @@ def test_no_input_is_ever_run(runner, hostile, names) -> None:
 
 
 @needs_bash
-def test_a_path_that_looks_like_an_option_is_a_path(runner) -> None:
+def test_path_like_an_option_is_a_path(runner) -> None:
     done = runner.check(paths="--version")
     assert done.returncode == 2
     assert "--version" in done.stderr
 
 
-def test_the_example_uses_the_action_with_inputs_that_it_has() -> None:
+def test_example_uses_declared_inputs() -> None:
     workflow = yaml.safe_load(EXAMPLE.read_text("utf-8"))
     (job,) = workflow["jobs"].values()
     (step,) = (one for one in job["steps"] if "lore" in one["uses"])
@@ -264,7 +264,7 @@ def test_the_example_uses_the_action_with_inputs_that_it_has() -> None:
 
 
 @needs_bash
-def test_the_examples_inputs_work_on_a_repository_that_has_such_files(runner) -> None:
+def test_example_inputs_work_on_matching_files(runner) -> None:
     (step,) = (
         one for one in yaml.safe_load(EXAMPLE.read_text("utf-8"))["jobs"]["prompt-cache"]["steps"] if "with" in one
     )
@@ -287,7 +287,7 @@ def lint_steps() -> dict[str, dict]:
     return {step["run"].split()[1]: step for step in job["steps"] if step.get("run", "").startswith("lore ")}
 
 
-def test_the_guide_shows_the_workflow_for_dumped_bodies_as_it_is() -> None:
+def test_guide_shows_the_workflow_for_dumped_bodies() -> None:
     shown = "".join(f"    {line}" for line in LINT.read_text("utf-8").splitlines(keepends=True)[1:])
     assert shown in GUIDE.read_text("utf-8")
     workflow = yaml.safe_load(LINT.read_text("utf-8"))
@@ -304,7 +304,7 @@ def test_the_guide_shows_the_workflow_for_dumped_bodies_as_it_is() -> None:
      ("recordings/clock_in_system.jsonl", (0, 1), "::warning file=bodies/a.jsonl"),
      ("recordings/stable.jsonl", (0, 0), "")],
 )  # fmt: skip
-def test_the_steps_of_that_workflow_look_at_a_folder_of_bodies(runner, fixture, codes, said) -> None:
+def test_workflow_for_bodies_checks_a_folder(runner, fixture, codes, said) -> None:
     work = runner.folder / "work"
     (work / "bodies").mkdir(parents=True)
     shutil.copy(ROOT / "fixtures" / fixture, work / "bodies" / "a.jsonl")
@@ -315,7 +315,7 @@ def test_the_steps_of_that_workflow_look_at_a_folder_of_bodies(runner, fixture, 
     assert said in done[0].stdout
 
 
-def test_engines_are_asked_every_night_with_what_was_built_kept():
+def test_nightly_workflow_asks_engines_with_cached_builds():
     """Nothing ran the oracles: an engine that changed was found when somebody thought of it."""
     nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8"))
     (cron,) = [entry["cron"] for entry in nightly[True]["schedule"]]
@@ -327,7 +327,7 @@ def test_engines_are_asked_every_night_with_what_was_built_kept():
     assert any("tests/plugins/replay/test_llama_server.py" in command for command in ran)
 
 
-def test_workflows_use_actions_by_the_digest_of_their_code():
+def test_workflows_pin_actions_by_digest():
     """A tag can be moved to other code, which then has what the job has: the right to publish.
 
     The action that others use uploaded its report by a tag, while only the workflows were looked at.

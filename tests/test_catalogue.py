@@ -81,7 +81,7 @@ def test_diff_prefix_names_the_cause_of_a_pair(code, capsys):
 
 
 @pytest.mark.parametrize("code", OF_VERDICTS)
-def test_check_and_simulate_tell_it_of_the_same_turns(code, capsys):
+def test_check_and_simulate_report_the_same_turns(code, capsys):
     for kind in ("positive", "negative"):
         (path,) = recordings(code, kind)
         main(["check", "-v", str(path), "--json"])
@@ -99,14 +99,14 @@ def test_check_reports_advice_of_lint(code, capsys):
 
 
 @each(ROWS)
-def test_each_row_of_the_catalogue_has_a_code_and_a_page(row):
+def test_each_catalogue_row_has_code_and_page(row):
     code = f"LORE{100 + row}"
     assert code in CODES
     assert (PAGES / f"{code}.md").is_file()
 
 
 @each(sorted(CODES))
-def test_each_code_has_a_page_that_names_it_and_says_what_to_do(code):
+def test_each_code_has_a_page_with_a_fix(code):
     page = (PAGES / f"{code}.md").read_text("utf-8")
     assert page.startswith(f"# {code} {CODES[code].name}\n")
     assert [line for line in page.splitlines() if line in SECTIONS] == list(SECTIONS)

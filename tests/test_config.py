@@ -41,7 +41,7 @@ def test_a_settings_file_has_an_end(tmp_path):
         policy(str(tmp_path / "p.toml"))
 
 
-def test_settings_are_found_in_a_parent_and_the_nearest_holds(tmp_path):
+def test_nearest_settings_of_parent_folders_win(tmp_path):
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     write(tmp_path / "lore.toml", "[check]\nmax_breaks=1\n")
@@ -106,13 +106,13 @@ def test_what_is_wrong_is_named_with_a_suggestion(tmp_path, text, said, hint):
 
 
 @pytest.mark.parametrize("text", ["tool=3\n", "[tool]\nlore=5\n", "[tool]\nlore=[1]\n"])
-def test_a_pyproject_of_an_odd_shape_is_no_crash(tmp_path, text):
+def test_odd_pyproject_is_no_crash(tmp_path, text):
     write(tmp_path / "pyproject.toml", text)
     with contextlib.suppress(LoreError):
         assert load(None, tmp_path) == Settings()
 
 
-def test_a_named_file_that_cannot_be_read_is_an_error(tmp_path):
+def test_unreadable_named_settings_are_an_error(tmp_path):
     with pytest.raises(LoreError, match="cannot read"):
         load(str(tmp_path / "none.toml"), tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
@@ -123,7 +123,7 @@ def test_a_named_file_that_cannot_be_read_is_an_error(tmp_path):
 # policies of compaction
 
 
-def test_a_policy_has_its_keys_at_the_top_or_in_a_table(tmp_path):
+def test_policy_keys_are_at_top_or_in_table(tmp_path):
     flat = write(tmp_path / "flat.toml", "continuous_interval = 5\n[[context_sources]]\nname='m'\ncommand=['mail']\n")
     table = write(tmp_path / "table.toml", "[compaction]\ncontinuous_interval = 5\n")
     assert policy(str(flat)).context_sources[0].command == ("mail",)
@@ -160,7 +160,7 @@ def test_a_policy_that_cannot_be_is_one_line(tmp_path, text, said, hint):
     assert hint in caught.value.hint
 
 
-def test_programs_are_named_from_the_folder_of_the_settings(tmp_path, monkeypatch):
+def test_programs_are_relative_to_the_settings(tmp_path, monkeypatch):
     """A watch that was started in another folder did not find them."""
     sources = "".join(
         f"[[compaction.context_sources]]\nname = '{name}'\ncommand = {command}\n"
@@ -175,7 +175,7 @@ def test_programs_are_named_from_the_folder_of_the_settings(tmp_path, monkeypatc
     assert [one.command for one in found.context_sources] == [(str(tmp_path / "bin/a"), "x/y"), ("git",)]
 
 
-def test_a_policy_that_is_not_there_says_what_was_asked(tmp_path):
+def test_missing_policy_is_an_error_with_its_name(tmp_path):
     with pytest.raises(LoreError, match="cannot read") as caught:
         policy(str(tmp_path / "none.toml"))
     assert "--policy" in caught.value.hint
@@ -219,7 +219,7 @@ def test_summaries_alone_remember_nothing(tmp_path):
         ("[compaction]\n[[compaction.context_sources]]\nhand = 3\ncommand = ['x']\n", "context_sources", ""),
     ],
 )
-def test_what_openfang_calls_otherwise_is_named_with_what_to_write(tmp_path, text, said, hint):
+def test_openfang_key_names_its_replacement(tmp_path, text, said, hint):
     with pytest.raises(LoreError) as caught:
         policy(str(write(tmp_path / "p.toml", text)))
     assert said in caught.value.message

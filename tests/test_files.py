@@ -46,7 +46,7 @@ def test_windows_lock_covers_a_byte_after_the_file(windows):
     assert function.calls == [(GOOD_HANDLE, 3, 0, 1, 0, 0, 1 << 30)]
 
 
-def test_a_lock_that_another_holds_is_told_from_a_file_system_without_locks(windows):
+def test_held_lock_differs_from_missing_lock_support(windows):
     windows(HELD)
     with pytest.raises(BlockingIOError):
         lock_on_windows(0)
@@ -69,7 +69,7 @@ def test_lock_keeps_a_second_writer_out(tmp_path):
         os.close(second)
 
 
-def test_an_interrupt_while_a_record_is_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+def test_interrupted_write_of_record_leaves_the_file(tmp_path, monkeypatch):
     """What was written was left behind: how much it was is known only once the call returns."""
     path, write = tmp_path / "log", os.write
     path.write_bytes(b"one\n")

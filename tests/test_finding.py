@@ -9,7 +9,7 @@ from helpers.finding import files_for, modules
 
 
 @each(modules())
-def test_every_module_has_a_test_that_its_name_leads_to(module):
+def test_every_module_has_a_test(module):
     assert files_for(module)
 
 

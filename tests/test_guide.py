@@ -143,7 +143,7 @@ def test_links_of_the_manual_lead_somewhere(name: str) -> None:
             assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_index_names_every_page_and_the_readme_leads_to_it() -> None:
+def test_index_and_readme_name_every_page() -> None:
     assert sorted(set(re.findall(r"\[([a-z-]+)\]\(\1\.md\)", PAGES["README"]))) == topics()
     assert sorted([*topics(), "README"]) == sorted(PAGES)
     groups = re.findall(r"^\*\*(.+)\*\*$", PAGES["README"], re.MULTILINE)
@@ -152,7 +152,7 @@ def test_the_index_names_every_page_and_the_readme_leads_to_it() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_begins_with_its_title_and_says_nothing_that_another_says(name: str) -> None:
+def test_page_begins_with_title_and_repeats_no_other(name: str) -> None:
     lines = PAGES[name].splitlines()
     assert lines[0].startswith("# ")
     assert [line for line in lines if line.startswith("# ")] == lines[:1]
@@ -160,7 +160,7 @@ def test_a_page_begins_with_its_title_and_says_nothing_that_another_says(name: s
     assert [line for line in lines if len(line) > 100 and line in others and not line.startswith("    ")] == []
 
 
-def test_the_workflow_of_the_readme_uses_what_is_here() -> None:
+def test_workflow_of_the_readme_uses_existing_inputs() -> None:
     shown = re.search(r"^    jobs:\n(?:    [^\n]+\n)+", README, re.MULTILINE)
     assert shown is not None
     (step,) = [step for step in yaml.safe_load(shown[0])["jobs"]["prompt-cache"]["steps"] if "with" in step]
@@ -174,7 +174,7 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
-def test_every_command_has_a_group_an_example_and_a_page_that_speaks_of_it() -> None:
+def test_every_command_has_group_example_and_page() -> None:
     assert {row.group for row in COMMANDS.values()} == {LOOK, JUDGE, BUILD, KEEP, ABOUT}
     for name, row in COMMANDS.items():
         assert row.examples, name

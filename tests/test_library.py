@@ -28,7 +28,7 @@ def test_the_examples_of_the_docstrings_run(module):
     assert not found.failed
 
 
-def test_every_function_and_method_of_the_library_has_an_example():
+def test_every_public_function_has_an_example():
     functions = [getattr(events, name) for name in vars(events) if callable(getattr(events, name))]
     methods = [
         getattr(lore.Session, name) for name in ("user", "request", "assistant", "result", "begin_turn", "apply")
@@ -45,7 +45,7 @@ def test_every_function_and_method_of_the_library_has_an_example():
         assert ">>>" in (made.__doc__ or ""), made
 
 
-def test_the_names_of_the_library_are_there_and_nothing_else():
+def test_public_names_exist_and_no_others():
     assert sorted(lore.__all__) == [name for name in sorted(dir(lore)) if not name.startswith("_")]
     for name in lore.__all__:
         assert getattr(lore, name).__doc__, name
@@ -98,7 +98,7 @@ def test_the_dialect_follows_from_the_models_name(model, dialect):
 
 
 @pytest.mark.parametrize("model", ["gpt-5.6", "o3", "us.anthropic.claude-opus-5", "my-model", ""])
-def test_where_it_does_not_the_error_says_what_to_give(model):
+def test_unclear_model_name_is_an_error_with_hint(model):
     with pytest.raises(LoreError) as caught:
         lore.Session(model)
     assert "openai-chat" in caught.value.hint + caught.value.message or "bedrock" in caught.value.message
@@ -106,7 +106,7 @@ def test_where_it_does_not_the_error_says_what_to_give(model):
         assert lore.Session(model or "m", dialect=dialect).dialect.name == dialect
 
 
-def test_sessions_that_begin_alike_have_one_id_and_others_another():
+def test_session_ids_follow_their_beginnings():
     ids = [lore.Session("claude-opus-5", system=system).state.id for system in ("a", "a", "b")]
     assert ids[0] == ids[1] != ids[2]
     timed = [
@@ -115,7 +115,7 @@ def test_sessions_that_begin_alike_have_one_id_and_others_another():
     assert timed[0] != timed[1]
 
 
-def test_what_differs_when_a_stored_session_is_opened_is_changed_and_what_is_the_same_is_not(tmp_path):
+def test_reopened_session_records_only_differences(tmp_path):
     url = f"sqlite:{tmp_path}/a.db"
     tools = [{"name": name, "input_schema": {"type": "object"}} for name in "ab"]
     with lore.open(url, "s", model="claude-opus-5", system="one", tools=tools):
@@ -137,7 +137,7 @@ def test_what_differs_when_a_stored_session_is_opened_is_changed_and_what_is_the
         lore.open(url, "other")
 
 
-def test_results_are_told_once_and_unknown_calls_are_named():
+def test_results_are_recorded_once_and_unknown_calls_named():
     session = lore.Session("claude-opus-5")
     session.user("hi")
     session.request()
@@ -160,7 +160,7 @@ def test_results_are_told_once_and_unknown_calls_are_named():
     assert [block["type"] for block in results[3]["content"]] == ["text", "image"]
 
 
-def test_a_call_without_a_result_is_asked_for_and_never_changes_what_was_sent():
+def test_missing_result_is_requested_without_changing_history():
     session = lore.Session("claude-opus-5")
     session.user("hi")
     session.request()
@@ -188,7 +188,7 @@ def test_after_a_failure_another_turn_begins():
     assert lore.Session.read(session.log()).problems == []
 
 
-def test_a_lost_answer_of_the_store_does_not_stop_a_session():
+def test_lost_store_answer_does_not_stop_session():
     """The store took the delta and its answer never came; then more was said, and another leaf."""
     from store.harness import Faulty  # noqa: PLC0415
 
@@ -233,12 +233,12 @@ def _asked(**given):
         (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),
     ],
 )
-def test_what_an_agents_author_misspells_is_an_error_that_says_so(misuse, said):
+def test_misspelled_argument_is_named_in_the_error(misuse, said):
     with pytest.raises(lore.LoreError, match=said):
         misuse()
 
 
-def test_bytes_are_no_result_and_no_answer_is_taken_of_a_stream_that_was_cut_within_a_call():
+def test_bytes_and_cut_streams_are_refused():
     session, _ = _asked()
     whole = [
         {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 3}}},

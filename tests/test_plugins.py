@@ -30,13 +30,13 @@ def names(group):
     return [point.name for point in published(group)]
 
 
-def test_a_package_in_a_folder_of_the_path_is_found(tmp_path, monkeypatch):
+def test_package_in_a_path_folder_is_found(tmp_path, monkeypatch):
     package(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "missing"), *sys.path, str(tmp_path)])
     assert (names("lore.reports"), names("lore.rules")) == (["brief"], [])
 
 
-def test_a_package_in_an_archive_of_the_path_is_found(tmp_path, monkeypatch):
+def test_package_in_a_path_archive_is_found(tmp_path, monkeypatch):
     info, archive = package(tmp_path / "here"), tmp_path / "packages.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for path in info.iterdir():
@@ -58,7 +58,7 @@ def test_a_package_that_another_finder_knows_is_found(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", [LIST.replace("lore.", "other."), ""])
-def test_nothing_is_imported_where_no_package_publishes_for_lore(tmp_path, text):
+def test_nothing_is_imported_without_published_plugins(tmp_path, text):
     package(tmp_path, text)
     code = (
         f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import published; "

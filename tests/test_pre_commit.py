@@ -62,7 +62,7 @@ def test_pre_commit_accepts_the_manifest() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_a_recording_that_wastes_its_cache_fails_the_commit(repository) -> None:
+def test_wasteful_recording_fails_the_commit(repository) -> None:
     repository.put("logs/run.jsonl", BAD.read_bytes())
     done = repository.run()
     assert done.returncode == 1
@@ -87,7 +87,7 @@ def test_files_that_are_no_recordings_are_passed_over(repository) -> None:
     assert "files skipped" in done.stdout
 
 
-def test_the_json_and_yaml_of_a_repository_are_left_alone(repository) -> None:
+def test_other_json_and_yaml_files_are_ignored(repository) -> None:
     body = BAD.read_bytes().splitlines()[0]
     for name in ("package.json", "src/config.yaml", "mkdocs.yml", "tests/data.json"):
         repository.put(name, body)

@@ -88,7 +88,7 @@ def test_every_module_says_what_it_is_for():
     assert [path for path, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 
-def test_no_two_modules_have_a_class_of_the_same_name():
+def test_no_two_modules_share_a_class_name():
     """A name that stood for nine things had to be read with its import beside it."""
     where = defaultdict(set)
     for path, tree in trees().items():
@@ -98,12 +98,12 @@ def test_no_two_modules_have_a_class_of_the_same_name():
     assert {name: files for name, files in where.items() if len(files) > 1} == {}
 
 
-def test_no_folder_has_more_files_than_a_reader_takes_in():
+def test_no_folder_has_too_many_files():
     files = Counter(path.rpartition("/")[0] for path in trees())
     assert {folder: count for folder, count in files.items() if count > 25} == {}
 
 
-def test_the_map_is_no_longer_than_a_page_and_names_every_room():
+def test_map_is_short_and_names_every_room():
     text = (SOURCE / "README.md").read_text("utf-8")
     assert len(text.splitlines()) <= 120
     rooms = [path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py"))]

@@ -40,7 +40,7 @@ def test_the_manual_shows_outputs() -> None:
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_a_command_of_the_manual_prints_what_the_manual_says(
+def test_manual_command_prints_the_manuals_output(
     command: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -52,7 +52,7 @@ def test_a_command_of_the_manual_prints_what_the_manual_says(
     ]
 
 
-def test_the_settings_and_the_baseline_of_the_manual_work(
+def test_settings_and_baseline_of_the_manual_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(ROOT / "fixtures" / "recordings", tmp_path / "tests" / "recordings")
@@ -68,7 +68,7 @@ def test_the_settings_and_the_baseline_of_the_manual_work(
     assert json.loads(Path("lore-baseline.json").read_text("utf-8"))
 
 
-def test_the_example_of_the_library_runs_and_keeps_its_prefix(
+def test_library_example_runs_and_keeps_its_prefix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each block of the section, in order, with a client that answers as the SDK does."""
@@ -102,7 +102,7 @@ def test_the_example_of_the_library_runs_and_keeps_its_prefix(
     assert kept.write(kept.assembled().prompt) == session.write(begun.prompt)
 
 
-def test_the_commands_of_the_manual_keep_sessions_in_a_store(
+def test_store_commands_of_the_manual_keep_sessions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(ROOT / "fixtures" / "sessions", tmp_path / "sessions")
@@ -115,7 +115,7 @@ def test_the_commands_of_the_manual_keep_sessions_in_a_store(
     assert Path("session.jsonl").read_bytes() == Path("sessions/knowledge.jsonl").read_bytes()
 
 
-def test_a_harness_in_another_language_gets_the_answers_of_the_manual(tmp_path: Path) -> None:
+def test_foreign_harness_gets_the_manuals_answers(tmp_path: Path) -> None:
     found = re.search(
         r"^(    printf .*?--store jsonl:sessions\n)\nprints `(.*?)` and `(.*?)`", MANUAL, re.MULTILINE | re.DOTALL
     )
@@ -156,7 +156,7 @@ def die(place):
 """
 
 
-def test_the_harness_of_the_manual_is_killed_and_resumed(tmp_path: Path) -> None:
+def test_harness_of_the_manual_is_killed_and_resumed(tmp_path: Path) -> None:
     """Killed after each save, and while it waits for the model: each turn is asked with the bytes of the first time."""
     found = re.search(
         r"^(    import lore\n\n    session = lore.open.*?)(?=^`lore.open`)", MANUAL, re.MULTILINE | re.DOTALL
@@ -182,7 +182,7 @@ def test_the_harness_of_the_manual_is_killed_and_resumed(tmp_path: Path) -> None
     assert [len(one) for one in messages] == sorted(len(one) for one in messages)
 
 
-def test_the_keys_of_the_manual_are_those_of_a_policy_with_their_defaults(tmp_path: Path) -> None:
+def test_policy_keys_and_defaults_equal_the_manual(tmp_path: Path) -> None:
     table = MANUAL[MANUAL.index("| `[compaction]`") :].split("\n\n", 1)[0]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (\S[^|]*) \|", table, re.MULTILINE)
     said = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}

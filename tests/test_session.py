@@ -38,14 +38,14 @@ def test_rules_that_cannot_be_are_an_error(rules, said):
     assert caught.value.message == said
 
 
-def test_an_unknown_dialect_is_an_error_that_names_the_known_ones():
+def test_unknown_dialect_error_names_the_known_ones():
     with pytest.raises(LoreError) as caught:
         Session(dialect="klingon")
     assert caught.value.hint.endswith("anthropic, openai-chat, openai-responses, gemini, template")
 
 
 @pytest.mark.parametrize("context", [{"current_time": 5}, {"memory_recall": [1]}, {"working_context": ["a"]}])
-def test_a_context_of_the_wrong_type_is_an_error_and_changes_nothing(context):
+def test_context_of_wrong_type_is_refused(context):
     session = begun()
     session.apply(user("u1", "hello"))
     before = dump_state(session.state)
@@ -58,7 +58,7 @@ def test_a_context_of_the_wrong_type_is_an_error_and_changes_nothing(context):
     ("kind", "fields"),
     [("append", {}), ("append", {"item": {"type": "user_message"}}), ("knowledge", {"op": "add"}), ("klingon", {})],
 )
-def test_an_event_that_no_reader_would_take_is_an_error(kind, fields):
+def test_event_no_reader_accepts_is_refused(kind, fields):
     with pytest.raises(LoreError):
         event(kind, **fields)
 
@@ -77,7 +77,7 @@ def test_problems_of_a_restored_log_are_counted():
     assert [one.code for one in session.problems] == ["LORE214", "LORE204"]
 
 
-def test_context_that_history_holds_already_is_not_said_again_by_another_policy():
+def test_context_in_history_is_not_repeated():
     """A log written under `persist` and opened under `user` once said the last turn's context twice."""
     session = Session(rules=Rules(tail="persist"))
     log = [event("session_started", session_id="s", model="m"), user("u1", "hello")]
@@ -132,7 +132,7 @@ def test_what_was_saved_holds_under_other_settings(policy, late):
     assert prompt[: len(sent[0])] == sent[0]
 
 
-def test_persisted_context_is_kept_with_its_message_and_goes_with_it():
+def test_persisted_context_goes_with_its_message():
     session = Session(rules=Rules(tail="persist", breakpoints="none"))
     session.apply(event("session_started", session_id="s", model="m"))
     for number in (1, 2, 3):

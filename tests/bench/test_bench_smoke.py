@@ -29,7 +29,7 @@ from lore.model.events import TurnStarted
 from lore.run.checking.check import check
 
 
-def test_the_same_number_of_turns_gives_the_same_bytes():
+def test_generated_log_is_the_same_every_time():
     assert b"".join(generate.lines(20)) == b"".join(generate.lines(20))
 
 
@@ -62,7 +62,7 @@ def test_extrapolation_follows_a_square_and_never_exaggerates():
     assert naive.extrapolate((500, 60.0), (1000, 100.0), 10_000) == pytest.approx(10_000)
 
 
-def test_the_two_files_differ_in_their_last_byte_only(tmp_path):
+def test_compared_files_differ_in_their_last_byte(tmp_path):
     left, right = (path.read_bytes() for path in files.pair(tmp_path, 3_000_001))
     assert len(left) == len(right) == 3_000_001
     assert left[:-1] == right[:-1]
@@ -88,7 +88,7 @@ def test_a_log_comes_turn_by_turn():
     assert len(list(generate.by_turn(7))) == 7
 
 
-def test_reads_of_agents_are_held_against_the_rule_that_needs_no_model(monkeypatch, tmp_path):
+def test_agent_reads_are_measured_against_naive_rule(monkeypatch, tmp_path):
     made = Export()
     for read in (0, 9_984, 9_984, 0):
         made.user("go on").answer("x", bill=(10_000 - read, read, 5))
@@ -130,7 +130,7 @@ def three(monkeypatch, tmp_path):
     return {row[0]: row[1:] for rows in verdicts.ROWS.values() for row in rows()}
 
 
-def test_the_rows_of_truth_count_what_the_sessions_hold(three):
+def test_truth_rows_count_turns_of_the_sessions(three):
     assert three["reads of transcripts, all transitions"][1].startswith("6 of 9, 66.67%")
     assert three["… within a turn of the user"][1].startswith("6 of 6, 100.00%")
     assert three["… at a new prompt of the user"][1].startswith("0 of 3, 0.00%")
@@ -144,7 +144,7 @@ def test_the_rows_of_truth_count_what_the_sessions_hold(three):
     assert three["breaks missed in pairs called fine"][1] == "0 of 6, 0.00%"
 
 
-def test_the_provider_s_verdict_is_cut_out_of_a_line():
+def test_blind_removes_the_provider_verdict_of_a_line():
     log = Session()
     log.answer(0, 5_000, verdict="tools_changed", missed=9)
     for line in log.written().splitlines(keepends=True):
@@ -163,7 +163,7 @@ def test_rows_without_corpus_say_so(monkeypatch, tmp_path):
     assert {row[2:] for row in rows} == {(recordings.ABSENT, None)}
 
 
-def test_the_sessions_of_a_made_home_are_all_different(tmp_path):
+def test_sessions_of_generated_home_are_all_different(tmp_path):
     made = waiting.home(tmp_path, 25, datetime(2026, 11, 1, tzinfo=UTC))
     summary = check([str(made / ".claude" / "projects")]).result.summary
     assert (summary.files, summary.sessions, summary.turns, summary.copied, summary.problems) == (25, 25, 100, 0, 0)

@@ -110,7 +110,7 @@ def test_check_reports_a_breakpoint_before_a_growing_history(tmp_path):
     assert (found.code, found.evidence.behind, found.times) == ("LORE114", 6000, 1)
 
 
-def test_unsplit_writes_live_as_long_as_the_request_asks(tmp_path):
+def test_unsplit_writes_have_the_requested_lifetime(tmp_path):
     def body(*said):
         *before, last = said
         marked = {**last, "content": [{**last["content"][0], **HOUR}]}

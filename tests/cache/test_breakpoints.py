@@ -27,7 +27,7 @@ def test_entry_21_positions_back_is_not_read(new, read):
     assert reads("anthropic", after(new, "call"), rules(NOW)) == [0, read]
 
 
-def test_run_of_calls_was_one_position_before_june_2026():
+def test_run_of_calls_was_one_position_before_june():
     assert reads("anthropic", after(24, "result"), rules(RUNS)) == [0, 32]
     assert reads("anthropic", after(24, ""), rules(RUNS)) == [0, 0]
 
@@ -99,7 +99,7 @@ def test_openai_5_6_changed_tail_reads_nothing():
     assert [(one.read, one.write) for one in said] == [(0, 2100)] * 3
 
 
-def test_openai_5_6_reads_up_to_an_explicit_breakpoint():
+def test_openai_reads_up_to_an_explicit_breakpoint():
     asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[0, 1]) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100), (2000, 100), (2000, 100)]

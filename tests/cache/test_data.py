@@ -67,7 +67,7 @@ def test_compiled_tables_equal_the_toml_files():
     assert stale == [], "run make data"
 
 
-def test_compiled_rows_equal_the_rows_of_the_toml_files():
+def test_compiled_rows_equal_the_toml_files():
     tables = [read_rules(path.read_text("utf-8"), path.name) for path in FILES]
     assert packaged().rows == tuple(row for table in tables for row in table.rows)
     assert {type(row.value) for row in packaged().rows} <= {Decimal, bool, str, type(None)}

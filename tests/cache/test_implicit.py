@@ -59,7 +59,7 @@ def test_a_lifetime_ends_and_a_use_renews():
     assert at(0, 599, 1198) == [0, 32, 32]
 
 
-def test_prefix_left_by_a_chain_ages_from_last_use():
+def test_prefix_of_a_chain_ages_from_last_use():
     asked = [
         request("abc", at=0),
         request("abcd", at=500, same=3),

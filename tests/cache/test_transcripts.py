@@ -126,7 +126,7 @@ def test_signal_that_always_broke_predicts_a_fall(sign):
 @pytest.mark.parametrize(("names", "moved"), [
     ((), True), (("PostToolUse:Bash",), True), (("Stop", "PostToolUse:Edit"), True), (("Stop",), False),
 ])  # fmt: skip
-def test_hook_text_after_results_is_removed_at_next_prompt(names, moved):
+def test_hook_text_is_removed_at_next_prompt(names, moved):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", names),))
     talk.ask()

@@ -238,7 +238,7 @@ def test_automatic_breakpoint_is_on_the_last_markable_block():
     assert model.predict(again).read > 100
 
 
-def test_openai_5_6_counts_its_latest_three_explicit_breakpoints():
+def test_openai_counts_the_latest_three_explicit_breakpoints():
     request = Views(VIEWS["openai-breakpoint"]).of(turn(of_openai({0, 1, 2, 3})))
     marked = [texts(request.pieces[at.place].data) for at in request.breakpoints]
     assert marked == ["1", "2", "3", "6"]

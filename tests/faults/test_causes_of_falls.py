@@ -66,7 +66,7 @@ def test_omitted_thinking_may_leave_the_head_alone(tmp_path):
 
 
 @pytest.mark.parametrize("model", [OPUS, "claude-sonnet-4-6", "claude-opus-4-8"])
-def test_later_models_keep_thinking_so_a_client_cleared_results(model, tmp_path):
+def test_shrunk_prompt_of_later_model_was_cleared(model, tmp_path):
     assert breaks(answered_prompts(model, shrinks=True), tmp_path) == [(4, "LORE117", "waste")]
 
 
@@ -97,7 +97,7 @@ def test_command_that_ends_the_client_is_a_restart(ending, total, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["<command-name>/cost</command-name>", "<command-name>/exits</command-name>"])
-def test_other_command_before_a_shorter_prompt_is_no_restart(ending, tmp_path):
+def test_other_command_before_shorter_prompt_is_no_restart(ending, tmp_path):
     session = begun()
     session.ask(ending)
     session.ask("Go on.")
@@ -173,7 +173,7 @@ def test_repeated_request_ages_from_its_answer(tmp_path):
 
 
 @pytest.mark.parametrize("verdict", ["", "messages_changed", "system_changed"])
-def test_expired_entries_are_not_lost_by_text_of_a_hook(verdict, tmp_path):
+def test_expired_entries_are_not_lost_by_hook(verdict, tmp_path):
     session = Session(version="2.1.218", model="claude-opus-4-8", ttl=SHORT)
     session.ask("Look at the project.")
     session.answer(16_000, 10_000, 2, calls=("Bash",))
@@ -245,7 +245,7 @@ def cleared(session: Session, prompt: str) -> Session:
     return session
 
 
-def test_accepted_plan_with_cleared_context_is_a_new_conversation(tmp_path):
+def test_plan_with_cleared_context_begins_new_conversation(tmp_path):
     session = begun()
     session.ask("Plan it.")
     session.answer(30_000, 500, 10, calls=("ExitPlanMode",))
@@ -260,7 +260,7 @@ def test_cleared_context_is_a_new_conversation(tmp_path):
     assert breaks(cleared(session, "Something else."), tmp_path) == [(4, "LORE154", "expected")]
 
 
-def test_plan_carried_out_in_the_same_context_is_no_new_conversation(tmp_path):
+def test_plan_in_same_context_begins_no_conversation(tmp_path):
     session = begun()
     session.ask("Plan it.")
     session.answer(30_000, 500, 10, calls=("ExitPlanMode",))
@@ -269,7 +269,7 @@ def test_plan_carried_out_in_the_same_context_is_no_new_conversation(tmp_path):
     assert breaks(session, tmp_path) == []
 
 
-def test_request_after_the_last_answer_is_predicted_once_seen(tmp_path):
+def test_unlogged_request_is_predicted_once_seen(tmp_path):
     session = Session(version="2.1.209", model="claude-fable-5")
     session.ask("Look at the project.")
     session.answer(16_000, 10_000, 2, output=3_000)

@@ -37,7 +37,7 @@ def written(made: Rollout, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("between", [0, 5])
-def test_read_that_returns_to_an_earlier_read_is_another_machine(between, tmp_path):
+def test_read_returning_to_earlier_level_is_another_machine(between, tmp_path):
     made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 4_992)
     made.call("c2").result("c2", "line " * 100)
     made.second -= 2  # the next request follows within a second
@@ -78,7 +78,7 @@ def losses(path: Path) -> list[tuple[int, str, int, list[str]]]:
     ]  # fmt: skip
 
 
-def test_read_below_dropped_reasoning_loses_only_what_precedes_it(tmp_path):
+def test_loss_below_dropped_reasoning_excludes_it(tmp_path):
     made = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
     assert losses(written(made, tmp_path)) == [(5, "LORE130", 24_000 - 4_992, ["LORE116"])]
 
@@ -173,14 +173,14 @@ def captured(tmp_path: Path, *, inlined: bool, other_tools: bool) -> Path:
     return path
 
 
-def test_request_with_other_tools_and_another_answer_is_no_turn(tmp_path):
+def test_request_with_other_tools_is_no_turn(tmp_path):
     path = captured(tmp_path, inlined=True, other_tools=True)
     assert breaks(path) == []
     chains = [turn["chain"] for turn in lore("simulate", "--json", str(path)).json["turns"]]
     assert chains[0] == chains[2] != chains[1]
 
 
-def test_request_with_other_tools_and_the_received_answer_is_the_next_turn(tmp_path):
+def test_request_with_other_tools_continuing_answer_is_turn(tmp_path):
     found = breaks(captured(tmp_path, inlined=False, other_tools=True))
     assert (2, "LORE103", "waste") in found
 
@@ -214,7 +214,7 @@ def test_cut_out_gets_the_right_cause(name, expected):
 
 @pytest.mark.corpus
 @pytest.mark.skipif(not CASES.is_dir(), reason="no cut-outs: set LORE_CASES to the folder above them")
-def test_cut_out_of_deepseek_is_predicted_with_the_answer():
+def test_deepseek_excerpt_is_predicted_with_the_answer():
     (path,) = CASES.glob("15-*")
     agreement = lore("simulate", "--json", str(path)).json["agreement"]
     assert agreement["within_2_percent"] == agreement["turns"] == 4

@@ -13,7 +13,7 @@ ENOUGH = 0.95
 
 
 @pytest.mark.parametrize("each", some([1, 4]))
-def test_of_two_causes_in_one_turn_both_are_named(each, tmp_path):
+def test_two_causes_in_one_turn_are_both_named(each, tmp_path):
     cases = pairs(each)
     assert len(cases) >= 50 * each
     said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))

@@ -19,7 +19,7 @@ def of_each() -> list[Case]:
     ("cases", "least"), [pytest.param(of_each, 15, id="one of each"),
                          pytest.param(singles, 40, id="all", marks=pytest.mark.soak)],
 )  # fmt: skip
-def test_every_single_cause_is_named_alone_placed_and_costs_what_stands_behind_it(cases, least, tmp_path):
+def test_every_single_cause_is_named_placed_and_measured(cases, least, tmp_path):
     made = cases()
     said: list[tuple[Case, list[Finding]]] = list(
         zip(made, judged([one.capture for one in made], tmp_path), strict=True)

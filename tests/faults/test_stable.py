@@ -13,7 +13,7 @@ from faults.serving import judged, stable, waste
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stable_capture_has_no_waste_and_no_cache_break(dialect, tmp_path):
+def test_stable_capture_has_no_waste_and_no_break(dialect, tmp_path):
     captures = [stable(dialect, seed) for seed in range(1, 16)]
     said = judged(captures, tmp_path)
     assert [waste(one) for one in said] == [[]] * len(captures)
@@ -21,7 +21,7 @@ def test_a_stable_capture_has_no_waste_and_no_cache_break(dialect, tmp_path):
 
 
 @pytest.mark.parametrize("number", range(len(EXPECTED)), ids=[one.name for one in EXPECTED])
-def test_what_is_expected_is_no_waste_and_has_its_name(number, tmp_path):
+def test_expected_event_is_no_waste_and_named(number, tmp_path):
     cases = happening(number)
     assert cases, "no capture has a place for it"
     said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))

@@ -92,7 +92,7 @@ def test_unreadable_context_is_a_problem(fold, at, content):
     assert (contexts(fold), len(fold.state.main().persisted), fold.codes) == ([], 0, ["LORE214", "LORE214"])
 
 
-def test_context_moves_and_goes_with_the_item_after_it(fold):
+def test_context_moves_and_goes_with_next_item(fold):
     assert contexts(fold.take(outside(1, 2), event("remove", uuids=["u1"]))) == [(1, 1, b'"x"')]
     assert contexts(fold.take(event("remove", uuids=["u2"]))) == []
 

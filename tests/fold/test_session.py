@@ -65,7 +65,7 @@ def test_subagent_inherits_the_header():
     assert (side.kind, side.model, bytes(side.system), fold.uuids) == ("subagent", "m", b'"S"', [])
 
 
-def test_first_chain_is_main_if_none_is_named_so():
+def test_first_chain_is_main_without_a_named_one():
     assert Fold(started(chain="a"), append(user("u"), chain="a")).uuids == ["u"]
 
 
@@ -160,7 +160,7 @@ def test_entries_of_one_title_stay_apart(content):
 @pytest.mark.parametrize(
     ("op", "code", "known"), [("remove", "LORE204", []), ("update", "LORE204", ["k"]), ("forget", "LORE207", [])]
 )
-def test_knowledge_operation_that_does_not_fit_is_a_problem(op, code, known):
+def test_unfit_knowledge_operation_is_a_problem(op, code, known):
     fold = Fold(started(), know(op, "k"))
     assert (fold.codes, list(fold.state.knowledge)) == ([code], known)
 
@@ -238,7 +238,7 @@ def test_turn_takes_the_changes_noted_before_it():
     assert fold.state.main().since == ()
 
 
-def test_turn_number_that_does_not_rise_is_a_problem():
+def test_turn_number_not_rising_is_a_problem():
     assert Fold(started(), start(2), start(2)).codes == ["LORE213"]
 
 
@@ -266,7 +266,7 @@ def test_second_end_of_a_turn_replaces_the_first():
     assert totals(fold.take(event("turn_failed", turn=1))).read_tokens is None
 
 
-def test_repeated_turn_number_keeps_the_usage_of_the_first():
+def test_repeated_turn_number_keeps_the_first_usage():
     sums = totals(Fold(started(), start(1), end(1, read=5), start(1), end(1, read=5)))
     assert (sums.turns, sums.read_tokens) == (2, 10)
 
@@ -288,7 +288,7 @@ def test_impossible_counts_are_unknown_and_a_problem():
     assert (usage.read_tokens, usage.write_tokens, usage.uncached_tokens, fold.codes) == (None, None, 7, ["LORE207"])
 
 
-def test_late_usage_of_the_previous_turn_corrects_the_sums():
+def test_late_usage_of_previous_turn_corrects_sums():
     fold = Fold(started(), start(1), end(1, output=1), start(2), end(1, output=9))
     assert totals(fold).output_tokens == 9
     assert (totals(fold.take(end(2, output=2))).output_tokens, fold.problems) == (11, [])

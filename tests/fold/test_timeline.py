@@ -148,7 +148,7 @@ def test_tool_patch_keeps_what_it_does_not_carry():
     assert (item.status, contents, item.response_id) == ("failed", [b'"o"', b'"e"', b'{"d":1}'], "r")
 
 
-def test_tool_patch_reaches_the_last_call_of_its_id():
+def test_tool_patch_reaches_last_call_of_its_id():
     fold = Fold(started(), append(call("t", "c")), append(call("v", "c")), patch("c", output="o"))
     assert [fold.item(place).status for place in (0, 1)] == ["running", "completed"]
     again = Fold(started(), append(call("t", "c")), append(call("v", "c")), event("remove", uuids=["v"]), patch("c"))
@@ -215,7 +215,7 @@ def test_older_state_folds_again_to_the_same():
 # streamed text
 
 
-def test_streamed_text_is_joined_once_when_it_is_read():
+def test_streamed_text_is_joined_once_when_read():
     """Each piece was joined at once: 40,000 of them took 16 seconds."""
     fold = Fold(started(), append(said("a", "")), *[stream("a", "x" * 20)] * 300)
     assert (len(bytes(fold.item(0).text)), len(fold.state.chains["main"].stream.deltas)) == (300 * 20 + 2, 300)

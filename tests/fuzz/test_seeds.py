@@ -22,13 +22,13 @@ def test_a_seed_keeps_the_laws(seed, tmp_path):
 
 @pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
 @each(READERS)
-def test_a_seed_keeps_the_laws_where_lines_are_soon_too_long(reader, seed, monkeypatch):
+def test_seed_keeps_the_laws_with_short_limits(reader, seed, monkeypatch):
     monkeypatch.setattr(LineCutter, "limit", 30)
     assert properties.examine_reader(reader, seed.read_bytes()) is None
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_what_breaks_is_kept_small_and_outside_the_project_where_it_was_recorded(private, tmp_path, monkeypatch):
+def test_failing_input_is_shrunk_and_saved_outside_project(private, tmp_path, monkeypatch):
     monkeypatch.setattr(samples, "SEEDS", tmp_path / "seeds")
     monkeypatch.setattr(run, "PRIVATE", tmp_path / "private")
 

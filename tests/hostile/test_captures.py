@@ -94,7 +94,7 @@ ALWAYS = [  # of each reader one
 
 
 @pytest.mark.parametrize("what", some(dict.fromkeys([*ALWAYS, *HUGE]), len(ALWAYS)))
-def test_what_is_huge_takes_no_more_than_200_mb(what, desk):
+def test_huge_capture_takes_at_most_200_mb(what, desk):
     (desk / "huge").write_bytes(HUGE[what]())
     ended = child.lore("check", "huge")
     assert ended.code in (0, 1, 2, 3), ended

@@ -125,7 +125,7 @@ def _around(text: str, piece: str) -> str:
     return text[max(0, at - 200) : at + 100]
 
 
-def test_a_word_that_no_reader_knows_is_masked_before_it_is_cut(tmp_path, monkeypatch):
+def test_unknown_word_is_masked_before_it_is_cut(tmp_path, monkeypatch):
     """A problem quoted sixty characters of it, and of what was longer no kind is known by its beginning."""
     monkeypatch.chdir(tmp_path)
     word = "x " * 15 + SAMPLES["digitalocean"].text

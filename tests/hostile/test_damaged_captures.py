@@ -84,14 +84,14 @@ def test_damaged_capture_stops_no_command(lore, desk, format, name):
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"null", b"[]", b"\x00", b"\xff\xfe{", b"[" * 5000, b'{"messages":5}'], ids=repr
 )
-def test_a_folder_of_odd_requests_or_responses_stops_no_command(lore, desk, body):
+def test_folder_of_odd_requests_stops_no_command(lore, desk, body):
     folder(desk / "requests", body=body)
     folder(desk / "responses", answer=body)
     for name in ("requests", "responses"):
         _ends_well(lore("check", "--json", name))
 
 
-def test_a_folder_whose_names_are_odd_stops_no_command(lore, desk):
+def test_folder_of_odd_names_stops_no_command(lore, desk):
     folder(desk / "pairs")
     for name in (
         "a.request.json.response.json",

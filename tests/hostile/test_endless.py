@@ -71,7 +71,7 @@ ENDLESS = {
 
 
 @crossed("name, command", ENDLESS, COMMANDS)
-def test_what_is_no_recording_is_refused_before_it_ends(desk, name, command):
+def test_endless_unrecognised_input_is_refused(desk, name, command):
     code, out, err, taken = fed(command, *ENDLESS[name], LIMIT, interrupt=False)
     assert (code, out) == (2, "")
     assert err.startswith("error: <stdin>")
@@ -88,7 +88,7 @@ ENOUGH = 512 * 1024  # more than a pipe and the beginning that formats are recog
 
 
 @crossed("name, command", LINES, COMMANDS)
-def test_a_recording_without_an_end_is_read_until_it_is_interrupted(desk, name, command):
+def test_endless_recording_is_read_until_interrupted(desk, name, command):
     code, _, err, _ = fed(command, GOOD, LINES[name] + b" " * 500 + b"\n", ENOUGH, interrupt=True)
     assert code == 130
     assert "Traceback" not in err
@@ -96,7 +96,7 @@ def test_a_recording_without_an_end_is_read_until_it_is_interrupted(desk, name, 
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_an_input_that_says_nothing_is_waited_for_until_it_is_interrupted(desk, command):
+def test_silent_input_is_waited_for_until_interrupted(desk, command):
     process = subprocess.Popen(
         [sys.executable, "-c", _READY, *command],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -124,7 +124,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize("command", [("check", "--json", "-"), ("diff-prefix", "--json", "--no-tokens", "-")])
-def test_a_reader_of_the_answer_that_goes_away_is_no_error(desk, command):
+def test_closed_output_is_no_error(desk, command):
     """`… | lore diff-prefix - | head -1` ends, though the input does not."""
     process = subprocess.Popen(
         [sys.executable, "-m", "lore", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

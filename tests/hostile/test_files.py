@@ -38,7 +38,7 @@ def test_what_is_no_recording_is_refused(lore, desk, command, name):
 
 
 @pytest.mark.parametrize("name", list(NOT_RECORDINGS))
-def test_two_files_that_hold_no_prompt_are_compared_as_bytes(lore, desk, name):
+def test_files_without_a_prompt_are_compared_as_bytes(lore, desk, name):
     (desk / "a").write_bytes(NOT_RECORDINGS[name])
     (desk / "b").write_bytes(NOT_RECORDINGS[name] + b"x")
     ended = lore("diff-prefix", "a", "b", "--json")
@@ -63,12 +63,12 @@ def test_a_file_that_cannot_be_opened_is_refused(lore, desk, command):
 
 @pytest.mark.parametrize("name", ["a\x00b", "x" * 5000, "", "a/b/c", "\udcff", "#1", "a#", "#", "-#1x"])
 @pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
-def test_a_name_that_no_file_can_have_is_refused(lore, command, name):
+def test_impossible_file_name_is_refused(lore, command, name):
     assert_refused(lore(command, name))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
-def test_an_unreadable_file_in_a_folder_makes_the_run_incomplete(lore, desk):
+def test_unreadable_file_of_folder_makes_run_incomplete(lore, desk):
     (desk / "folder").mkdir()
     (desk / "folder" / "good.jsonl").write_bytes(GOOD)
     (desk / "folder" / "loop.jsonl").symlink_to("loop.jsonl")
@@ -78,7 +78,7 @@ def test_an_unreadable_file_in_a_folder_makes_the_run_incomplete(lore, desk):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_in_a_folder_is_not_waited_for(desk):
+def test_pipe_in_a_folder_is_skipped(desk):
     (desk / "folder").mkdir()
     (desk / "folder" / "good.jsonl").write_bytes(GOOD)
     os.mkfifo(desk / "folder" / "pipe.jsonl")
@@ -88,7 +88,7 @@ def test_a_pipe_in_a_folder_is_not_waited_for(desk):
     assert done.returncode in (0, 3)
 
 
-def test_files_in_a_folder_that_are_no_recordings_are_counted_and_passed_over(lore, desk):
+def test_unrecognised_files_of_folder_are_counted(lore, desk):
     (desk / "good.jsonl").write_bytes(GOOD)
     for number, data in enumerate(NOT_RECORDINGS.values()):
         (desk / f"odd{number}").write_bytes(data)

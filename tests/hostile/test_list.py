@@ -72,7 +72,7 @@ ODD = {
 
 @crossed("odd, command", ODD, COMMANDS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_an_odd_recording_is_judged_and_what_is_lost_is_counted(lore, desk, odd, format, command):
+def test_odd_recording_is_judged_with_counted_losses(lore, desk, odd, format, command):
     made = ODD[odd]
     data = made.begin + recording(format, value=made.value, line=made.line).replace(b"\n", made.end)
     (desk / "odd").write_bytes(data)
@@ -111,7 +111,7 @@ def test_nesting_is_read_or_counted_at_any_depth(lore, desk, format, command, de
 
 
 @pytest.mark.parametrize("depth", [300, 900, 2000])
-def test_bodies_that_differ_in_something_deeply_nested_are_compared(lore, desk, depth):
+def test_bodies_differing_in_deep_nesting_are_compared(lore, desk, depth):
     for name, spelled in (("a", b"1.0"), ("b", b"1.00"), ("c", b"2")):
         nested = b'{"a":' * depth + spelled + b"}" * depth
         tool = b'"tools":[{"name":"n","input_schema":%s}],' % nested
@@ -147,7 +147,7 @@ def test_a_missing_file_is_refused_by(lore, command):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
-def test_a_link_to_a_folder_above_is_not_followed(lore, desk):
+def test_link_to_a_parent_folder_is_not_followed(lore, desk):
     (desk / "folder").mkdir()
     (desk / "folder" / "log").write_bytes(recording("lore"))
     (desk / "folder" / "up").symlink_to(desk / "folder")

@@ -87,7 +87,7 @@ if sys.platform != "win32":
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("name", HAPPENINGS)
-def test_a_file_that_changes_while_it_is_read_stops_no_command(lore, desk, then, name, command):
+def test_file_changing_while_read_stops_no_command(lore, desk, then, name, command):
     path = log(desk)
     then(lambda: HAPPENINGS[name](path))
     ended = lore(*command, "log")
@@ -99,7 +99,7 @@ def test_a_file_that_changes_while_it_is_read_stops_no_command(lore, desk, then,
         assert all(one["line"] and one["byte"] is not None for one in found["problems"])
 
 
-def test_a_torn_end_of_a_file_that_shrinks_is_a_problem_with_its_place(lore, desk, then):
+def test_torn_end_of_shrinking_file_has_a_place(lore, desk, then):
     path = log(desk)
     then(lambda: cut(path))
     (problem,) = json.loads(lore("check", "log", "--json").out)["problems"]
@@ -118,7 +118,7 @@ def fails(desk, then):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_a_file_that_cannot_be_read_on_is_an_error_in_one_line(lore, desk, then, command):
+def test_read_error_in_mid_file_is_one_line(lore, desk, then, command):
     log(desk)
     fails(desk, then)
     ended = lore(*command, "log")
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_on_is_an_error_in_one_line(lore, desk, then,
     assert ended.err.splitlines()[0] == "error: cannot read log: input/output error"
 
 
-def test_a_file_of_a_folder_that_cannot_be_read_on_makes_the_run_incomplete(lore, desk, then):
+def test_read_error_in_folder_makes_run_incomplete(lore, desk, then):
     log(desk)
     fails(desk, then)
     ended = lore("check", ".", "--json")
@@ -134,7 +134,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_on_makes_the_run_incomplete(lore
     assert [one["code"] for one in json.loads(ended.out)["problems"]] == ["LORE215"]
 
 
-def test_a_file_that_vanishes_from_a_folder_before_it_is_read_is_counted(lore, desk, monkeypatch):
+def test_file_vanishing_from_folder_is_counted(lore, desk, monkeypatch):
     for name in ("a", "b", "c"):
         (desk / name).write_bytes(TWO)
     listed = corpus.files_below
@@ -152,7 +152,7 @@ def test_a_file_that_vanishes_from_a_folder_before_it_is_read_is_counted(lore, d
     assert [one["code"] for one in found["problems"]] == ["LORE215"]
 
 
-def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(desk, monkeypatch):
+def test_shrinking_files_are_compared_to_their_end(desk, monkeypatch):
     size = 4 * corpus.HEAD
     for name in ("left", "right"):
         (desk / name).write_bytes(b"x" * size)
@@ -239,7 +239,7 @@ def test_named_pipe_is_refused_without_waiting(lore, desk, command):
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no names of open files here")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_pipe_that_a_shell_opened_is_read_to_its_end(lore, command):
+def test_pipe_opened_by_shell_is_read_whole(lore, command):
     reading, writing = os.pipe()
 
     def fill():
@@ -254,12 +254,12 @@ def test_pipe_that_a_shell_opened_is_read_to_its_end(lore, command):
     assert ended.code == 0
 
 
-def test_a_name_that_is_a_folder_by_the_time_it_is_opened_is_refused(desk):
+def test_name_that_became_a_folder_is_refused(desk):
     (desk / "log").mkdir()
     with pytest.raises(LoreError, match="is not a file"):
         next(corpus.pieces("log"))
 
 
-def test_a_file_that_is_gone_by_the_time_it_is_compared_is_refused(lore, desk):
+def test_file_gone_before_comparison_is_refused(lore, desk):
     (desk / "left").write_bytes(TWO)
     assert_refused(lore("diff-prefix", "left", "right"))

@@ -15,14 +15,14 @@ NAMES = ("a#1", "a#b:2", "with space.jsonl", "#", "#5", "caf\u00e9.jsonl", "a\nb
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such names cannot exist there")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_turn_of_a_file_of_any_name_can_be_named(lore, desk, name):
+def test_turn_of_file_with_any_name_is_found(lore, desk, name):
     (desk / name).write_bytes(GOOD)
     assert lore("assemble", "--", f"{name}#1").code == 0
     assert_refused(lore("assemble", "--", f"{name}#2"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are no text exist on Linux")
-def test_a_file_whose_name_is_no_text_can_be_judged(lore, desk):
+def test_file_name_that_is_not_text_is_judged(lore, desk):
     name = os.fsdecode(b"bad\xff.jsonl")
     (desk / name).write_bytes(GOOD)
     ended = lore("check", ".", "--json")

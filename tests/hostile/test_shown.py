@@ -78,7 +78,7 @@ def test_nothing_invisible_is_shown(place, names, alone):
 
 
 @pytest.mark.parametrize(("place", "names"), [*_cases(redacted=True)])
-def test_with_redact_nothing_is_shown_of_what_a_recording_says(place, names, alone):
+def test_redact_shows_nothing_of_the_recording(place, names, alone):
     for name in names:
         alone(name)
         file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))

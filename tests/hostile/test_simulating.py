@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory
 TURNS = 10_000
 
 
-def test_a_session_of_ten_thousand_turns_is_simulated_in_200_mb(desk):
+def test_ten_thousand_turns_are_simulated_in_200_mb(desk):
     lines, read = [], 20_000
     for number in range(TURNS):
         before = f"a{number - 1}" if number else None

@@ -44,7 +44,7 @@ def places(format: str) -> tuple[bytes, bytes]:
 
 
 @crossed("format, command", FORMATS, COMMANDS)
-def test_a_line_of_100_mb_is_passed_over_and_counted(desk, format, command):
+def test_line_of_100_mb_is_skipped_and_counted(desk, format, command):
     before, after = places(format)
     write(desk / "log", before, b'{"kind":"', HUGE, b'"}', after)
     ended = child.lore(*command, "log")
@@ -62,7 +62,7 @@ def test_a_line_of_100_mb_is_passed_over_and_counted(desk, format, command):
         assert ended.json["summary"]["turns"] >= 2
 
 
-def test_a_last_line_of_100_mb_without_an_end_is_counted_once(desk):
+def test_unfinished_line_of_100_mb_is_counted_once(desk):
     write(desk / "log", GOOD, b'{"kind":"', HUGE, b"x")
     ended = child.lore("check", "--json", "log")
     assert ended.peak < BOUND
@@ -70,14 +70,14 @@ def test_a_last_line_of_100_mb_without_an_end_is_counted_once(desk):
 
 
 @crossed("end, command", ENDS, COMMANDS)
-def test_a_first_line_of_100_mb_makes_no_recording(desk, command, end):
+def test_first_line_of_100_mb_is_not_recognised(desk, command, end):
     write(desk / "log", b'{"kind":"session_started"', HUGE, ENDS[end])
     ended = child.lore(*command, "log")
     assert ended.peak < BOUND
     assert_refused(ended)
 
 
-def test_a_first_line_of_100_mb_is_passed_over_where_the_format_is_said(desk):
+def test_first_100_mb_line_is_skipped_with_format(desk):
     write(desk / "log", b'{"kind":"session_started"', HUGE, b"\n", GOOD)
     ended = child.lore("check", "--json", "--format", "lore", "log")
     assert ended.peak < BOUND
@@ -85,14 +85,14 @@ def test_a_first_line_of_100_mb_is_passed_over_where_the_format_is_said(desk):
     assert ended.json["summary"]["turns"] == 1
 
 
-def test_a_body_of_100_mb_on_one_line_is_counted(desk):
+def test_one_line_body_of_100_mb_is_counted(desk):
     write(desk / "body", b'{"model":"m","messages":[{"role":"user","content":"', HUGE, b'"}]}')
     ended = child.lore("check", "--json", "body")
     assert ended.peak < BOUND
     assert [(one["code"], one["line"], one["byte"]) for one in ended.json["problems"]] == [("LORE217", 1, 0)]
 
 
-def test_a_body_of_100_mb_over_many_lines_is_counted(desk):
+def test_many_line_body_of_100_mb_is_counted(desk):
     line = b'  "' + b"x" * 100_000 + b'",\n'
     write(desk / "body", b'{"model":"m","messages":[\n', line * 1000, b"]}")
     ended = child.lore("check", "--json", "body")
@@ -102,7 +102,7 @@ def test_a_body_of_100_mb_over_many_lines_is_counted(desk):
     assert len(ended.json["problems"]) < 100
 
 
-def test_two_files_of_100_mb_that_are_no_recordings_are_compared(desk):
+def test_unrecognised_files_of_100_mb_are_compared(desk):
     write(desk / "left", b'{"a":', HUGE)
     write(desk / "right", b'{"a":', HUGE, b"x")
     ended = child.lore("diff-prefix", "left", "right", "--json")
@@ -133,7 +133,7 @@ def test_many_tiny_lines_cost_little_memory(desk, format, tiny):
     assert len(ended.json["problems"]) <= 40
 
 
-def test_a_million_tiny_lines_that_are_no_recording_are_refused(desk):
+def test_million_tiny_unrecognised_lines_are_refused(desk):
     (desk / "log").write_bytes(b"{}\n" * 1_000_000)
     ended = child.lore("check", "log")
     assert_refused(ended)

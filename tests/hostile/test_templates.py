@@ -83,7 +83,7 @@ def test_output_is_bounded(source):
 
 
 @pytest.mark.parametrize("source", SHAPES.values(), ids=SHAPES)
-def test_a_template_of_a_shape_that_nobody_writes_is_refused(source):
+def test_template_of_an_odd_shape_is_refused(source):
     assert error_of(source).message.startswith("the chat template")
 
 

@@ -85,7 +85,7 @@ def test_spans_that_share_attributes_cost_each_its_own():
 
 
 @pytest.mark.usefixtures("desk")
-def test_the_first_item_taken_back_again_and_again_costs_little_each_time():
+def test_repeated_removal_of_first_item_costs_little():
     """Each such removal numbered all later items anew: 2 MB of them took a minute."""
     counted: list[int] = []
     for size in (100, 200, 400):

@@ -35,7 +35,7 @@ def few_short_entries(monkeypatch):
 
 
 @pytest.mark.parametrize("name", costly.files(100))
-def test_a_file_that_was_made_to_cost_takes_a_call_a_byte_at_most(name):
+def test_costly_file_takes_one_call_a_byte(name):
     files = [costly.files(size)[name] for size in (SIZE, 2 * SIZE)]
     costly.reading(files[0])()  # what is imported and compiled at its first use
     first, second = (calls(costly.reading(data)) for data in files)
@@ -58,7 +58,7 @@ NESTED = {f"{kind}, {what}": pair for kind in FORMATS for what, pair in {
 
 
 @pytest.mark.parametrize(("kind", "begin", "end"), NESTED.values(), ids=NESTED)
-def test_a_record_is_read_to_a_depth_of_1000_and_a_deeper_one_is_a_problem(kind, begin, end):
+def test_record_nested_over_1000_levels_is_a_problem(kind, begin, end):
     """It was the parser that refused, at a depth of its own: 1,024 here, another one under another Python."""
     whole = recording(kind, value=begin * 900 + b"1" + end * 900)
     deep = recording(kind, value=begin * RECORD_LEVELS + b"1" + end * RECORD_LEVELS)
@@ -69,7 +69,7 @@ def test_a_record_is_read_to_a_depth_of_1000_and_a_deeper_one_is_a_problem(kind,
 
 
 @pytest.mark.parametrize("kind", sorted(WRITERS.keys() - {"vcr", "vcr-parsed", "eval", "litellm", "otel"}))
-def test_a_call_that_is_nested_deeper_is_a_problem_in_every_capture(kind):
+def test_capture_nested_over_1000_levels_is_a_problem(kind):
     body = {"model": "claude-x", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], "metadata": "DEEP"}
     data = capture(kind, second=body)
     for quoted in (b'\\"DEEP\\"', b'"DEEP"'):
@@ -101,7 +101,7 @@ BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_depth_is_that_of_a_look_at_each_bracket(seed, monkeypatch):
+def test_depth_equals_a_count_of_each_bracket(seed, monkeypatch):
     monkeypatch.setattr("lore.model.jsonslice.RECORD_LEVELS", 20)
     monkeypatch.setattr("lore.model.jsonslice._BRACKETS", 13)
     monkeypatch.setattr("lore.model.jsonslice._STRETCH", 17)
@@ -117,14 +117,14 @@ def test_depth_is_that_of_a_look_at_each_bracket(seed, monkeypatch):
         assert is_deep(data) is (deepest > 20)
 
 
-def test_depth_near_the_limit_is_told_in_a_few_calls():
+def test_depth_near_the_limit_takes_few_calls():
     """Brackets were followed one run after another: a list of empty lists cost 30 times a parser."""
     for teeth in (b"[],", b"[[[]]],", b'{"a":[]},'):
         data = b"[" * 990 + teeth * 20_000 + b"1" + b"]" * 990
         assert calls(lambda data=data: is_deep(data)) < 1_000
 
 
-def test_short_entries_end_a_document_and_what_is_behind_them_is_said_to_be_lost():
+def test_too_many_short_entries_end_a_document():
     """Millions of `{}` took 14 microseconds each, and there was no end to them."""
     whole = capture("har")
     begin, end = whole.split(b'"entries": [')
@@ -136,14 +136,14 @@ def test_short_entries_end_a_document_and_what_is_behind_them_is_said_to_be_lost
 
 
 @pytest.mark.parametrize("size", [1, 50, 4096])
-def test_short_entries_end_a_document_wherever_it_is_cut(size):
+def test_short_entries_end_a_document_cut_anywhere(size):
     data = costly.files(2000)["small objects for entries of HAR"]
     assert list(READERS["har"]().read(pieces(data, size))) == everything(READERS["har"](), data)
 
 
 @pytest.mark.parametrize(("name", "list"), [("har", "log.entries"), ("claude-tap", "packets"), ("inspect", "samples")])
 @pytest.mark.parametrize("piece", [BEGINNING_BYTES, 3 * BEGINNING_BYTES])
-def test_a_list_that_does_not_begin_in_4_mib_is_said_to_be_missing(name, list, piece):
+def test_list_beginning_after_4_mib_is_reported_missing(name, list, piece):
     """It was passed over in silence: a file with `--format har` gave no turns and no problem."""
     data = b'{"x":"' + b"x" * (BEGINNING_BYTES + 10) + b'","log":{"entries":[{}]},"packets":[{}],"samples":[{}]}'
     found = [*READERS[name]().read(pieces(data, piece))]
@@ -152,10 +152,10 @@ def test_a_list_that_does_not_begin_in_4_mib_is_said_to_be_missing(name, list, p
     ]
 
 
-def test_a_document_that_is_no_list_is_said_to_be_none():
+def test_document_that_is_not_a_list_is_reported():
     assert [one.message for one in problems(b'{"a": 1}', "proxy-list")] == ["a document without a list"]
 
 
-def test_a_session_without_its_list_of_messages_says_so():
+def test_session_without_list_of_messages_is_reported():
     data = b'{"x":"' + b"x" * (BEGINNING_BYTES + 10) + b'","messages":[]}'
     assert [one.message for one in problems(data, "gemini-cli-json")] == ["a document without its list of messages"]

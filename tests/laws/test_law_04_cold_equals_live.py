@@ -86,7 +86,7 @@ RICH = (
 )
 
 
-def test_a_log_may_be_cut_at_every_single_byte():
+def test_log_may_be_cut_at_every_byte():
     warm = _Warm(LoreLog, RICH)
     for at in range(len(RICH) + 1):
         warm.assert_same_when_cut(at)
@@ -98,7 +98,7 @@ def test_bytes_may_arrive_in_pieces_of_any_size(log, size):
     assert list(reader.read(pieces(log.data, size))) == read_all(LoreLog(), log.data)
 
 
-def test_a_pretty_body_with_blank_lines_reads_the_same_in_pieces():
+def test_pretty_body_reads_the_same_in_pieces():
     data = b'{"model":"claude-x",\n\n"messages":[],\n\n\n"system":"s"}\n'
     for at in range(len(data) + 1):
         assert list(Bodies().read([data[:at], data[at:]])) == read_all(Bodies(), data)

@@ -53,7 +53,7 @@ def _whole(reader, data: bytes) -> tuple[list[Event], FoldedSession]:
 
 
 @given(logs, shares, st.integers(-3, 30))
-def test_a_log_that_is_followed_gives_its_events_from_any_cursor_on(log, made, behind):
+def test_followed_log_gives_its_events_from_any_cursor(log, made, behind):
     name, data = log
     reader = {"lore": LoreLog, "claude-code": ClaudeCode}[name]
     events, state = _whole(reader, data)

@@ -109,7 +109,7 @@ class _Counting:
         return self._decoder.decode(data)
 
 
-def test_each_line_of_a_lore_log_is_decoded_once(judge, monkeypatch):
+def test_each_lore_line_is_decoded_once(judge, monkeypatch):
     counting = _Counting(lore_log._DECODER)
     monkeypatch.setattr(lore_log, "_DECODER", counting)
     lines = _lore(30)
@@ -117,7 +117,7 @@ def test_each_line_of_a_lore_log_is_decoded_once(judge, monkeypatch):
     assert counting.seen == Tally(lines)
 
 
-def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(judge, monkeypatch):
+def test_each_claude_code_line_is_decoded_once(judge, monkeypatch):
     counting = _Counting(claude_records._RECORD)
     monkeypatch.setattr(claude_records, "_RECORD", counting)
     lines = _claude(30)
@@ -126,7 +126,7 @@ def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(j
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
-def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, monkeypatch, dialect):
+def test_body_is_sliced_a_fixed_number_of_times(judge, monkeypatch, dialect):
     seen: Tally[int] = Tally()
     for module in (bodies, anthropic, openai, gemini, bedrock, messages):
         original = module.raw_members
@@ -202,7 +202,7 @@ def _canonicalised(judge, monkeypatch, lines) -> int:
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
-def test_a_check_of_a_session_that_only_grows_canonicalises_nothing(judge, monkeypatch, name):
+def test_check_of_a_growing_session_canonicalises_nothing(judge, monkeypatch, name):
     assert _canonicalised(judge, monkeypatch, MAKERS[name](40)) == 0
 
 
@@ -229,7 +229,7 @@ class _Weigher:
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
-def test_each_segment_of_a_growing_session_is_weighed_once(desk, name):
+def test_each_segment_of_growing_session_is_measured_once(desk, name):
     (desk / "log.jsonl").write_bytes(b"\n".join(MAKERS[name](40)) + b"\n")
     weigher = _Weigher()
     assert list(diff_session("log.jsonl", TurnComparison(Options(counter=weigher))))
@@ -256,7 +256,7 @@ def test_each_distinct_segment_is_tokenised_once(desk, monkeypatch):
     assert set(encoding.encoded.values()) == {1}
 
 
-def test_only_the_chunk_around_the_cut_is_tokenised_again(monkeypatch):
+def test_only_the_chunk_around_a_cut_is_retokenised(monkeypatch):
     encoding = _Encoding()
     monkeypatch.setattr(o200k, "encoding", lambda: encoding)
     words = " ".join(f"word{n}" for n in range(5000)).encode()

@@ -159,17 +159,17 @@ def test_text_is_checked_in_pieces_as_a_whole(data, size, monkeypatch):
             check_text(data[:end])
 
 
-def test_camel_case_keys_are_read_and_unknown_ones_skipped():
+def test_camel_case_keys_are_read_others_skipped():
     event = convert(b'{"kind":"turn_started","turn":3,"agentId":"a1","novel":[1,{"x":2}]}', e.TurnStarted)
     assert event == e.TurnStarted(turn=3, agent_id="a1")
 
 
-def test_content_with_a_lone_surrogate_is_an_exact_slice():
+def test_content_with_lone_surrogate_is_exact_slice():
     item = convert(b'{"type":"user_message","uuid":"u","text": "cut \\ud83d" }', UserMessage)
     assert bytes(item.text) == b'"cut \\ud83d"'
 
 
-def test_item_is_chosen_by_its_tag_in_camel_case():
+def test_item_is_chosen_by_camel_case_tag():
     item = b'{"type":"toolCall","uuid":"u","callId":"c","name":"n","input":{},"status":"failed"}'
     event = convert(b'{"kind":"append","item":' + item + b"}", e.Append)
     assert event.item == ToolCall("u", "c", "n", msgspec.Raw(b"{}"), "failed")

@@ -245,13 +245,13 @@ def test_credential_after_a_terminal_colour_is_masked(secret, colour):
 
 
 # `sk-` needs a digit or a long run of letters, so that names stay.
-def test_key_of_letters_is_masked_a_name_is_not():
+def test_key_of_letters_is_masked_unlike_name():
     assert mask("sk-abcdefghijklmnopqrstuvwxyz") == "sk-a" + "*" * 25
     assert mask("sk-fading-circle-container") == "sk-fading-circle-container"
 
 
 @each(SAMPLES)
-def test_credential_at_the_start_of_a_line_is_masked(sample):
+def test_credential_at_start_of_line_is_masked(sample):
     """`\\nkey-…` was not masked: the `n` of the escape was read as a letter before it."""
     for space in "\n\t\r\x1f\xa0":
         for spelled in (json.dumps(space + sample.text), json.dumps(json.dumps(space + sample.text))):

@@ -12,7 +12,7 @@ from pictures.make import FOLDER, PICTURES, REPORT, ROOT, printed, report
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_every_picture_is_shown_with_words_for_who_cannot_see_it():
+def test_every_picture_has_a_text_alternative():
     names = {path.name for path in FOLDER.iterdir()}
     assert names == {f"{picture.name}.svg" for picture in PICTURES} | {f"{REPORT}.svg"}
     for name in names:
@@ -28,7 +28,7 @@ def test_a_picture_shows_what_is_printed(picture):
     assert "".join(shown.split()) == "".join(Text.from_ansi(printed(picture)).plain.split())
 
 
-def test_the_picture_of_the_page_shows_what_the_page_says():
+def test_picture_of_the_page_equals_the_page():
     """Where it does not: `make pictures`."""
     drawn, now = ET.parse(FOLDER / f"{REPORT}.svg").getroot(), ET.fromstring(report())
     assert ["".join(text.itertext()) for text in drawn.iter("{*}text")] == [

@@ -113,7 +113,7 @@ def test_similar_request_begins_another_chain(name):
     assert chains_of(*SEPARATE[name]) == ["main", "chain-2"]
 
 
-def test_notice_before_the_system_prompt_stays_in_its_chain():
+def test_notice_before_system_prompt_keeps_its_chain():
     system = {"role": "system", "content": "Be brief."}
     first = [system, *body("a", assistant(LONG), "b")["messages"]]
     second = [{"role": "user", "content": "notice"}, *first, assistant("c"), {"role": "user", "content": "d"}]
@@ -203,7 +203,7 @@ ASKED = (body(DOCUMENTS + "Why?"), exchange("s", output=StreamedOutput(dumps([as
         (body("Why?", assistant(LONG), "And?"), "t", "chain-2"),
     ],
 )
-def test_request_without_its_documents_is_known_by_the_reply(request_body, session, chain):
+def test_request_without_documents_is_known_by_reply(request_body, session, chain):
     assert chains_of(ASKED, (request_body, exchange(session)))[1] == chain
 
 

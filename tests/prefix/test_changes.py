@@ -81,7 +81,7 @@ def test_cleared_results_have_the_recorded_detail():
     assert explain(previous, current, "LORE117")[0].evidence.cleared == "LORE117"
 
 
-def test_a_block_moved_into_the_system_prompt_is_named():
+def test_block_moved_into_system_prompt_is_named():
     system = [text("Be brief.")]
     previous = body("one", {"role": "system", "content": [text(PLAN_MODE)]}, assistant("two"), "three", system=system)
     current = body("one", assistant("two"), "three", assistant("four"), "five", system=[*system, text(PLAN_MODE)])
@@ -106,7 +106,7 @@ def test_differences_beyond_the_limit_are_counted():
 @pytest.mark.parametrize(
     "ending", ["\n\n<env>\nOpen file: a.py\n</env>", "\n" + REMINDER, "\n\nOpen files: a.py, b.py", " [mode: plan]"]
 )
-def test_end_of_a_message_that_is_gone_is_named(ending):
+def test_removed_end_of_a_message_is_named(ending):
     cause = explain(body(FIRST, user("Write a test." + ending)), body(FIRST, user("Write a test."), DONE, NEXT))[0]
     assert cause.code == "LORE111"
     assert isinstance(cause.evidence, WrapperGone)
@@ -118,7 +118,7 @@ def test_a_user_may_shorten_the_last_message():
     assert codes(previous, current) == ["LORE100"]
 
 
-def test_reminder_at_the_end_of_a_result_is_named():
+def test_reminder_at_end_of_result_is_named():
     lasting = [FIRST, READ[0], user(tool_result("ok")), DONE, NEXT]
     assert codes(body(FIRST, READ[0], user(tool_result(f"ok\n\n{REMINDER}"))), body(*lasting)) == ["LORE111"]
     assert codes(body(FIRST, READ[0], user(tool_result("ok\nwith all its details"))), body(*lasting)) == ["LORE117"]
@@ -133,7 +133,7 @@ def test_reminder_at_the_end_of_a_result_is_named():
         ("\nAlways answer in English.", "LORE100"),
     ],
 )
-def test_volatile_text_added_to_the_system_prompt_is_named(addition, code):
+def test_volatile_text_added_to_system_is_named(addition, code):
     """An agent added a count of the tokens left with each request, and kept the old ones."""
     system = "You are an agent.\nUse the tools."
     assert codes(body("a", system=system), body("a", assistant("b"), "c", system=system + addition)) == [code]
@@ -186,7 +186,7 @@ def test_renamed_calls_of_a_chat_are_ids():
     assert codes(sent, renamed, dialect="openai-chat") == ["LORE108"]
 
 
-def test_arguments_of_a_chat_in_another_order_are_spelling():
+def test_reordered_arguments_of_a_chat_are_spelling():
     other = chat_call("c1", '{"lines": 40, "path": "a.py"}')
     assert codes(chat(chat_call("c1")), chat(other), dialect="openai-chat") == ["LORE105"]
 

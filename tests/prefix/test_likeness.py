@@ -67,7 +67,7 @@ def holds_reply(prompt, output):
     return bool(latest_answer_keys(prompt) & replies.keys_of("main"))
 
 
-def test_reply_is_known_by_its_text_in_any_form():
+def test_reply_is_recognised_by_text_in_any_form():
     output = dumps([{"role": "assistant", "content": [text(LONG + "\n")]}])
     assert holds_reply(parsed(body("a", assistant(LONG), "b")), output)
     assert holds_reply(parsed(body("a", assistant([text(LONG)]), "b")), output)
@@ -89,7 +89,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("dialect", CALLS)
-def test_reply_is_known_by_the_id_of_its_call(dialect):
+def test_reply_is_recognised_by_id_of_its_call(dialect):
     member, reply = CALLS[dialect]
     prompt = DIALECTS[dialect].parse(dumps({"model": "m", member: [reply]}), "wire", Memo())
     assert holds_reply(prompt, dumps([reply]))

@@ -13,7 +13,7 @@ BUILD = Path(__file__).parent / "build.py"
 
 
 @pytest.mark.skipif(find_spec("pdoc") is None, reason="pdoc is not installed: run `make test`")
-def test_the_reference_is_made_and_nothing_in_it_is_broken(tmp_path) -> None:
+def test_reference_is_made_without_broken_links(tmp_path) -> None:
     done = subprocess.run([sys.executable, BUILD, tmp_path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     pages = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
@@ -41,7 +41,7 @@ def test_links_that_lead_nowhere_are_found(tmp_path) -> None:
     ]
 
 
-def test_names_and_files_that_do_not_exist_are_found() -> None:
+def test_missing_names_and_files_are_found() -> None:
     text = (
         "`lore.Session` and `lore.store.base.Store` in `base.py`, `lore.Sesion`, `lore.gone.x`, `bse.py`, `lore.caches`"
     )

@@ -20,7 +20,7 @@ def built(tmp_path_factory):
 
 
 @pytest.mark.soak
-def test_two_builds_of_a_commit_are_equal_to_the_byte(built, tmp_path, monkeypatch):
+def test_two_builds_of_a_commit_are_equal(built, tmp_path, monkeypatch):
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     mask = os.umask(0o077)
@@ -32,7 +32,7 @@ def test_two_builds_of_a_commit_are_equal_to_the_byte(built, tmp_path, monkeypat
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in built]
 
 
-def test_a_wheel_holds_the_package_with_its_guide_data_and_vocabulary_and_nothing_else(built):
+def test_wheel_holds_package_guide_data_and_vocabulary_only(built):
     (wheel,) = (path for path in built if path.suffix == ".whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {

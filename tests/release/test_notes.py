@@ -10,7 +10,7 @@ NEW, OLD = "## 0.2.0 (unreleased)\n\n- new\n\n", "## 0.1.0 (2026-12-01)\n\n- one
 LOG = f"# Changes\n\nA promise.\n\n{NEW}{OLD}"
 
 
-def test_the_section_of_a_tag_is_printed_without_its_heading():
+def test_section_of_a_tag_is_printed_without_heading():
     assert notes(LOG, "v0.1.0") == "- one\n  more\n- two\n"
 
 
@@ -22,10 +22,10 @@ def test_what_cannot_be_published_is_said(tag, said):
         notes(LOG, tag)
 
 
-def test_a_tag_that_is_not_the_version_of_the_package_is_refused(capsys):
+def test_tag_other_than_package_version_is_refused(capsys):
     assert main(["v99.0.0"]) == 1
     assert capsys.readouterr().err == f"error: the tag is v99.0.0, the package is {packaged()}\n"
 
 
-def test_the_changelog_has_a_section_for_the_version_of_the_package():
+def test_changelog_has_section_for_the_package_version():
     assert f"\n## {packaged()}" in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -28,7 +28,7 @@ def is_named(file: str, pattern: str) -> bool:
     return PurePosixPath(f"/{file}").match(f"/{pattern}")
 
 
-def test_files_of_a_release_are_named_where_they_are_downloaded():
+def test_release_files_are_named_for_download():
     uploads = [step["with"] for step in JOBS["build"]["steps"] if "upload-artifact" in step.get("uses", "")]
     files = [file.replace("*", "x") for upload in uploads for file in laid(upload)]
     words = JOBS["announce"]["steps"][-1]["run"].split()

@@ -9,7 +9,7 @@ from release.building import ROOT
 PAGE = (ROOT / ".github" / "SECURITY.md").read_text("utf-8")
 
 
-def test_every_promise_names_what_holds_it_and_every_test_that_it_names_exists():
+def test_every_promise_names_existing_tests():
     promises = PAGE.partition("## What lore promises")[2].partition("**What is opened.**")[0]
     rows = [line for line in promises.splitlines() if line.startswith("| ") and "checked by" not in line]
     assert len(rows) > 10

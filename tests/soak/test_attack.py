@@ -24,7 +24,7 @@ def test_lore_holds_against_some_inputs_of_every_class(name):
     assert tried >= 1
 
 
-def test_what_fails_is_counted_and_ends_with_exit_code_1(capsys):
+def test_failure_is_counted_and_exits_1(capsys):
     def fails():
         raise KeyError("no such thing")
 

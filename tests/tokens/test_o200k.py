@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_can_be_counted():
 
 @pytest.mark.parametrize("text", TEXTS[1:], ids=range(1, len(TEXTS)))
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.55, 0.97, 1.0])
-def test_the_common_tokens_are_those_of_a_plain_comparison(text, share):
+def test_common_tokens_equal_a_plain_comparison(text, share):
     place = int(len(text) * share)
     other = text[:place] + "~" + text[place + 1 :]
     counter = Counter()
@@ -98,7 +98,7 @@ def test_the_common_tokens_are_those_of_a_plain_comparison(text, share):
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_what_goes_on_shares_the_tokens_of_a_plain_comparison(text):
+def test_continued_text_shares_tokens_of_plain_comparison(text):
     for more in ("", "x", " x", "\n", " and more " * 600):
         counter = Counter()
         assert counter.common(text.encode(), (text + more).encode()) == brute(text, text + more)
@@ -112,7 +112,7 @@ def test_each_distinct_text_is_tokenised_once():
     assert counter.tokenised == sum(len(chunks(text)) for text in TEXTS)
 
 
-def test_a_common_prefix_needs_only_the_chunks_around_the_cut_again():
+def test_common_prefix_needs_chunks_around_the_cut():
     text = "The quick brown fox. " * 3000
     other = text[:40_000] + "~" + text[40_001:]
     counter = Counter()
