@@ -43,16 +43,6 @@ def lines(turns: int, seed: int = 1, *, name: str = "bench", compact_every: int 
             yield made.compaction(turn)
 
 
-def by_turn(turns: int) -> Iterator[bytes]:
-    """Yield the bytes of a log turn by turn; the first has the header."""
-    made: list[bytes] = []
-    for line in lines(turns):
-        made.append(line)
-        if line.startswith(b'{"kind":"turn_completed"'):
-            yield b"".join(made)
-            made.clear()
-
-
 def write(path: Path, turns: int, seed: int = 1) -> int:
     """Write a log; return its size in bytes."""
     with path.open("wb") as file:

@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, small, known, parse, logs, deltas, memory, assemble, request, captures, pair, reads,
-drops, truth, agents, simulate, save, load, hostile. Exit code 1 where a bar is missed.
+Names: growth, files, start, small, known, parse, logs, memory, captures, pair, reads, drops, truth, agents, simulate.
+Exit code 1 if a bar is missed. Linear work, and saves that cost the same in long sessions, are tested instead.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
@@ -23,17 +23,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import (
     agents,
-    assembling,
     captures,
     clock,
-    costly,
     files,
     generate,
     levels,
     memory,
-    naive,
     recordings,
-    stores,
     verdicts,
     waiting,
 )
@@ -43,10 +39,9 @@ SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "
 
 
 class Sizes(NamedTuple):
-    """How much is measured: turns, turns of the naive runs, bytes of a file, repetitions."""
+    """How much is measured: turns, sessions, bytes of a file, repetitions."""
 
     turns: int = 10_000
-    few: int = 500
     many: int = 1_000
     file: int = 10**9
     bodies: int = 10**9
@@ -55,7 +50,7 @@ class Sizes(NamedTuple):
     started: int = 15
 
 
-QUICK = Sizes(turns=40, few=5, many=10, file=10**6, bodies=2 * 10**6, judged=1, compared=1, started=1)
+QUICK = Sizes(turns=40, many=10, file=10**6, bodies=2 * 10**6, judged=1, compared=1, started=1)
 
 
 class Row(NamedTuple):
@@ -102,27 +97,6 @@ def growth(folder: Path, sizes: Sizes) -> Row:
     )
 
 
-def against_naive(folder: Path, sizes: Sizes) -> Row:
-    """Work that is shared against work that is done anew every turn."""
-    log = _log(folder, sizes.turns)
-    mine = [clock.seconds(lambda: judge(log, sizes.turns), clock.CPU) for _ in range(sizes.judged)]
-    fast = sorted(mine)[len(mine) // 2]
-    few, many = (_naively(_log(folder, turns), turns) for turns in (sizes.few, sizes.many))
-    slow = naive.extrapolate(few, many, sizes.turns)
-    worst, best = slow / max(mine), slow / min(mine)
-    return Row(
-        f"judging {sizes.turns:,} turns ({_megabytes(log)}) against assembling and comparing every turn naively",
-        "at least 50 times faster",
-        f"{slow / fast:,.0f} ({worst:,.0f} to {best:,.0f}); {fast:.2f} s against {slow:,.0f} s, extrapolated "
-        f"quadratically from {few[1]:.1f} s for {few[0]:,} and {many[1]:.1f} s for {many[0]:,} turns",
-        slow / fast >= 50,
-    )
-
-
-def _naively(log: Path, turns: int) -> tuple[int, float]:
-    return turns, clock.seconds(lambda: naive.judge(log), clock.CPU)
-
-
 def against_cmp(folder: Path, sizes: Sizes) -> Row:
     """The literal prefix of two big files."""
     measure, bar = "`lore diff-prefix` of two files that differ in the last byte against `cmp`", "at most 0.7 times"
@@ -155,21 +129,6 @@ def start(_: Path, sizes: Sizes) -> Row:
     return Row("`lore --version` against `python -c pass`", "at most 8 times", said, found.median <= 8)
 
 
-def deltas(folder: Path, sizes: Sizes) -> Row:
-    """All turns of a session as deltas against its timeline."""
-    log, made = _log(folder, sizes.turns), folder / "deltas.jsonl"
-    every = (*lore(), "assemble", log, "--all", "--force", "--output", made)
-    fold = (*lore(), "fold", log)
-    found = clock.alternate(lambda: clock.process(*every), lambda: clock.process(*fold), sizes.judged, clock.WALL)
-    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {_megabytes(log)}"
-    return Row(
-        f"`lore assemble --all` on {sizes.turns:,} turns against `lore fold`",
-        "at most 3 times",
-        said,
-        found.median <= 3,
-    )
-
-
 def peak_memory(folder: Path, sizes: Sizes) -> Row:
     """What a big file of big bodies takes, whether they go on or have nothing in common."""
     measure = f"peak memory of `lore check` on {sizes.bodies:,} bytes of request bodies of {memory.BODY:,} each"
@@ -179,26 +138,6 @@ def peak_memory(folder: Path, sizes: Sizes) -> Row:
     grown, apart = memory.both(folder, sizes.bodies, lore())
     said = f"{grown / 1e6:.0f} MB for conversations of {memory.TURNS} turns, {apart / 1e6:.0f} MB for single requests"
     return Row(measure, bar, said, max(grown, apart) <= 100e6)
-
-
-def assemble(_: Path, sizes: Sizes) -> Row:
-    """Ten times the turns through the library cost about ten times the time."""
-    few = max(20, sizes.turns // 10)
-    found = assembling.growth(few, sizes.judged)
-    return Row(
-        f"`begin_turn` for all of {10 * few:,} turns against {few:,} (tails `system` and `persist`)",
-        "at most 22 times",
-        f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s",
-        found.median <= 22,
-    )
-
-
-def request(_: Path, sizes: Sizes) -> Row:
-    """A request costs what is new, not what was said before."""
-    many, few = (2_000, 100) if sizes.turns > QUICK.turns else (40, 20)
-    found = assembling.requests(many, few, sizes.judged)
-    measure = f"`user`, `request` and `assistant` at turn {many:,} against turn {few:,}"
-    return Row(measure, "at most 3 times", str(found), found.median <= 3)
 
 
 def true(rows: str) -> Callable[[Path, Sizes], list[Row]]:
@@ -218,17 +157,13 @@ def _megabytes(path: Path) -> str:
 
 MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "growth": growth,
-    "naive": against_naive,
     "files": against_cmp,
     "start": start,
     "small": lambda _, sizes: Row(*waiting.one_small_file(lore(), SMALL_FILE, sizes.started)),
     "known": lambda folder, sizes: Row(*waiting.nothing_new(folder, lore(), sizes.many, sizes.started)),
     "parse": lambda _, sizes: Row(*recordings.parse(sizes.judged, most=sizes.file)),
     "logs": lambda _, sizes: [Row(*fields) for fields in recordings.logs(sizes.judged)],
-    "deltas": deltas,
     "memory": peak_memory,
-    "assemble": assemble,
-    "request": request,
     "captures": lambda folder, sizes: [
         Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)
     ],
@@ -240,9 +175,6 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "truth": true("truth"),
     "agents": lambda _, __: [Row(*fields) for fields in (*agents.reads(), *agents.unseen())],
     "simulate": lambda _, sizes: Row(*levels.simulate(sizes.judged, sizes.file, lore())),
-    "save": lambda folder, sizes: Row(*stores.growth(folder, sizes.turns, 20 * sizes.started)),
-    "load": lambda folder, sizes: Row(*stores.loaded(folder, sizes.turns, sizes.judged)),
-    "hostile": lambda _, sizes: Row(*costly.worst(200 * sizes.turns, min(sizes.judged, 5))),
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import pytest
 
 from lore.errors import LoreError
@@ -75,6 +78,22 @@ def test_a_template_gets_no_attribute_of_python(expression):
     except LoreError as error:
         text = error.message.partition("access to attribute ")[2]
     assert text in ("", "[Undefined]") or text.endswith(" object is unsafe.")
+
+
+SUBJECTS = ("''", "messages", "messages[0]", "self", "cycler", "namespace", "raise_exception", "loop", "joiner()")
+MEMBERS = ("__class__", "__globals__", "__init__", "__mro__", "__subclasses__", "gi_frame", "func_code", "__dict__")
+WAYS = ("{0}.{1}", "{0}['{1}']", "{0}|attr('{1}')", "[{0}]|map(attribute='{1}')|list", "'{{0.{1}}}'.format({0})",
+        "[{0}]|map('attr','{1}')|list", "({0},)|first|attr('{1}')", "{0}|attr('{1}'|lower)")  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_template_shows_no_python_object(way):
+    for subject, member in itertools.product(SUBJECTS, MEMBERS):
+        try:
+            text = Sandbox("{{ " + way.format(subject, member) + " }}", {}).render({"messages": MESSAGES})
+        except LoreError:
+            continue
+        assert not re.search(r"<class|<function|<built-in|<module|0x[0-9a-f]{6}", text), (subject, member)
 
 
 @pytest.mark.parametrize("source", OUTPUTS.values(), ids=OUTPUTS)

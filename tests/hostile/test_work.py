@@ -10,9 +10,10 @@ from random import Random
 
 import pytest
 
-from bench import costly
 from helpers.fed import pieces
+from helpers.matrix import some
 from helpers.work import calls
+from hostile import costly
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
 from lore.formats.captures import recorders
@@ -44,6 +45,15 @@ def test_costly_file_takes_one_call_a_byte(name):
         most = costly.BUDGET * calls(costly.parsing(files[0]))
     assert first <= most + APART
     assert second <= 2.1 * first + APART
+
+
+@pytest.mark.parametrize("kind", some(FORMATS, 2))
+def test_short_lines_between_records_cost_few_calls(kind):
+    chance, short = Random(kind), list(costly.SHORT.values())
+    lines = FORMATS[kind].strip().replace(b"%s", b"1").splitlines(keepends=True)
+    data = b"".join(line.rstrip(b"\n") + b"\n" + b"".join(chance.choices(short, k=2_000)) for line in lines)
+    costly.reading(data)()
+    assert calls(costly.reading(data)) <= TINY_CALLS * len(data) + APART
 
 
 def problems(data: bytes, name: str | None = None) -> list[Problem]:

@@ -1,21 +1,14 @@
-"""Files that were made to cost: what lore takes to recognise and read one, against what parsing takes.
-
-Each is measured against `orjson.loads` of a plain document of as many bytes (of the file itself orjson refuses most in
-its first kilobytes), YAML against libyaml's parser. CPU time, in pairs; what a file costs is the worst ratio.
-"""
+"""Files made to be expensive: to recognise, to parse, or to read line by line."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
-import orjson
 import yaml
 
-from bench import clock
 from lore.formats.registry import reader_of
 
-BUDGET = 20  # times what parsing takes
+BUDGET = 20  # times the parser's work
 _HAR = b'{"log":{"version":"1.2","creator":{},"entries":['
 _CALL = b'{"request":{"url":"https://api.anthropic.com/v1/messages","postData":{"text":"{}"}},"response":{},"x":'
 _SAMPLES = b'{"version":2,"status":"success","eval":{},"samples":['
@@ -29,7 +22,7 @@ _CLAUDE = (
 _RECORD = b'{"request":' + _BODY + b'"hi"}]},"response":['
 _PROXY = b'{"request":{"url":"https://api.anthropic.com/v1/messages","headers":{},"body":{}},"response":null}\n'
 _SPAN = b'{"name":"chat","attributes":{"gen_ai.operation.name":"chat","gen_ai.input.messages":"[]"}}\n'
-# lines that are too short for a record: each costs what a record does
+# lines too short for a record: each costs as much as a record
 SHORT = {
     "{}": b"{}\n",
     "{": b"{\n",
@@ -46,7 +39,7 @@ _YAML = b"interactions:\n- request:\n    method: POST\n    uri: https://api.anth
 
 
 def files(size: int) -> dict[str, bytes]:
-    """Return files of about so many bytes, by name."""
+    """Return files of about `size` bytes, by name."""
     half = size // 2
     keys = b"".join(b"      k%d: [v]\n" % number for number in range(size // 16))
     short = {name: _LOG + line * (size // len(line)) for name, line in SHORT.items()}
@@ -111,30 +104,8 @@ def files(size: int) -> dict[str, bytes]:
     }
 
 
-def ratios(size: int, pairs: int) -> dict[str, clock.Ratio]:
-    """Measure each file."""
-    entry = {"role": "user", "content": [{"type": "text", "text": "what is in this file?"}], "n": 1}
-    plain = json.dumps([entry] * (size // len(json.dumps(entry)))).encode()
-    found: dict[str, clock.Ratio] = {}
-    for name, data in files(size).items():
-        parse = parsing(data) if name.endswith("YAML") else _loading(plain)
-        if name.startswith("lines of "):  # each of a million is a problem of its own
-            continue
-        found[name] = clock.alternate(reading(data), parse, pairs, clock.CPU)
-    return found
-
-
-def worst(size: int, pairs: int) -> tuple[str, str, str, bool]:
-    """Return the fields of a row."""
-    found = ratios(size, pairs)
-    over = {name: ratio for name, ratio in found.items() if ratio.median > BUDGET}
-    most = max(found, key=lambda name: found[name].median)
-    said = "; ".join(f"{name}: {ratio}" for name, ratio in (over or {most: found[most]}).items())
-    return f"reading {len(found)} files made to cost, against parsing", f"at most {BUDGET} times", said, not over
-
-
 def reading(data: bytes) -> Callable[[], object]:
-    """Return what recognises a file and reads it."""
+    """Return a function that recognises a file and reads it."""
 
     def read() -> None:
         reader = reader_of(data[: 256 * 1024])
@@ -144,10 +115,6 @@ def reading(data: bytes) -> Callable[[], object]:
     return read
 
 
-def _loading(data: bytes) -> Callable[[], object]:
-    return lambda: orjson.loads(data)
-
-
 def parsing(data: bytes) -> Callable[[], object]:
-    """Return what parses YAML with the C library."""
+    """Return a function that parses YAML with the C library."""
     return lambda: yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
