@@ -1,4 +1,4 @@
-"""A real browser for tests: Chromium without a window, driven by Playwright; tests skip where one of them is missing.
+"""A real browser for tests: Chromium without a window, driven by Playwright; tests skip if either is missing.
 
 `LORE_CHROMIUM` names another program than the usual ones. A test waits for a state of its page, which stays once it is
 there, never for an event, which may pass before it is waited for.

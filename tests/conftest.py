@@ -1,8 +1,8 @@
-"""What all tests share: how hypothesis runs, and where real recordings lie.
+"""Shared by all tests: profiles of hypothesis, and real recordings.
 
 Profiles: `ci` (the default) is derandomised and keeps no examples; `soak` is long and random. Choose one
-with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings lie in LORE_CORPUS, else in ../shared/corpus
-beside the project; a test that takes `recording` runs once for each, and skips where there are none.
+with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings are in LORE_CORPUS, else in ../shared/corpus
+next to the project; a test that takes `recording` runs once for each, and is skipped without them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chromium import browser  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
-READABLE = ("claude-code/*.jsonl", "capture/openhands*.jsonl")  # what lore has a reader for
+READABLE = ("claude-code/*.jsonl", "capture/openhands*.jsonl")  # the supported recordings
 ABSENT = "no real recordings: set LORE_CORPUS to their folder"
 
 settings.register_profile(
@@ -40,9 +40,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure(config):
-    """Keep what hypothesis reads of sources in `build`; let processes that tests start share what is compiled."""
+    """Keep hypothesis' data in `build`, and let started processes share compiled files."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # made anew: 3 s a process
+    configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # made again it costs 3 s a process
     with suppress(ImportError):
         os.environ.setdefault("SSL_CERT_FILE", str(_one_authority()))
     # A script that starts pytest in the background has it ignore interrupts, and with it what tests interrupt.
@@ -54,7 +54,7 @@ def pytest_configure(config):
 
 
 def _one_authority() -> Path:
-    """Write a file with one certificate: no test asks a server of the world, and all take each client 20 ms to read."""
+    """Write a file with one certificate: no test asks a real server, and reading all costs each client 20 ms."""
     import certifi  # of the HTTP clients
 
     path = ROOT / "build" / "authority.pem"
@@ -68,7 +68,7 @@ def _one_authority() -> Path:
 
 
 def pytest_collection_finish():
-    """Leave 20,000 collected tests, and what they refer to, out of each later collection of garbage."""
+    """Exclude the 20,000 collected tests from each later collection of garbage."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -95,7 +95,7 @@ def recordings(files: Iterable[Path]) -> list[Any]:
 
 @pytest.fixture
 def corpus() -> Path:
-    """Return the folder of real recordings; skips where there is none."""
+    """Return the folder of real recordings; skip the test without them."""
     if not CORPUS.is_dir():
         pytest.skip(ABSENT)
     return CORPUS

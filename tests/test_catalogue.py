@@ -17,26 +17,26 @@ FIXTURES = ROOT / "fixtures" / "causes"
 PAGES = ROOT / "src" / "lore" / "judge" / "pages"
 CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ROWS = range(1, 36)
-# These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
+# These are found in a turn, a chain or a whole recording, not in two requests alone, or need more than a body.
 NO_PAIR = frozenset(
     f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 170, 172, 304, 305, 306, 307)
 )
-# What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), and a line of 12 MiB
+# Causes outside any file of a repository: a file that cannot be opened (tests/cli/test_many.py), a line of 12 MiB
 # (tests/hostile/test_size.py). And what logs of engines show, which `lore check` does
 # not read (tests/formats/test_engine_logs.py).
 NO_FIXTURE = frozenset(("LORE215", "LORE217", "LORE230"))
 OF_VERDICTS = [
     f"LORE{n}" for n in (*range(156, 160), *range(161, 167), 170, 171)
 ]  # what signs of a log, pauses, verdicts and replaced ends show
-OF_LINT = [f"LORE{n}" for n in range(182, 186)]  # risks of one request, of which a pair would show the truth
+OF_LINT = [f"LORE{n}" for n in range(182, 186)]  # risks of one request, which a pair would confirm
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
 PARTS = ("### If you write the agent", "### If you run it")
 
 
 def found(capsys, path):
-    """The codes of all findings, problems too; under the settings and the baseline beside the recording.
+    """Return the codes of all findings and problems, with the settings and baseline next to the recording.
 
-    What one request shows alone is told by `lint`.
+    `lint` reports the findings on single requests.
     """
     if path.parent.name in OF_LINT:
         main(["lint", str(path), "--json"])

@@ -1,4 +1,4 @@
-"""Configuration: where it is found, and how strict it is."""
+"""Configuration: its file, and how strict it is."""
 
 from __future__ import annotations
 

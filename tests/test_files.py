@@ -1,4 +1,4 @@
-"""Locks on files as Windows has them: the calls that are made there, against a stand-in for its library."""
+"""Locks on files as on Windows: the calls made there, with a fake of its library."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ HELD, NO_LOCKS = 33, 50  # ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED
 
 
 class LockFileEx:
-    """A function of a foreign library: notes what it is called with, and answers as it was told to."""
+    """A function of a foreign library: notes its arguments and returns scripted answers."""
 
     def __init__(self, answer):
         self.answer, self.calls = answer, []
@@ -40,7 +40,7 @@ def windows(monkeypatch):
 
 
 def test_windows_lock_covers_a_byte_after_the_file(windows):
-    """Everybody else is kept from reading what is locked: bytes of a log must not be."""
+    """A lock keeps all others from reading the locked bytes, so the bytes of a log must stay outside."""
     function = windows()
     lock_on_windows(0)
     assert function.calls == [(GOOD_HANDLE, 3, 0, 1, 0, 0, 1 << 30)]
@@ -70,7 +70,7 @@ def test_lock_keeps_a_second_writer_out(tmp_path):
 
 
 def test_interrupted_write_of_record_leaves_the_file(tmp_path, monkeypatch):
-    """What was written was left behind: how much it was is known only once the call returns."""
+    """The written part stayed in the file, because its size is known only once the call returns."""
     path, write = tmp_path / "log", os.write
     path.write_bytes(b"one\n")
 

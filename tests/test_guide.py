@@ -47,7 +47,7 @@ NOT_RUN = {
     "lore replay session.jsonl --server http://127.0.0.1:8000 --layouts system,user,persist": "asks a server",
 }
 ENGINES = re.compile(r"--measured|\.log\b|--cache (?:vllm|sglang|llama|lmcache)")  # commands that need the plug-in
-SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads what they print
+SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads their output
 
 
 def block(heading: str, text: str) -> str:
@@ -136,7 +136,7 @@ def test_links_of_the_manual_lead_somewhere(name: str) -> None:
         if target.startswith("https://"):
             continue
         path, _, anchor = target.partition("#")
-        file = Path(normpath(folder / path))  # by names: beside an installed lore its folder is a link
+        file = Path(normpath(folder / path))  # by names: next to an installed lore its folder is a link
         assert file.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)

@@ -68,7 +68,7 @@ def test_public_names_of_a_room_agree(room):
 
 def test_unknown_name_of_a_room_is_no_attribute():
     with pytest.raises(AttributeError, match="has no attribute 'Tarot'"):
-        import_module("lore.formats").Tarot  # noqa: B018 - the access is what is tested
+        import_module("lore.formats").Tarot  # noqa: B018 - the access is under test
 
 
 def test_extra_all_names_every_extra():

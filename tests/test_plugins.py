@@ -1,4 +1,4 @@
-"""What other packages publish is found, and costs no import where there is nothing."""
+"""Plug-ins of other packages are found, and without them nothing is imported."""
 
 from __future__ import annotations
 

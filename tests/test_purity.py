@@ -1,4 +1,4 @@
-"""The pure rooms touch neither disk nor clock nor screen; modules say what they are for; one name is one class."""
+"""The pure rooms touch neither disk nor clock nor screen; modules state their purpose; one name is one class."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_every_module_says_what_it_is_for():
 
 
 def test_no_two_modules_share_a_class_name():
-    """A name that stood for nine things had to be read with its import beside it."""
+    """A name with nine meanings could be read only together with its import."""
     where = defaultdict(set)
     for path, tree in trees().items():
         for node in ast.walk(tree):

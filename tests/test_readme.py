@@ -178,7 +178,7 @@ def test_harness_of_the_manual_is_killed_and_resumed(tmp_path: Path) -> None:
         assert not stored.store.verify().damage
     bodies = (tmp_path / "sent").read_bytes().splitlines()
     messages = [[one["content"][0]["text"] for one in json.loads(body)["messages"]] for body in bodies]
-    assert len(bodies) > len(set(bodies)) == 3, "what was asked again was asked with the same bytes"
+    assert len(bodies) > len(set(bodies)) == 3, "a repeated question has the same bytes"
     assert [len(one) for one in messages] == sorted(len(one) for one in messages)
 
 

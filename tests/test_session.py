@@ -90,7 +90,7 @@ def test_context_in_history_is_not_repeated():
 
 
 def test_a_turn_that_a_template_refuses_changes_nothing():
-    """Its events were applied once, and lost: every later turn failed on a context that nobody had sent."""
+    """Its events were applied once, and lost: every later turn failed on an unsent context."""
     refuses = "{% for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('no') }}{% endif %}{% endfor %}ok"
     session = Session(dialect=JinjaTemplate(refuses), rules=Rules(tail="persist"))
     for one in (event("session_started", session_id="s", model="m"), user("u1", "hello")):
@@ -147,7 +147,7 @@ def test_persisted_context_goes_with_its_message():
 
 
 def test_what_is_merely_missing_is_not_taken_back():
-    """An id that another system's delta told, and that this log never held, is no removal: ranking once made it one."""
+    """An id from another system's delta that this log never had was taken for a removal by ranking."""
     session = begun()
     for one in (user("u1", "hello"), event("turn_started", turn=1), user("u2", "and now?")):
         session.apply(one)

@@ -1,4 +1,4 @@
-"""What people write with lore, for a type checker: what is wrong here is marked, and an unneeded mark is an error.
+"""User code for a type checker: wrong lines are marked, and an unneeded mark is an error.
 
 basedpyright checks it with the package (`make lint`).
 """

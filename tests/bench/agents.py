@@ -1,13 +1,13 @@
-"""How true predicted reads are on the logs of other agents than Claude Code, against the rule that needs no model.
+"""Accuracy of predicted reads on logs of agents other than Claude Code, compared with a naive rule.
 
-That rule says that a request reads all of the input of the one before it in its chain. A prediction is made before its
-bill is read. Beside it stand the share that reads what the request before read, and the share that fits either: what
-no rule that picks one of the two can pass. The bars are those of unseen recordings. DeepSeek's two runs here are not
-like those: of 3,633 requests of other runs 95.5 % read the previous prompt with its answer, in units of 64; of the 194
-here 94 do, and 100 read exactly what the previous request read.
+The naive rule: a request reads the whole input of the previous request of its chain. A prediction is made before its
+usage is read. Two more shares are printed: requests that read as much as the previous request read, and requests that
+fit either, which no rule that picks one of the two can exceed. The bars are those of unseen recordings. DeepSeek's two
+runs here differ from them: of 3,633 requests of other runs 95.5 % read the previous prompt with its answer, in units
+of 64; of the 194 here 94 do, and 100 read exactly as much as the previous request.
 
-Figures come as (measure, bar, measured, met), the fields of a row; without real recordings (LORE_CORPUS) they say so.
-The corpus holds few files of most agents: each row says how many requests it rests on.
+Figures are (measure, bar, measured, met), the fields of a row, each with its number of requests; without real
+recordings (LORE_CORPUS) the rows say so.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def reads() -> Iterator[Fields]:
 
 
 def _reads(path: str, among: Callable[[dict[str, Any]], bool]) -> Iterator[Read]:
-    """Yield the requests that go on from a billed one; where nothing is predicted it is what the rule says."""
+    """Yield the requests after a billed one; without a prediction the naive rule counts."""
     before: dict[str, tuple[int, int]] = {}
     for turn in lore("simulate", "--json", path).json["turns"]:
         bill = turn["billed"]
@@ -85,10 +85,10 @@ def _reads(path: str, among: Callable[[dict[str, Any]], bool]) -> Iterator[Read]
 
 
 def unseen() -> Iterator[Fields]:
-    """How alike the parts of first requests are that Codex' logs do not hold: its tools, and those of servers.
+    """Yield how similar the unlogged parts of Codex' first requests are: its own tools, and those of servers.
 
-    Logs do not name the tools that are connected. What they show of them is what the client told the model of its
-    plugins and apps; a version alone says less.
+    Logs do not name connected tools; they have only the client's instructions about plugins and apps. The version
+    alone predicts less.
     """
     sizes = {path: _unseen(str(path)) for path in sorted(CORPUS.glob("codex/*.jsonl"))}
     by_tools, by_version = defaultdict(list), defaultdict(list)
@@ -112,7 +112,7 @@ def _unseen(path: str) -> int:
 
 
 def _shown(data: bytes) -> tuple[str, str]:
-    """Return the version of a log, and what it shows of connected tools before the first response."""
+    """Return the version of a log, and its texts about connected tools before the first response."""
     version, connected = "", []
     for line in filter(None, data.split(b"\n")):
         payload = json.loads(line)["payload"]

@@ -25,7 +25,7 @@ from lore.run.converting import convert
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice
-BREAKING = 5  # every so many conversations has a clock in its system prompt
+BREAKING = 5  # one conversation in this number has a clock in its system prompt
 START = 1_780_000_000
 URL = "https://api.anthropic.com/v1/messages"
 PAIR_BYTES = 1_000_000
@@ -189,7 +189,7 @@ def _convert(name: str) -> None:
 
 
 def _agrees(names: list[str]) -> None:
-    """See that what is measured is done: every capture is judged, and those that break are found."""
+    """Check that the measured work is done: every capture is judged, and those that break are found."""
     summary = check(names).result.summary
     breaking = sum(number % BREAKING == 0 for number in range(len(names)))
     turns = summary.turns // len(names)

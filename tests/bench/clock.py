@@ -47,7 +47,7 @@ def alternate(left: Callable[[], object], right: Callable[[], object], pairs: in
 
 
 def process(*command: str | Path, codes: tuple[int, ...] = (0,)) -> None:
-    """Run a whole process to its end; raises RuntimeError where it does not end as it should."""
+    """Run a whole process; raise RuntimeError for another exit code."""
     done = subprocess.run([str(word) for word in command], capture_output=True, check=False)
     if done.returncode not in codes:
         said = done.stderr.decode("utf-8", "replace").strip()

@@ -14,7 +14,7 @@ FIRST = b"no recording\n"
 
 
 class Affordable(NamedTuple):
-    """A size for each of two files, and a remark where it is less than was asked for."""
+    """The size of each of two files, with a remark if it is less than requested."""
 
     size: int
     note: str

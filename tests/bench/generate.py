@@ -34,7 +34,7 @@ _TOOLS = (
 
 
 def lines(turns: int, seed: int = 1, *, name: str = "bench", compact_every: int = 0) -> Iterator[bytes]:
-    """Yield the lines of a log, each with its line feed; its session is compacted behind every so many turns."""
+    """Yield the lines of a log, each with its line feed; compact the session after every `compact_every` turns."""
     made = _Session(seed)
     yield made.header(name)
     for turn in range(1, turns + 1):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 BODY = 500_000  # bytes
 TURNS = 20
-# The kernel counts what a process had at most, its children's most apart from it: so one stands between.
+# The kernel reports the peak of a process separately from its children's, so another process starts lore.
 PEAK = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
@@ -74,7 +74,7 @@ def peak(lines: Iterator[bytes], path: Path, command: tuple[str, ...]) -> int:
 def of(path: Path, command: tuple[str, ...], codes: tuple[str, ...] = ("0",)) -> int:
     """Return the peak resident memory of `lore check` over a file or a folder, in bytes, and delete it.
 
-    Raises RuntimeError where it does not end with one of `codes`.
+    Raises RuntimeError for an exit code outside `codes`.
     """
     try:
         run = [sys.executable, "-c", PEAK, *command, "check", str(path)]
@@ -93,5 +93,5 @@ def both(folder: Path, size: int, command: tuple[str, ...]) -> tuple[int, int]:
 
 
 def measurable() -> bool:
-    """Tell whether this system says what a process had at most."""
+    """Return whether this system reports the peak memory of a process."""
     return os.name == "posix"

@@ -20,7 +20,7 @@ from lore.run.checking.check import check
 
 PIECE = 256 * 1024  # bytes that a reader gets at a time
 Fields = tuple[str, str, str, bool | None]
-ABSENT = "not measured: no real recordings beside the project (LORE_CORPUS)"
+ABSENT = "not measured: no real recordings (LORE_CORPUS)"
 LOGS = ("codex", "copilot", "pi", "opencode", "mini-swe-agent", "cline-roo", "gemini")  # folders of the corpus
 
 

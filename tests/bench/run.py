@@ -54,7 +54,7 @@ QUICK = Sizes(turns=40, many=10, file=10**6, bodies=2 * 10**6, judged=1, compare
 
 
 class Row(NamedTuple):
-    """One line of the table. `met` is None where the figure is not judged."""
+    """One line of the table. Unjudged figures have no `met`."""
 
     measure: str
     bar: str
@@ -119,7 +119,7 @@ def against_cmp(folder: Path, sizes: Sizes) -> Row:
 
 
 def start(_: Path, sizes: Sizes) -> Row:
-    """What it costs to begin."""
+    """The cost of starting."""
     run = (*lore(), "--version")
     bare = (sys.executable, "-c", "pass")
     clock.process(*run)
@@ -130,7 +130,7 @@ def start(_: Path, sizes: Sizes) -> Row:
 
 
 def peak_memory(folder: Path, sizes: Sizes) -> Row:
-    """What a big file of big bodies takes, whether they go on or have nothing in common."""
+    """The memory for a big file of big bodies, continued or unrelated."""
     measure = f"peak memory of `lore check` on {sizes.bodies:,} bytes of request bodies of {memory.BODY:,} each"
     bar = "at most 100 MB"
     if not memory.measurable():

@@ -80,7 +80,7 @@ TOLD = (("system_changed", 0), ("", 28_000), ("messages_changed", 20_000))  # ve
 
 @pytest.fixture
 def three(monkeypatch, tmp_path):
-    """Three sessions of four requests, the last of which is asked by a person."""
+    """Return the rows for three sessions of four requests, the last with a person's prompt."""
     folder = tmp_path / "claude-code"
     folder.mkdir()
     for number, (verdict, read) in enumerate(TOLD):
@@ -106,7 +106,7 @@ def test_truth_rows_count_turns_of_the_sessions(three):
     assert three["… at a new prompt of the user"][1].startswith("0 of 3, 0.00%")
     assert three["… at a new prompt of the user"][2] is False
     assert three["… at a new prompt, without a drop"][1] == "n 0"
-    assert three["drops over 1,000 tokens foreseen, other than expiry and compaction"][1:] == ("0 of 3, 0.00%", False)
+    assert three["predicted drops over 1,000 tokens, other than expiry and compaction"][1:] == ("0 of 3, 0.00%", False)
     stated = next(row for name, row in three.items() if name.startswith("stated losses"))
     assert stated[1].startswith("3 of 3, 100.00%")
     assert three["verdicts of the provider that the leading cause contradicts"][1].endswith("of 2, 0.00%")

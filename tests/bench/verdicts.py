@@ -1,4 +1,4 @@
-"""How true predictions and verdicts are on real recordings, each held against the raw file by the oracle.
+"""Accuracy of predictions and verdicts on real recordings, compared by the oracle with the raw file.
 
     python tests/bench/verdicts.py
 
@@ -31,7 +31,7 @@ FOLDERS = ("claude-code", "capture", "vcr")
 
 
 class Judged(NamedTuple):
-    """A turn: what must hold of it, and what lore says."""
+    """A turn: the oracle's expectation, and lore's result."""
 
     file: str
     must: Expected
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
     @property
     def transition(self) -> bool:
-        """Whether it goes on from a turn that was billed, so that a prediction can be held against the naive rule."""
+        """Whether it continues a billed turn, so that its prediction can be compared with the naive rule."""
         left, bill = self.must.previous, self.must.request.bill
         if left is None or left.bill is None or bill is None or self.must.request.failed:
             return False
@@ -57,7 +57,7 @@ class Judged(NamedTuple):
 
     @property
     def predicted(self) -> int:
-        """The predicted read; where nothing was said, what the naive rule says, so that silence never pays."""
+        """The predicted read; without a prediction the naive rule's, so that silence never pays."""
         said = self.row["predicted"]["read_tokens"]
         return self.stood if said is None else said
 
@@ -101,7 +101,7 @@ def _judged(folder: Path) -> tuple[Judged, ...]:
 
 
 def transitions(folder: str = "claude-code") -> list[Judged]:
-    """Return the turns of which predictions can be held against bills."""
+    """Return the turns whose predictions can be compared with usage."""
     return [turn for turn in judged(folder) if turn.transition]
 
 
@@ -116,7 +116,7 @@ def share(part: int, whole: int) -> str:
 
 
 def within(measure: str, least: float, turns: list[Judged]) -> Fields:
-    """Count the reads that are predicted within 2 %, beside those of the rule that needs no model."""
+    """Count the reads predicted within 2 %, and those of the naive rule."""
     bar = f"{least:.1%} within 2 %"
     if not turns:
         return measure, bar, ABSENT if not every() else "n 0", None
@@ -152,7 +152,7 @@ def extensions() -> list[Judged]:
 def clean() -> Fields:
     """Count clean extensions that are predicted to the token."""
     turns = extensions()
-    measure, bar = "reads of captures, Anthropic, clean extensions of which all was read", "95 % exact"
+    measure, bar = "reads of captures, Anthropic, clean extensions that were read whole", "95 % exact"
     if not turns:
         return measure, bar, ABSENT if not every() else "n 0", None
     exact = sum(turn.predicted == turn.read for turn in turns)
@@ -189,13 +189,13 @@ def above() -> Fields:
 
 
 def drops() -> Iterator[Fields]:
-    """Drops that were foreseen, and false alarms."""
+    """Return the rows for predicted drops and false alarms."""
     rest = [turn for turn in transitions() if not turn.plain]
     fell = [turn for turn in rest if turn.fell]
     seen, false = sum(turn.foreseen for turn in fell), sum(turn.foreseen and not turn.fell for turn in rest)
     alarms, none = seen + false, ABSENT if not every() else "n 0"
     yield (
-        "drops over 1,000 tokens foreseen, other than expiry and compaction", "40 %",
+        "predicted drops over 1,000 tokens, other than expiry and compaction", "40 %",
         share(seen, len(fell)) if fell else none, seen / len(fell) >= 0.4 if fell else None,
     )  # fmt: skip
     yield (
@@ -212,7 +212,7 @@ def losses() -> Fields:
         if low is not None and high is not None and lead is not None and turn.row["lost_tokens"] is not None:
             spare = 1 - SHARE, 1 + SHARE
             by_code[lead["code"]].append(low * spare[0] - 1 <= turn.row["lost_tokens"] <= high * spare[1] + 1)
-    measure = "stated losses within 2 % of read + write before minus read now, at most what was asked and not read"
+    measure = "stated losses within 2 % of read + write before minus read now, at most the unread prompt"
     right, whole = sum(map(sum, by_code.values())), sum(map(len, by_code.values()))
     if not whole:
         return measure, "99 %", ABSENT, None
@@ -237,7 +237,7 @@ def sections() -> Fields:
 
 
 def blind(line: bytes) -> bytes:
-    """Take the provider's verdict out of a line of a session."""
+    """Remove the provider's verdict from a line of a session."""
     if b'"diagnostics"' not in line:
         return line
     value = json.loads(line)
@@ -249,7 +249,7 @@ def blind(line: bytes) -> bytes:
 def contradicted() -> Fields:
     """Count the verdicts of the provider that the leading cause contradicts.
 
-    Of recorded requests, too, where certain bytes lead against a verdict and LORE302 says so beside them.
+    This includes recorded requests whose bytes certainly contradict the verdict, which LORE302 reports.
     """
     told = [turn for turn in every() if turn.must.request.verdict in PLACES]
     measure, bar = "verdicts of the provider that the leading cause contradicts", "0"

@@ -1,4 +1,4 @@
-"""What people wait for: what is new in a thousand sessions, one small file.
+"""Commands that people wait for: the news of a thousand sessions, one small file.
 
 Figures come as (measure, bar, measured, met), the fields of a row, in wall time of whole processes; those of one small
 file in CPU time, which other work on the machine changes less.
@@ -32,7 +32,7 @@ def children() -> float:
 
 
 def home(folder: Path, number: int, now: datetime) -> Path:
-    """Make a home folder with so many sessions of Claude Code in the days before a time."""
+    """Make a home folder with `number` sessions of Claude Code in the days before a time."""
     for place in range(number):
         project = f"p{place % 20}"
         start = now - timedelta(hours=1 + place % 140)
@@ -61,9 +61,7 @@ def nothing_new(folder: Path, lore: tuple[str, ...], number: int, runs: int) -> 
     times = [clock.seconds(run, clock.WALL) for _ in range(runs)]
     used = (children() - before) / runs
     middle = statistics.median(times)
-    said = (
-        f"{middle:.2f} s ({min(times):.2f} to {max(times):.2f}), {used:.2f} s of CPU; {cold:.2f} s where none is known"
-    )
+    said = f"{middle:.2f} s ({min(times):.2f} to {max(times):.2f}), {used:.2f} s of CPU; {cold:.2f} s without a cache"
     return f"`lore` with nothing new, {number:,} sessions known", "less than 0.3 s", said, middle < NOTHING_NEW_SECONDS
 
 

@@ -110,7 +110,7 @@ def test_partial_recording_is_no_contradiction():
             Usage(7000, 2000),
             Usage(7500, 2000),
             False,
-        ),  # only what was cached before the previous request
+        ),  # only tokens cached before the previous request
         ("openai-chat", Usage(500, 2000, 6500), Usage(500, 8500), True),
         ("anthropic", Usage(5, 9000, 1000), Usage(5), False),
         ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),

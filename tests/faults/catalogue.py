@@ -20,7 +20,7 @@ WHERE = {"first": lambda size: 1, "middle": lambda size: size // 2, "late": lamb
 
 
 class Case(NamedTuple):
-    """A capture with faults in it: `k` is the number of the turn, from 0, where they stand."""
+    """A capture with faults in it: `k` is the number of their turn, from 0."""
 
     name: str
     capture: Capture
@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 def made(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case | None:
-    """Put faults into one turn of a stable capture; None where there is no place for them."""
+    """Put faults into one turn of a stable capture; return None if it has no place for them."""
     setup = {name: value for fault in faults for name, value in fault.setup.items()}
     capture = stable(dialect, seed, **setup)
     k = WHERE[where](len(capture.turns))
@@ -46,9 +46,9 @@ def made(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case
 
 @functools.cache
 def alone(number: int) -> tuple[Case, ...]:
-    """Return the cases of one fault of the list: in every dialect, or, where its cause has many forms, in two of them.
+    """Return the cases of one fault of the list: in every dialect, or in two if its cause has many forms.
 
-    Nobody changes what is returned.
+    Never change the returned cases.
     """
     one = FAULTS[number]
     many = sum(other.code == one.code for other in FAULTS) > 6

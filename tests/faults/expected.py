@@ -1,4 +1,4 @@
-"""What may happen to a cache and is nobody's waste: put into stable captures like the faults are."""
+"""Events that change a cache without waste, put into stable captures as faults are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from faults.serving import bill, breakpoints, stable
 
 
 class Expected(NamedTuple):
-    """Something that happens at turn k; `code` is what it should be called, empty where a name is not asked for."""
+    """An event at turn k; `code` is its expected code, empty if any code is right."""
 
     name: str
     code: str
@@ -27,7 +27,7 @@ class Expected(NamedTuple):
 
 
 def _again(capture: Capture, turns: list[Turn], base: list[Message], cut: int) -> None:
-    """Give turns another history: `base`, then what came behind `cut`."""
+    """Replace the history of turns: `base`, then their messages after `cut`."""
     for turn in turns:
         turn.request.messages = copy.deepcopy([*base, *turn.request.messages[cut:]])
         turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
@@ -77,7 +77,7 @@ def _rewound(capture: Capture, k: int) -> None:
 
 
 def _taken_back(capture: Capture, k: int) -> None:
-    """Ask again what was asked before, and go on from there."""
+    """Repeat the second last request, and end the capture there."""
     if k < 2:
         raise Nowhere
     capture.turns[k].request = copy.deepcopy(capture.turns[k - 2].request)
@@ -100,7 +100,7 @@ def _paused(seconds: float):
 
 
 def _much(capture: Capture, k: int) -> None:
-    """Let turn k send so much that it shows in a bill whether it was read."""
+    """Make turn k so long that its usage shows whether it was read."""
     number = len(capture.turns[k].request.messages) - 1
     more = "\n" + prose(capture.chance, 90)
     for turn in capture.turns[k:]:
@@ -211,7 +211,7 @@ def _restarted(capture: Capture, k: int) -> None:
 
 
 def _tail(capture: Capture, _: int) -> None:
-    """End every request with what is behind its last breakpoint, and gone a turn later."""
+    """End every request with text after its last breakpoint that the next turn lacks."""
     for turn in capture.turns:
         turn.request.messages[-1].blocks.append(
             text(f"Step {capture.chance.randrange(99)}: {prose(capture.chance, 1)}")
@@ -256,7 +256,7 @@ def _breakpoints(capture: Capture, k: int) -> None:
 
 
 def _continued(capture: Capture, k: int, *, missing: bool) -> None:
-    """Send only what is new, and say which response it follows."""
+    """Send only the new items, with the id of the response that they follow."""
     bill(capture)
     whole = [body(turn.request, capture.dialect)["input"] for turn in capture.turns]
     for number, turn in enumerate(capture.turns):
@@ -336,7 +336,7 @@ class Happened(NamedTuple):
 
 @functools.cache
 def happening(number: int) -> tuple[Happened, ...]:
-    """Return one event of the list in every dialect, at two places; nobody changes what is returned."""
+    """Return one event of the list in every dialect, at two places; never change the returned captures."""
     one = EXPECTED[number]
     found: list[Happened] = []
     for turned, dialect in enumerate(one.dialects):

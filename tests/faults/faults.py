@@ -1,4 +1,4 @@
-"""What a fault is: a cause that is put into one turn of a stable capture, and what must be said of it.
+"""Faults: a cause put into one turn of a stable capture, and the expected finding.
 
 Rules: an injector changes the turns from number `k` on (0 is the first) and, where something is volatile,
 puts its old form into those before; it raises Nowhere where the capture has no place for it.
@@ -26,21 +26,16 @@ class Nowhere(Exception):  # noqa: N818 - it says that there is nothing to do
 
 @dataclass(frozen=True)
 class Fault:
-    """A cause in one form.
-
-    `content`: bytes of the prompt move, so its place and its cost can be computed; `anywhere`: it is said of
-    the capture, not of the turn; `kind` is what it must be called, where that is not left open; `setup` is
-    what the stable capture has to be.
-    """
+    """A cause in one form."""
 
     code: str
     form: str
     inject: Callable[[Capture, int], None]
     dialects: tuple[str, ...] = DIALECTS
-    content: bool = True
-    anywhere: bool = False
-    kind: str = "waste"
-    setup: dict[str, Any] = field(default_factory=dict)
+    content: bool = True  # bytes of the prompt move, so place and cost can be computed
+    anywhere: bool = False  # the finding is about the capture, not the turn
+    kind: str = "waste"  # of the finding; empty if any is right
+    setup: dict[str, Any] = field(default_factory=dict)  # arguments of `stable`
     repeats: bool = False  # later turns have it, too
 
     @property
@@ -57,7 +52,7 @@ def fault(code: str, form: str, inject: Callable[[Capture, int], None], **rest: 
 
 
 def left_of(capture: Capture, k: int) -> Request:
-    """Return the request before: what is changed must have been sent."""
+    """Return the previous request: a changed part must have been sent."""
     return capture.turns[k - 1].request
 
 
@@ -72,7 +67,7 @@ def choose(capture: Capture, places: list[Any]) -> Any:
 
 
 def blocks_of(capture: Capture, k: int, kind: str, *, role: str = "", first: int = 1) -> list[tuple[int, int]]:
-    """Return where blocks of a kind were sent; not in the last message where that alone is what is cached."""
+    """Return the places of sent blocks of a kind, without the last message if it alone is cached."""
     request = left_of(capture, k)
     last = len(request.messages) - (1 if "gpt-5.6" in request.model else 0)
     return [

@@ -1,4 +1,4 @@
-"""Faults beside the content: settings, tool choice, breakpoints, how it was served, what a law of prompts forbids."""
+"""Faults outside the content: settings, tool choice, breakpoints, serving, and forbidden prompt structures."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SETTINGS: tuple[tuple[str, str, str, str, Any, Any], ...] = (
     ("LORE121", "bedrock", "one tool", "toolConfig.toolChoice", {"tool": {"name": "read_file"}}, None),
 )
 for _code, _dialect, _form, _path, _new, _old in SETTINGS:
-    # Only of these is it documented what it does to the cache; elsewhere what it is called is left open.
+    # Only the effect of these on the cache is documented; for others any kind is right.
     _known = (_dialect == "anthropic" or (_code == "LORE120" and _dialect in OPENAI)) and _form != "service tier"
     _model = {"model": "gpt-5.5"} if _dialect == "openai-chat" else {}
     fault(
@@ -196,7 +196,7 @@ def _without_breakpoints(capture: Capture, _: int) -> None:
 
 
 def _short(capture: Capture, _: int) -> None:
-    """Leave a breakpoint on the first of the system prompt alone, behind hardly any tools."""
+    """Keep one breakpoint, on the first block of the system prompt, with a single small tool before it."""
     for turn in capture.turns:
         del turn.request.tools[1:]
         turn.request.tools[0].schema = {"type": "object", "properties": {}}
@@ -225,7 +225,7 @@ fault("LORE152", "seven of them", _many, dialects=CLAUDE, content=False, anywher
 
 
 def _still(said: str, *, block: int = 0):
-    """Say something in the system prompt that could move, and does not."""
+    """Add volatile-looking text to the system prompt that stays the same."""
 
     def inject(capture: Capture, _: int) -> None:
         for turn in capture.turns:
@@ -252,7 +252,7 @@ fault(
 
 
 def _text_after_results(capture: Capture, k: int) -> None:
-    """Say something in a message of the user's own behind a tool's results, and leave it there."""
+    """Add a separate user message after a tool's results, and keep it."""
     said = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
     end = _results_end(capture, k)
     for turn in since(capture, k):
@@ -269,7 +269,7 @@ def _results_end(capture: Capture, k: int) -> int:
 
 
 def beside_results(capture: Capture, k: int) -> None:
-    """Say something in the message that carries a tool's results, behind them: it reads as no turn of a user."""
+    """Add text to the message of a tool's results, after them, where it is no user turn."""
     said = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
     end = _results_end(capture, k)
     for turn in since(capture, k):
@@ -281,7 +281,7 @@ own_id = _still("Session ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61")  # made once
 
 
 def _orphan(capture: Capture, k: int, *, result: bool) -> None:
-    """Make a call that nothing answers, or an answer to no call, in what is new at turn k."""
+    """Add a call without a result, or a result without a call, to the new messages of turn k."""
     messages = capture.turns[k].request.messages
     last = len(messages) - 1
     if messages[last].blocks[-1]["kind"] != "result":
@@ -374,7 +374,7 @@ fault("LORE303", "a write without a breakpoint", _written_without_breakpoints, d
 
 
 def lookback(capture: Capture, k: int, *, count: int = 26) -> None:
-    """Add more than twenty positions behind the only rolling breakpoint."""
+    """Add more than twenty positions after the only rolling breakpoint."""
     last = len(capture.turns[k].request.messages) - 1
     more = [text(f"{capture.chance.choice(WORDS)}: {prose(capture.chance, 1)}") for _ in range(count)]
     for turn in capture.turns:

@@ -41,7 +41,7 @@ def _first(change):
     """Change the first text of the first message, from turn k on."""
 
     def inject(capture: Capture, k: int) -> None:
-        if k == 1:  # the first message is the last one, too: nothing behind it says that it alone was rendered anew
+        if k == 1:  # the first message is also the last: no later message shows that it alone was rendered again
             raise Nowhere
         said = left_of(capture, k).messages[0].blocks[0]["text"]
         new = change(capture, said)
@@ -136,7 +136,7 @@ fault("LORE111", "gone from before the user's words", partial(_reminder_gone, fr
 
 
 def _reminder_follows(capture: Capture, k: int) -> None:
-    """Stand in one message of the user up to turn k, from k on in a later one."""
+    """Put a reminder into one user message before turn k, and into a later one from k on."""
     said = _reminder(capture)
     message = _placed(capture, k, said, front=True)
     later = [n for n, one in enumerate(capture.turns[k].request.messages) if one.role == "user" and n > message]
@@ -186,7 +186,7 @@ for _name, _call in (
 
 
 def tail_without_breakpoint(capture: Capture, k: int) -> None:
-    """End the last message with what is gone a turn later."""
+    """End the last message with text that the next turn lacks."""
     for number, turn in enumerate(capture.turns):
         request = turn.request
         last = request.messages[-1]

@@ -1,4 +1,4 @@
-"""Faults of tools, of spelling, and of what was said: calls, results, thinking, images."""
+"""Faults of tools, of spelling, and of message content: calls, results, thinking, images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faults.script import WORDS, Capture, Tool, picture, prose, signature, text,
 
 
 def _each(change):
-    """Give the turns from k on another list of tools, made once from what they had."""
+    """Replace the tools of the turns from k on by a list made once from the earlier one."""
 
     def inject(capture: Capture, k: int) -> None:
         new = change(capture, copy.deepcopy(left_of(capture, k).tools))
@@ -226,7 +226,7 @@ fault("LORE106", "slashes escaped", _slashes, kind="", content=False)
 
 
 def _rewritten(old: str, change, where: str):
-    """Say the same in other code points: in the system prompt, in a message or in a tool's result."""
+    """Write the same text in other code points: in the system prompt, a message or a tool's result."""
 
     def inject(capture: Capture, k: int) -> None:
         if where == "system":

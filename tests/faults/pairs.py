@@ -1,4 +1,4 @@
-"""Pairs of causes in one turn, chosen so that both show: they stand in different places."""
+"""Pairs of causes in one turn, at different places so that both show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REGIONS = {
 
 
 def region(fault: Fault) -> str:
-    """Name where a fault stands; empty where it is not paired."""
+    """Return the region of a fault; empty if it is not paired."""
     where = next((name for name, codes in REGIONS.items() if fault.code in codes), "")
     if where == "system" and "in a message" in fault.form:
         return "words"

@@ -1,4 +1,4 @@
-"""What lore should have said of a case, and a table of what it said instead."""
+"""Compare lore's findings on a case with the injected faults, and list the differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Missed(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a fault stands, and what it costs: computed by the oracle."""
+    """The place and cost of a fault, computed by the oracle."""
 
     section: str
     paths: tuple[str, ...]
@@ -39,12 +39,12 @@ def place(case: Case) -> Place:
 
 
 def here(case: Case, findings: list[Finding]) -> list[Finding]:
-    """Return what is said of the turn where the faults stand."""
+    """Return the findings on the turn of the faults."""
     return [one for one in findings if one.turn == case.k + 1]
 
 
 def named(case: Case, findings: list[Finding]) -> list[Missed]:
-    """Return the faults that are not named with their code, at their turn, and as what they are."""
+    """Return the faults without a finding of their code, turn and kind."""
     missed: list[Missed] = []
     for fault in case.faults:
         heard = findings if fault.anywhere else here(case, findings)
@@ -59,21 +59,21 @@ def named(case: Case, findings: list[Finding]) -> list[Missed]:
 
 
 def at_the_end(case: Case) -> bool:
-    """Tell whether the fault stands in the last message of the request before: a replaced tail, or short."""
+    """Return whether the fault is in the last message of the previous request: a replaced or short tail."""
     left, right = (segments(case.capture, turn) for turn in case.capture.turns[case.k - 1 : case.k + 1])
     last = left[-1].path.partition("]")[0]
     return any(segment.path.partition("]")[0] == last for segment in first_difference(left, right))
 
 
 def gave_way(case: Case, one: Finding, code: str) -> bool:
-    """Tell whether a finding says that the end gave way: as a tail, or as less than one block of the cache."""
+    """Return whether a finding reports a replaced end: a tail, or less than one block of the cache."""
     if one.code == "LORE156":
         return at_the_end(case)
     return one.code == "LORE146" and any(also.code == code for also in one.also)
 
 
 def blamed(case: Case, findings: list[Finding]) -> list[Missed]:
-    """Return what else is called waste, though nothing else was done."""
+    """Return the findings of waste that no fault explains."""
     codes = {one.code for one in case.faults}
     everywhere = any(one.anywhere or one.repeats for one in case.faults)
     wrong = [
@@ -85,7 +85,7 @@ def blamed(case: Case, findings: list[Finding]) -> list[Missed]:
 
 
 def placed(case: Case, findings: list[Finding]) -> list[Missed]:
-    """Return where the place or the cost of the fault is another one than the oracle's."""
+    """Return a difference between the place or cost of a fault and the oracle's."""
     own = next((one for one in here(case, findings) if one.code == case.faults[0].code), None)
     if own is None or not case.faults[0].content:
         return []
@@ -110,6 +110,6 @@ def _said(findings: list[Finding]) -> str:
 
 
 def table(missed: list[Missed], of: int) -> str:
-    """Write what was missed, a line a case."""
+    """Write the differences, a line each."""
     lines = [f"  {one.case}: {one.what}" for one in missed]
     return f"{len(missed)} of {of}:\n" + "\n".join(lines)

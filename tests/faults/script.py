@@ -54,7 +54,7 @@ class Tool:
 class Message:
     role: str
     blocks: list[dict[str, Any]]
-    flat: bool = False  # its one text stands as a string, where the dialect has that
+    flat: bool = False  # its only text is a string, if the dialect has that
 
 
 @dataclass
@@ -145,7 +145,7 @@ def tool(chance: random.Random, name: str) -> Tool:
 
 
 def opening(chance: random.Random) -> Message:
-    """The first message as agents render it: what they know, then the task."""
+    """Return the first message as agents render it: the environment, then the task."""
     skills = "\n".join(f"- {word}: {prose(chance, 1)}" for word in chance.sample(WORDS, 6))
     known = (
         "<system-reminder>\nThe following skills are available:\n\n" + skills + "\n</system-reminder>\n"

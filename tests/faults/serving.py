@@ -1,8 +1,8 @@
-"""Stable captures of every dialect, what a provider would have billed for them, and what lore says of them.
+"""Stable captures of every dialect, a provider's usage for them, and lore's findings.
 
-The bills come from a cache of ten lines (`bill`): entries at breakpoints, or any common beginning where a
-provider caches by itself. Captures are read through a format of these tests alone, so that all that
-an exchange can say is said: endpoint, session, beta features, times.
+The usage comes from a cache of ten lines (`bill`): entries at breakpoints, or any common beginning if a provider
+caches by itself. Captures are read through a format of these tests alone, so that an exchange has all of its fields:
+endpoint, session, beta features, times.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HOSTS = {
 }
 WITH_BREAKPOINTS = ("anthropic", "bedrock")
 BYTES = 4  # a token
-SHORTEST = 1024  # tokens: what is shorter is not cached by the models that have breakpoints
+SHORTEST = 1024  # tokens: models with breakpoints cache no shorter prompt
 
 
 def params(dialect: str) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _stable(dialect: str, seed: int, model: str, ttl: str, billed: bool | None) 
     return Capture(dialect, seed, turns, chance, ttl, billed=bool(seed % 4) if billed is None else billed)
 
 
-# what was billed
+# usage
 
 
 def segments(capture: Capture, turn: Turn) -> list[Seg]:
@@ -144,7 +144,7 @@ def segments(capture: Capture, turn: Turn) -> list[Seg]:
     flat = flatten(made, capture.dialect, drops_header=at_anthropic)
     deferred = {
         f"tools[{at}]" for at, tool in enumerate(made.get("tools") or []) if tool.get("defer_loading") is True
-    }  # they stand outside of the prefix
+    }  # they are outside the prefix
     return [one for one in flat if one.path.partition(".")[0] not in deferred]
 
 
@@ -155,7 +155,7 @@ def spelled(capture: Capture, turn: Turn) -> str:
 
 
 def _salts(request: Request, dialect: str) -> tuple[str, str]:
-    """What head and messages depend on besides their bytes."""
+    """Return the request fields, other than their bytes, that head and messages depend on."""
     head = {"model": request.model}
     rest = {key: value for key, value in request.params.items() if key not in ("metadata", "context_management")}
     if (
@@ -167,7 +167,7 @@ def _salts(request: Request, dialect: str) -> tuple[str, str]:
 
 
 def bill(capture: Capture) -> None:
-    """Say what each turn read, wrote and paid in full."""
+    """Set the tokens that each turn read, wrote and sent uncached."""
     sent: list[tuple[Turn, list[Seg], list[int]]] = []
     for turn in capture.turns:
         segs = segments(capture, turn)
@@ -208,7 +208,7 @@ def _reusable(capture, before: Turn, others: list[Seg], there: list[int], turn: 
     return found // 128 * 128 if found >= 1024 else 0
 
 
-# what lore says
+# lore's findings
 
 
 class Injected(TextReader):
@@ -283,5 +283,5 @@ def judged(captures: list[Capture], folder: Path) -> list[list[Finding]]:
 
 
 def waste(findings: list[Finding]) -> list[str]:
-    """Name what is called waste, in order."""
+    """Return the codes of waste, in order."""
     return [f"{one.code} at {one.turn}: {one.evidence[:100]}" for one in findings if one.kind == "waste"]

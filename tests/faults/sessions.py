@@ -1,7 +1,7 @@
-"""A session of Claude Code, line by line as the program writes it: what was asked, answered and billed.
+"""A session of Claude Code, line by line as the program writes it: prompts, answers and usage.
 
-Rules: one response is as many lines as it has blocks, under one id and with one bill; system prompt and tools are
-never in it. Clocks go on by what `wait` says.
+Rules: a response has one line a block, under one id and with one usage; system prompt and tools are never in it. Only
+`wait` and answers advance the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Session:
         self.responses = 0
 
     def line(self, kind: str, chain: str = "", **fields: Any) -> str:
-        """Write a line behind the last one of its chain; return its id."""
+        """Write a line after the last one of its chain; return its id."""
         uuid = f"u-{len(self.lines) + 1}"
         made: dict[str, Any] = {
             "parentUuid": self.parents.get(chain), "isSidechain": bool(chain), "userType": "external", "cwd": "/w",
@@ -43,11 +43,11 @@ class Session:
         return uuid
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.at += seconds
 
     def ask(self, said: Any = "Go on.", chain: str = "", **fields: Any) -> None:
-        """Let a person speak."""
+        """Write a message of a person."""
         self.line("user", chain, message={"role": "user", "content": said}, **fields)
 
     def answer(
@@ -55,7 +55,7 @@ class Session:
         thinking: bool = True, verdict: str = "", missed: int | None = None, chain: str = "", model: str = "",
         response: str = "", took: float = 2.0, said: str = "Done.", **usage: Any,
     ) -> str:  # fmt: skip
-        """Answer what stands there, with thinking, a text and calls; return the response's id."""
+        """Write an answer with thinking, a text and calls; return the response's id."""
         self.at += took
         self.responses += 1
         response = response or f"msg_{self.responses:04}"
@@ -85,7 +85,7 @@ class Session:
         return response
 
     def results(self, content: Any = "one line of output", chain: str = "") -> None:
-        """Give each call its result."""
+        """Write a result for each call."""
         for call, _ in self.calls:
             result = {"tool_use_id": call, "type": "tool_result", "content": content}
             self.line("user", chain, message={"role": "user", "content": [result]}, toolUseResult="x")
@@ -96,7 +96,7 @@ class Session:
         self.line("attachment", attachment={"type": kind, **fields})
 
     def compact(self, tokens: int) -> None:
-        """Sum the history up."""
+        """Write a compaction with its summary."""
         before = self.parents.get("")
         self.parents[""] = None
         meta = {"trigger": "manual", "preTokens": tokens}
@@ -106,7 +106,7 @@ class Session:
         self.ask(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
 
     def clear(self, calls: tuple[str, ...], tokens: int = 0, saved: int = 0) -> None:
-        """Write a boundary behind which old results are blank in what is sent."""
+        """Write a boundary after which old results are sent as blanks."""
         meta = {"trigger": "auto", "preTokens": tokens, "tokensSaved": saved, "compactedToolIds": list(calls),
                 "clearedAttachmentUUIDs": []}  # fmt: skip
         self.line("system", subtype="microcompact_boundary", content="Context microcompacted", isMeta=False,

@@ -211,7 +211,7 @@ def test_switched_thinking_has_entries_of_its_own(command, tmp_path):
 
 
 def test_answer_without_thinking_is_no_switched_setting(tmp_path):
-    session = begun(model="claude-opus-4-8")  # leaves as many tokens uncached with thinking as without it
+    session = begun(model="claude-opus-4-8")  # has the same uncached tokens with and without thinking
     session.ask("Go on.")
     session.answer(16_000, 16_000, 10, thinking=False)
     assert "LORE120" not in {code for _, code, _ in breaks(session, tmp_path)}

@@ -1,4 +1,4 @@
-"""Text that moves, in the forms in which agents write it: what stood there before, and what stands there after."""
+"""Volatile text in the forms in which agents write it: the text before and after the change."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def counts(chance) -> dict[str, tuple[str, str]]:
 
 
 def trees(chance) -> dict[str, tuple[str, str]]:
-    """Return the forms of what an agent says of its repository and of its folder."""
+    """Return the forms of an agent's notes on its repository and its folder."""
     one, two, three, four = chance.sample(WORDS, 4)
     head = (
         "gitStatus: This is the git status at the start of the conversation.\nCurrent branch: main\n\n"
@@ -121,7 +121,7 @@ def trees(chance) -> dict[str, tuple[str, str]]:
 
 
 def memories(chance) -> dict[str, tuple[str, str]]:
-    """Return the forms of what is recalled or retrieved and put before the history."""
+    """Return the forms of recalled or retrieved text that is put before the history."""
     from faults.script import prose  # noqa: PLC0415 - prose needs a chance
 
     facts = [prose(chance, 1) for _ in range(4)]

@@ -96,7 +96,7 @@ def _lines(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 def _retype(data: bytes, _: bytes, chance: random.Random) -> bytes:
-    """Give one value of one line another value, of any type."""
+    """Replace one value of one line by a value of any type."""
     return _with_json(data, chance, lambda box, key: box.__setitem__(key, chance.choice(VALUES)))
 
 
@@ -105,7 +105,7 @@ def _drop(data: bytes, _: bytes, chance: random.Random) -> bytes:
 
 
 def _borrow(data: bytes, _: bytes, chance: random.Random) -> bytes:
-    """Give one value the value of another place of the same line."""
+    """Replace one value by that of another place in the same line."""
 
     def swap(box: Any, key: Any) -> None:
         places = _places(box)

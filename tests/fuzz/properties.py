@@ -1,12 +1,12 @@
-"""What must hold for any bytes at all. Each check raises where it does not.
+"""Laws for any bytes. Each check raises if its law is broken.
 
 In: bytes that pretend to be a recording, and a second file to compare them with. The laws:
 
 - every reader turns any bytes into events or exchanges and problems, with places, and never raises;
 - cut anywhere, saved and restored, it reads the same; so does the fold, saved and loaded at the cut;
 - folding is total and leaves the state before as it was;
-- what is assembled is JSON, in every dialect and policy, and the same from a fresh assembler;
-- what is parsed from a body can be written, and what is written parses to the same segments;
+- an assembled body is JSON, in every dialect and policy, and the same from a fresh assembler;
+- a parsed body can be written, and the written body parses to the same segments;
 - diff, check, fold, assemble and their reports raise nothing but LoreError.
 """
 
@@ -57,7 +57,7 @@ CUTS = 4
 
 
 def examine(data: bytes, other: bytes, folder: Path, counter: Any = None) -> None:
-    """Hold every law against one input; `folder` is a place for two files."""
+    """Check every law for one input; `folder` is a place for two files."""
     recognise(data)
     for reader in READERS.values():
         examine_reader(reader, data)
@@ -67,7 +67,7 @@ def examine(data: bytes, other: bytes, folder: Path, counter: Any = None) -> Non
 
 
 def examine_reader(reader: type[Reader], data: bytes) -> None:
-    """Hold the laws of one reader, and of the fold of what it reads, against one input."""
+    """Check the laws of one reader, and of the fold of its events, for one input."""
     assert reader.recognises(data) in (True, False)
     reads = _read(reader, data)
     _places(reads)
@@ -93,7 +93,7 @@ def _places(reads: list[Read]) -> None:
 
 
 def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
-    """Read in two parts; fold likewise."""
+    """Read and fold in two parts."""
     chance = random.Random(len(data))
     shown = _shown(whole)
     for _ in range(CUTS):
@@ -160,7 +160,7 @@ def _parses(body: bytes) -> None:
 
 
 def _same(mine: list[Any], theirs: list[Any], what: str) -> None:
-    assert mine == theirs, f"{what}: what is written parses to other segments"
+    assert mine == theirs, f"{what}: the written body parses to other segments"
 
 
 def _is_json(body: bytes, what: str) -> None:

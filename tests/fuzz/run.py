@@ -30,7 +30,7 @@ from fuzz import mutate, properties, samples, shrink
 SLOW = 20  # seconds: an input of 64 KiB that takes longer is a finding
 SLOW_SHRUNK = 3  # while a slow input is made smaller
 SHRINK_SECONDS = 20.0
-PRIVATE = Path(tempfile.gettempdir()) / "lore-fuzz"  # what breaks and was made from a real recording
+PRIVATE = Path(tempfile.gettempdir()) / "lore-fuzz"  # failing inputs made from real recordings
 
 
 class TooSlowError(Exception):
@@ -124,7 +124,7 @@ class Fuzzer:
     def _keep(self, signature: str, data: bytes, other: bytes, *, private: bool) -> str:
         """Make it smaller and store it, with the other file only where the bug needs it.
 
-        What was made from somebody's recording is kept outside the project: write a seed like it by hand.
+        An input made from a real recording is kept outside the project: write a seed like it by hand.
         """
         seconds = SLOW_SHRUNK if signature.startswith(TooSlowError.__name__) else SLOW
         if self._signature(data, b"", seconds) == signature:
@@ -141,7 +141,7 @@ class Fuzzer:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Try so many inputs; say what was found."""
+    """Try a number of inputs; print the failures."""
     parser = argparse.ArgumentParser(description="Fuzz lore.")
     parser.add_argument("--inputs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=24, help="another seed tries other inputs")

@@ -1,4 +1,4 @@
-"""What the fuzzer begins with: fixtures, its own seeds, real recordings where there are any, and these."""
+"""The fuzzer's first inputs: fixtures, its own seeds, real recordings if present, and these."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INLINE: dict[str, bytes] = {
 
 
 class Sample(NamedTuple):
-    """An input to begin with; `private` where it is somebody's recording."""
+    """A first input; `private` if it is a real recording."""
 
     name: str
     data: bytes

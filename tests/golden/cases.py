@@ -1,9 +1,9 @@
-"""The golden cases: which commands are run, and what each printed.
+"""The golden cases: commands with their expected output.
 
 `cases.txt` holds one command a line, its expected exit code first; blank lines and lines that begin with
 `#` are passed over. A command runs in the process, from the root of the project, without colour and
-without settings from outside; what it writes to standard output is compared byte for byte with
-`expected/NAME.txt`. What a command says on standard error is not kept.
+without settings from outside; its standard output is compared byte for byte with
+`expected/NAME.txt`. Standard error is not kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIXTURES = ROOT / "fixtures"
 
 
 class Case(NamedTuple):
-    """A command, the exit code it should give, and the name of what it should print."""
+    """A command, its expected exit code, and the name of its expected output."""
 
     command: str
     exit: int
@@ -81,13 +81,13 @@ def _name(command: str) -> str:
 
 
 def run(command: str) -> Ran:
-    """Run a command in the root of the project, and catch what it writes."""
+    """Run a command in the root of the project; return its exit code and output."""
     with work_in(ROOT):
         return run_here(shlex.split(command))
 
 
 def run_here(arguments: list[str]) -> Ran:
-    """Run a command in the current folder, and catch what it writes."""
+    """Run a command in the current folder; return its exit code and output."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n") for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = entry_point()(arguments)

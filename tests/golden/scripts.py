@@ -1,4 +1,4 @@
-"""Golden scripts: files and commands with what each command prints, kept in `scripts/`.
+"""Golden scripts: files, and commands with their output, kept in `scripts/`.
 
 A script has a name, perhaps why it exists, and steps. A step writes `files` (lists of lines) into an empty folder, or
 runs a command there: its exit code, standard output and standard error are compared, and `left`, the files that
@@ -53,7 +53,7 @@ def _played(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(command: str, ran: Ran) -> dict[str, Any]:
-    """Return a step: a command with what it printed."""
+    """Return a step: a command with its output."""
     step: dict[str, Any] = {"run": command, "exit": ran.exit, "out": _short(ran.stdout.decode("utf-8").split("\n"))}
     return {**step, "err": ran.stderr.split("\n")} if ran.stderr else step
 

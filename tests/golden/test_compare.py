@@ -29,7 +29,7 @@ def test_first_difference_names_place_and_values(tmp_path, name):
 
 
 def _tree(folder: Path, main: str) -> compare.Tree:
-    """Make a folder that stands for an installed version of lore."""
+    """Make a folder that represents an installed version of lore."""
     (folder / "lore").mkdir(parents=True)
     (folder / "lore" / "__init__.py").write_text(f"import os, sys\ndef main(args):\n    {main}\n", "utf-8")
     metadata = folder / "lore-1.dist-info"
@@ -42,7 +42,7 @@ def _tree(folder: Path, main: str) -> compare.Tree:
     return compare.Tree(script, folder)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an environment is a shell script")
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake environment is a shell script")
 def test_run_returns_results_after_a_crash(tmp_path):
     tree = _tree(tmp_path / "base", "print(args[0]); args[0] == 'crash' and os._exit(3); return len(args)")
     tasks = [compare.Task("fixtures", tmp_path, words, 0) for words in (("a", "b"), ("c",), ("crash",), ("d",), ("e",))]
@@ -52,7 +52,7 @@ def test_run_returns_results_after_a_crash(tmp_path):
     assert copies[4].read_bytes() == b"e\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an environment is a shell script")
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake environment is a shell script")
 def test_run_refuses_lore_of_another_folder(tmp_path, capfd):
     tree = _tree(tmp_path / "base", "return 0")._replace(source=tmp_path / "other")
     with pytest.raises(SystemExit):

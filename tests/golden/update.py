@@ -2,7 +2,7 @@
 
     python tests/golden/update.py [--check]
 
-Run it after a change of what lore prints, and read the difference before it is committed. `--check`
+Run it after a change of lore's output, and read the difference before it is committed. `--check`
 writes nothing. Without a corpus its entries stay as they are. Exit code 1 if a command's exit code is not the one
 in `cases.txt`, if a recording has no case, or (with `--check`) if anything would change.
 """

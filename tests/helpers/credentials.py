@@ -22,7 +22,7 @@ def _made(length: int, alphabet: str = _ALNUM) -> str:
 
 
 class Sample(NamedTuple):
-    """A text with a credential, and the part of it that nobody may read."""
+    """A text with a credential, and the part of it that may not be shown."""
 
     text: str
     secret: str

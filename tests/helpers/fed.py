@@ -12,7 +12,7 @@ def fed(reader: TextReader, data: bytes) -> list[Read]:
 
 
 def fed_in_two(reader: TextReader, data: bytes, cut: int) -> tuple[list[Read], list[Read]]:
-    """Return what is read of a log that grew once: up to a byte, and the rest with its end."""
+    """Return the reads of a log that grew once: those up to a byte, and those of the rest."""
     cutter = LineCutter(times=reader.times)
     before = [read for line in cutter.feed(data[:cut]) for read in reader.read_line(line)]
     lines = [*cutter.feed(data[cut:]), *cutter.finish()]

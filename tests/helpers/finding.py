@@ -63,7 +63,7 @@ def _tests() -> dict[str, Path]:
 
 @cache
 def _importers() -> dict[str, set[str]]:
-    """Modules and test files by the name of what they import."""
+    """Return the modules and test files that import each name."""
     found: dict[str, set[str]] = defaultdict(set)
     every = [(_dotted(path.relative_to(SOURCE)), path) for path in SOURCE.rglob("*.py")]
     for user, path in [*every, *_tests().items()]:

@@ -21,7 +21,7 @@ def some(values: Iterable[Any], count: int = 1) -> list[Any]:
 def crossed(names: str, *axes: Iterable[Any]) -> pytest.MarkDecorator:
     """Run a test over all combinations; those off the diagonal of the matrix are marked.
 
-    The longest axis is walked once, and each other one beside it as often as it fits.
+    The longest axis is walked once, and each other axis as often as it fits.
     """
     rows = [list(axis) for axis in axes]
     longest = max(map(len, rows))

@@ -1,7 +1,7 @@
-"""Clients of five SDKs that need no network: what they were sent, and a scripted agent's answers in each API's shape.
+"""Clients of five SDKs without a network: they keep requests, and answer as a scripted agent in each API's shape.
 
-Facts of the shapes: the references of the APIs. Each answer bills what a cache that never forgets would: all of the
-prompt before was read.
+The shapes follow the references of the APIs. The usage of each answer is that of a cache that never forgets: it read
+the whole previous prompt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def plain(value):
 
 
 def blocks_of(arguments):
-    """Return what was sent as a flat list: tools, system, then each block with its role; without cache marks."""
+    """Return a request as a flat list: tools, system, then each block with its role; without cache marks."""
     found = []
 
     def walk(value, role):

@@ -20,7 +20,7 @@ class Script:
 
 
 def add(path: Path, data: bytes) -> Callable[[], object]:
-    """Append to a file; make it where there is none."""
+    """Append to a file, which need not exist."""
 
     def act() -> None:
         with path.open("ab") as file:
@@ -30,7 +30,7 @@ def add(path: Path, data: bytes) -> Callable[[], object]:
 
 
 def put(path: Path, data: bytes) -> Callable[[], object]:
-    """Truncate a file in place and write it anew."""
+    """Truncate a file in place and write it again."""
     return lambda: path.write_bytes(data)
 
 

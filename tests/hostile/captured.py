@@ -1,4 +1,4 @@
-"""One small conversation of two turns as every kind of capture stores it, with places for what is odd.
+"""One small conversation of two turns in every capture format, with places for odd values.
 
 `body` and `answer` take the place of the second request's body and of its response, as JSON text.
 """

@@ -1,4 +1,4 @@
-"""lore in a process of its own, with what it took: how it ended, what it said, its peak memory."""
+"""Run lore in a separate process and measure its peak memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conftest import ROOT
 
 MEGABYTE = 1 << 20
 TIMEOUT = 120  # seconds: a generous end for what should take a few
-# Between the tests and lore stands a small process: what a process starts with counts as its own peak. It has
+# A small process starts lore, because a process inherits the peak of the one that forks it. It has
 # imported what the commands need (it ran them once) and forks for each run: no start of Python, no imports.
 _FORKS = """
 import json, os, sys, traceback
@@ -53,7 +53,7 @@ for line in sys.stdin:
 
 
 class Took(NamedTuple):
-    """How a process ended, what it said, and its peak of resident memory in bytes."""
+    """The exit code and output of a process, and its peak resident memory in bytes."""
 
     code: int
     out: str

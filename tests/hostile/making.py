@@ -1,4 +1,4 @@
-"""What the tests of hostile input share: small recordings, and how a command may end.
+"""Shared by the tests of hostile input: small recordings, and how a command may end.
 
 0 fine, 1 findings, 2 not to be read or recognised, 3 incomplete. 70 is a bug in lore, whatever the input was.
 """
@@ -18,7 +18,7 @@ JUDGING = (("fold", "--json"), ("assemble",), ("check", "--json"))
 
 
 class Ended(NamedTuple):
-    """How a command ended and what it said."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

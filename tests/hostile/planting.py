@@ -1,7 +1,7 @@
-"""Small recordings with a place for a text in every field that one can stand in, and every command that shows some.
+"""Small recordings with a place for a text in every field that can hold one, and every command that shows some.
 
-In: a place of `PLACES` and two texts, of which the second takes the first one's place in mid-session. Out: the files of
-a folder. A command of `COMMANDS` is run there; what it shows is its output, its messages and every file that it wrote.
+In: a place of `PLACES` and two texts; the second replaces the first in mid-session. Out: the files of a folder. A
+command of `COMMANDS` runs there; its output, its messages and every file that it wrote are searched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Where = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """Where a text stands in the records of a recording: as a value, or (`member`) as a member's name."""
+    """The place of a text in the records of a recording: a value, or (`member`) the name of a member."""
 
     recording: str
     where: Where
@@ -85,9 +85,9 @@ PLACES = {
     "layer": Place("session", ("text",)),
     "context": Place("session", ("context", "memory_recall")),
     "part of a context": Place("session", ("context", "current_time"), member=True),
-    "id of what is known": Place("session", ("id",)),
+    "id of knowledge": Place("session", ("id",)),
     "category": Place("session", ("category",)),
-    "title of what is known": Place("session", ("title",)),
+    "title of knowledge": Place("session", ("title",)),
     "what is known": Place("session", ("content",)),
     "summary": Place("session", ("summary",)),
     "sign": Place("session", ("before",)),
@@ -95,7 +95,7 @@ PLACES = {
 
 
 def body(turn: int) -> dict[str, Any]:
-    """Return a request of a conversation that goes on."""
+    """Return a request of a growing conversation."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}
     messages = [
         {"role": "user", "content": "read it"},
@@ -192,7 +192,7 @@ def planted(place: Place, texts: tuple[str, str]) -> dict[str, bytes]:
 
 def _put(record: dict[str, Any], place: Place, text: str) -> dict[str, Any]:
     inner: Any = record
-    if place.where[-1:] == ("ttl",):  # else what stands behind a breakpoint is shown by no report
+    if place.where[-1:] == ("ttl",):  # no report shows text after a breakpoint
         record["tools"][0]["cache_control"] = {"type": "ephemeral", "ttl": "5m"}
     for key in place.where[:-1]:
         inner = inner.get(key) if isinstance(inner, dict) else inner[key]
@@ -301,7 +301,7 @@ COMMANDS = {
 
 
 def shown(command: Command, name: str, *options: str) -> str:
-    """Run a command on a file in this folder; return what it showed, and every file that it wrote for others."""
+    """Run a command on a file in this folder; return its output and every file that it wrote for others."""
     before = set(_files())
     ran = lore(*(name if word == "FILE" else word for word in command.words), *options)
     assert ran.code != 70, ran.err

@@ -24,7 +24,7 @@ MOST = 200 * MEGABYTE
 
 
 def judged(name: str) -> None:
-    """Run `lore check` in a process of its own: it ends by itself, says what it found, and stays small."""
+    """Run `lore check` in a separate process: it ends with an answer and stays small."""
     took = lore("check", name, "--json")
     assert took.code in (0, 1, 2, 3), took.err
     assert took.peak < MOST, f"{took.peak / MEGABYTE:.0f} MB"
@@ -70,7 +70,7 @@ YAML = {
     "a key of a ring": _HEAD + "    parsed_body: &r {? *r : c}\n" + _TAIL,
     "a huge integer": _HEAD + "    parsed_body: {model: m, messages: [], max_tokens: " + "9" * 200_000 + "}\n" + _TAIL,
     "sixty": _HEAD + "    parsed_body: {model: m, messages: [], n: " + ":".join(["59"] * 5000) + "}\n" + _TAIL,
-    "a date that is none": _HEAD + "    parsed_body: {model: m, at: 2026-99-99, messages: []}\n" + _TAIL,
+    "an impossible date": _HEAD + "    parsed_body: {model: m, at: 2026-99-99, messages: []}\n" + _TAIL,
 }
 
 
@@ -245,7 +245,7 @@ def test_an_archive_that_lies_stays_small(desk, name):
 
 
 def _zeros(megabytes: int) -> bytes:
-    """Return a body of so many megabytes, compressed by gzip as one member: a block that is repeated."""
+    """Return a body of `megabytes`, compressed by gzip as one member: a repeated block."""
     begin, block, end = b'{"model":"claude-x","messages":[{"role":"user","content":"', b"0" * MEGABYTE, b'"}]}'
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     packed = [deflate.compress(piece) + deflate.flush(zlib.Z_FULL_FLUSH) for piece in (begin, block)]

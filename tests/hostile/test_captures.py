@@ -67,7 +67,7 @@ HUGE = {
     "60 MB of one interaction": lambda: b"interactions:\n- request:\n    body: '" + b"x\n\n " * 15_000_000 + b"'\n",
     "many small values": lambda: b"interactions:\n- [" + b"{}," * 5_000_000 + b"]\n",
     "brackets": lambda: b'{"entries":[{"request":' + b"[" * 40_000_000,
-    "one line that is no recording": lambda: b'{"a":"' + b"x" * 60_000_000 + b'"}',
+    "one unrecognised line": lambda: b'{"a":"' + b"x" * 60_000_000 + b'"}',
     "one line of many values": lambda: times(b'{"b":1}', 7_000_000, b'{"a":[', b"]}"),
     "a body of 60 MB": lambda: b'{"model":"m","messages":[{"role":"user","content":"' + b"x" * 60_000_000 + b'"}]}',
     "a text of 16 MB with an emoji": lambda: (

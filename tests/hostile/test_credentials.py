@@ -1,6 +1,6 @@
-"""Every kind of credential, at every place of a recording, through every command and report that shows something of it.
+"""Every kind of credential, at every place of a recording, through every command and report that shows that place.
 
-In a recording of several requests the credential changes, in its middle or whole: what is shown around the change may
+In a recording of several requests the credential changes, in its middle or whole: the text shown around the change may
 hold neither the old nor the new one, however they are spelled.
 """
 
@@ -17,7 +17,7 @@ from cli.running import lore
 from helpers.credentials import SAMPLES, Sample
 from hostile.planting import COMMANDS, PLACES, planted, put, shown
 
-PIECE = 8  # characters of a credential that nobody may read
+PIECE = 8  # characters of a credential that may not be shown
 
 
 class Spelled(NamedTuple):
@@ -51,7 +51,7 @@ def _escaped(sample: Sample) -> Spelled:
 
 
 def _encoded(sample: Sample) -> Spelled:
-    """As base64, of which a character or two beside the credential may be shown."""
+    """Return it as base64; one or two characters next to the credential may be shown."""
     at = sample.text.index(sample.secret)
     text = base64.b64encode(f"{sample.text} ".encode()).decode()
     hidden = text[(at + 4) * 4 // 3 + 4 : (at + len(sample.secret)) * 4 // 3 - 1]
@@ -112,7 +112,7 @@ def test_no_credential_is_shown(place, spelled, kinds, tmp_path, monkeypatch):
 
 
 def _can_stand(place: str, text: str) -> bool:
-    """Tell whether a name of a file can be a text; that of a host has no capitals, of which credentials are."""
+    """Return whether a text may be the name of a file, or of a host, which has no capitals."""
     return place != "host" and (place != "file name" or ("/" not in text and len(text.encode()) < 240))
 
 
@@ -126,7 +126,7 @@ def _around(text: str, piece: str) -> str:
 
 
 def test_unknown_word_is_masked_before_it_is_cut(tmp_path, monkeypatch):
-    """A problem quoted sixty characters of it, and of what was longer no kind is known by its beginning."""
+    """A problem quoted sixty characters of it, and the beginning of a longer credential is not recognised."""
     monkeypatch.chdir(tmp_path)
     word = "x " * 15 + SAMPLES["digitalocean"].text
     records = [

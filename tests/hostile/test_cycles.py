@@ -1,4 +1,4 @@
-"""Ids that lead back to themselves: every command comes to an end, and what is odd is counted."""
+"""Ids that lead back to themselves: every command ends, and the odd records are counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def boundary(uuid, parent=None, *, logical=None, **meta):
 
 
 def kept(anchor, *uuids):
-    """What a compaction says that it preserved, in both of the forms."""
+    """Return the preserved messages of a compaction, in both forms."""
     return {
         "preservedMessages": {"anchorUuid": anchor, "uuids": list(uuids), "allUuids": list(uuids)},
         "preservedSegment": {"headUuid": uuids[0], "anchorUuid": anchor, "tailUuid": uuids[-1]},

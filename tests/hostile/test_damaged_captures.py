@@ -106,7 +106,7 @@ def test_folder_of_odd_names_stops_no_command(lore, desk):
     _ends_well(lore("check", "--json", "pairs"))
 
 
-# what is in no JSON: compressed, encoded, streamed
+# bodies outside JSON: compressed, encoded, streamed
 
 BASE64 = ("====", "AAAA=AAA", "\x00", "not base64 at all!", "e30", "e30=\n", "W10=", "H4sIAAAAAAAA/w==")
 

@@ -1,6 +1,6 @@
-"""Standard input that never ends: refused at once where it is no recording, else interrupted in one line.
+"""Standard input that never ends: refused at once if unrecognised, else read until it is interrupted.
 
-Nothing here waits for a clock: a writer stops once lore has taken as much as it should ever need.
+No test waits for a clock: a writer stops once lore has read as much as it should ever need.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LIMIT = 100 * MEGABYTE  # lore has stopped reading long before
 
 
 def fed(words, first: bytes, again: bytes, enough: int, *, interrupt: bool):
-    """Run lore on an endless input; return what it said, its code, and how many bytes it took.
+    """Run lore on an endless input; return its exit code, output, errors and the bytes it read.
 
-    `interrupt`: once it has taken `enough`, it is interrupted as a person does it.
+    With `interrupt` it is interrupted, as by a person, once it has read `enough`.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "lore", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -114,11 +114,11 @@ _READY = """
 import os, sys
 from lore.commands.main import main
 read = os.read
-def told(descriptor, size):
+def report(descriptor, size):
     if descriptor == 0:
         os.write(1, b"reading\\n")
     return read(descriptor, size)
-os.read = told
+os.read = report
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -1,4 +1,4 @@
-"""What is no recording, or cannot be opened."""
+"""Files that are unrecognised or cannot be opened."""
 
 from __future__ import annotations
 

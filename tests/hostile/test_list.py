@@ -1,4 +1,4 @@
-"""Whatever a disk or an attacker hands to lore, for every command that takes a recording.
+"""Damaged and hostile recordings, for every command that takes one.
 
 | what                                              | where                                             |
 |---------------------------------------------------|---------------------------------------------------|
@@ -127,7 +127,7 @@ def two(lore, command: str, path: str) -> Ended:
 
 @pytest.fixture
 def good(desk):
-    """A sound recording beside the odd one."""
+    """Write a valid recording next to the odd one."""
     (desk / "good").write_bytes(recording("lore"))
 
 

@@ -24,7 +24,7 @@ def short(monkeypatch):
 
 
 def shown(reads):
-    """What was read, so that it can be compared."""
+    """Return comparable rows of the reads."""
     return [
         (type(one.value).__name__, msgspec.json.encode(one.value, enc_hook=list), one.line, one.byte) for one in reads
     ]

@@ -1,4 +1,4 @@
-"""Files that grow, shrink, are replaced or vanish while lore reads them: what was read is judged.
+"""Files that grow, shrink, are replaced or vanish while lore reads them: the part that was read is judged.
 
 `corpus.pieces` reads a file in pieces; something happens to the file after the first one.
 """
@@ -55,17 +55,17 @@ def grow(path):
 
 
 def shrink(path):
-    """Cut it in the middle of what was read."""
+    """Cut it before the current position."""
     os.truncate(path, 1000)
 
 
 def cut(path):
-    """Cut it inside a line that was not read yet."""
+    """Cut it inside a line after the current position."""
     os.truncate(path, corpus.HEAD + 30_001)
 
 
 def empty(path):
-    """Leave nothing."""
+    """Empty it."""
     os.truncate(path, 0)
 
 

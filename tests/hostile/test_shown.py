@@ -1,6 +1,6 @@
-"""What commands show of a text that may stand anywhere: nothing invisible, and with `--redact` nothing of it.
+"""Commands show a text at any place without invisible characters, and with `--redact` not at all.
 
-A text is planted at each place of a recording in turn, and another one in its stead in mid-session.
+A text is planted at each place of a recording in turn, and replaced by another one in mid-session.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import pytest
 from hostile.planting import COMMANDS, PLACES, planted, put, shown
 
 # Zero width, marks of direction, a byte order mark, letters that only tags show, a filler, a selector without a sign,
-# controls of music and of hieroglyphs, what is ignorable and not assigned, what a terminal obeys.
+# controls of music and of hieroglyphs, ignorable and unassigned characters, terminal controls.
 UNSEEN = (
     "\u200b\u2066\u202e\ufeff\u061c\U000e0001\U000e0041\u2060\u180e\u3164\U000e0101\u206a\ufff9\x9b"
     "\u2029\U0001d173\U00013430\ufff0\U000e0fff\x1b\x07\x08\x7f"
 )
 ODD = f"a{UNSEEN}b"
 CANARY = "zEiSiG"
-# A command that shows the text of a place; None: none does, for what stands there is not kept.
+# A command that shows the text of a place; None if lore does not keep it.
 SHOWN_BY = dict.fromkeys(PLACES, "diff-prefix json") | {
     "file name": "check verbose", "answer": "fold json", "version": "check json", "folder": "simulate json",
     "lifetime": "check json", "host": "check json",
     **dict.fromkeys(["branch", "session id", "client", "said", "answer's id", "agent"], "fold json"),
     **dict.fromkeys(["time", "attachment", "id of a session", "summary"], "fold json"),
-    **dict.fromkeys(["user", "project"], "store json"), "id of what is known": "knowledge json",
+    **dict.fromkeys(["user", "project"], "store json"), "id of knowledge": "knowledge json",
     **dict.fromkeys(["part of a context", "sign"], "check json"),
     **dict.fromkeys([
         "parameter", "member of a body", "url", "request header", "name of a header", "response header", "request id",
@@ -36,7 +36,7 @@ SHOWN_BY = dict.fromkeys(PLACES, "diff-prefix json") | {
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path, monkeypatch):
-    """Stand in an empty folder with an empty home, and where it is called in another one; nobody waits there."""
+    """Work in an empty folder with an empty home, a new one for each call, without waiting."""
     monkeypatch.setattr("time.sleep", _interrupted)
 
     def stand(name: str = "first") -> None:
@@ -88,6 +88,6 @@ def test_redact_shows_nothing_of_the_recording(place, names, alone):
 
 @pytest.mark.parametrize("place", [place for place, name in SHOWN_BY.items() if name is not None])
 def test_without_redact_it_is_shown(place):
-    """What is searched for in redacted answers is found in others."""
+    """The text searched for in redacted output is found in other output."""
     file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))
     assert CANARY.lower() in shown(COMMANDS[SHOWN_BY[place] or ""], file).lower()

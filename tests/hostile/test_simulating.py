@@ -1,4 +1,4 @@
-"""Simulating what is long: bounded memory."""
+"""Simulating long recordings takes bounded memory."""
 
 from __future__ import annotations
 

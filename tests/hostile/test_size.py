@@ -1,6 +1,6 @@
 """Lines of 100 MB, values of 100 MB, many tiny lines: bounded memory, and an answer.
 
-The bounds are several times what is measured: they tell growth with the input from growth without, on any machine.
+The bounds are several times the measured values: they separate growth with the input from no growth on any machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENDS = {"more lines": b"\n" + GOOD, "nothing more": b""}
 
 
 def write(path, *parts: bytes | int) -> None:
-    """Write bytes, and as many bytes of anything as a number says."""
+    """Write bytes; a number stands for that number of arbitrary bytes."""
     with path.open("wb") as file:
         for part in parts:
             if isinstance(part, bytes):
@@ -38,7 +38,7 @@ def write(path, *parts: bytes | int) -> None:
 
 
 def places(format: str) -> tuple[bytes, bytes]:
-    """What stands before and after a line in the middle."""
+    """Return the bytes before and after a line in the middle."""
     before, _, after = recording(format, line=b"LINE").partition(b"LINE")
     return before, after
 
@@ -96,7 +96,7 @@ def test_many_line_body_of_100_mb_is_counted(desk):
     line = b'  "' + b"x" * 100_000 + b'",\n'
     write(desk / "body", b'{"model":"m","messages":[\n', line * 1000, b"]}")
     ended = child.lore("check", "--json", "body")
-    assert ended.peak < BOUND + RECORD_BYTES  # what is held is put together once
+    assert ended.peak < BOUND + RECORD_BYTES  # pending lines are joined once
     assert ended.code == 1
     assert ended.json["summary"]["problems"] > 900
     assert len(ended.json["problems"]) < 100

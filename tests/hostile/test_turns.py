@@ -48,8 +48,8 @@ def many_tools(size: int) -> list[dict[str, Any]]:
 
 
 SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
-    "turns behind a message of many blocks": giant_message,
-    "turns behind many calls": calls_before,
+    "turns after a message of many blocks": giant_message,
+    "turns after many calls": calls_before,
     "turns with many tools": many_tools,
 }
 
@@ -64,7 +64,7 @@ def test_a_turn_costs_what_is_new_of_it(name, command):
         with open(f"{size}.jsonl", "w", encoding="utf-8") as file:
             file.writelines(json.dumps(event) + "\n" for event in SHAPES[name](size))
         counted.append(calls(lambda size=size: lore(command, f"{size}.jsonl", "--json")))
-    _, second, third = counted  # the first imports what it needs
+    _, second, third = counted  # the first includes imports
     assert third <= 2.4 * second
 
 
@@ -81,12 +81,12 @@ def test_spans_that_share_attributes_cost_each_its_own():
     first, second = (calls(lambda size=size: everything(reader(), spans(size))) for size in (300, 600))
     assert second <= 2.2 * first
     found = everything(reader(), spans(2).replace(b'"k1"', b'"gen_ai.request.model"'))
-    assert len(found) == 2  # what is shared is each one's own
+    assert len(found) == 2  # each span has the shared attributes
 
 
 @pytest.mark.usefixtures("desk")
 def test_repeated_removal_of_first_item_costs_little():
-    """Each such removal numbered all later items anew: 2 MB of them took a minute."""
+    """Each such removal renumbered all later items: 2 MB of them took a minute."""
     counted: list[int] = []
     for size in (100, 200, 400):
         removals = ({"kind": "remove", "uuids": [f"u{number}"]} for number in range(size))

@@ -1,7 +1,7 @@
-"""What was made to cost is read at the cost of its bytes. Work is counted, never timed: `make bench` times it.
+"""Expensive files take work in proportion to their bytes. Calls are counted; no time is measured.
 
-A call of a function takes about as long as 20 times what a parser takes for a byte: at most one a byte is the budget.
-YAML's parser calls functions of Python itself: at most 20 times as many are YAML's.
+A function call costs about as much as parsing 20 bytes: the budget is about one call a byte. YAML's parser is itself
+Python: its budget is 20 times the parser's calls.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ APART = 3_000  # calls that a file takes whatever it holds: readers are imported
 
 @pytest.fixture(autouse=True)
 def few_short_entries(monkeypatch):
-    """As many short entries and lines as a file of 10 MB may have, for one of 60 KB."""
+    """Scale the limit of short entries from files of 10 MB to files of 60 KB."""
     monkeypatch.setattr(recorders, "SHORT_ENTRIES", 100)
 
 
 @pytest.mark.parametrize("name", costly.files(100))
 def test_costly_file_takes_one_call_a_byte(name):
     files = [costly.files(size)[name] for size in (SIZE, 2 * SIZE)]
-    costly.reading(files[0])()  # what is imported and compiled at its first use
+    costly.reading(files[0])()  # the first use imports and compiles
     first, second = (calls(costly.reading(data)) for data in files)
     most = len(files[0]) * (TINY_CALLS if name.startswith(TINY) else 2)
     if name.endswith("YAML"):
@@ -57,7 +57,7 @@ def test_short_lines_between_records_cost_few_calls(kind):
 
 
 def problems(data: bytes, name: str | None = None) -> list[Problem]:
-    """What a file's reader has to say of it."""
+    """Return the problems that a file's reader reports."""
     reader = reader_of(data[: 256 * 1024]) if name is None else READERS[name]()
     assert reader is not None
     return [read.value for read in everything(reader, data) if isinstance(read.value, Problem)]
@@ -106,7 +106,7 @@ def test_depth_is_that_of_brackets_outside_texts(data, deep):
     assert is_deep(data) is deep
 
 
-# what stands beside brackets, and how much deeper it goes
+# text next to a bracket, and its own depth
 BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},", 2)]
 
 

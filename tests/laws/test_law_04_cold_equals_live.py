@@ -39,7 +39,7 @@ class _Warm:
         self.saved = dump_state(self.state)
 
     def assert_same_when_cut(self, at: int) -> None:
-        """Read to the cut, then the rest; compare what was read, folded and said."""
+        """Read to the cut, then the rest; compare reads, folds and problems."""
         reads, rest = fed_in_two(self.reader(), self.data, at)
         state, problems = _fold(FoldedSession(format=self.reader.name), reads)
         state, more = _fold(state, rest)

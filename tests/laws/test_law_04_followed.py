@@ -43,7 +43,7 @@ def _cuts(data: bytes, made: list[float]) -> list[int]:
 
 
 def _whole(reader, data: bytes) -> tuple[list[Event], FoldedSession]:
-    """All events of what was read, and the state that they give; nothing is closed."""
+    """Return all events of the reads, and their state; nothing is closed."""
     made, state = [], FoldedSession(format=reader.name)
     for read in fed(reader(), data):
         if not isinstance(read.value, Problem):

@@ -1,5 +1,5 @@
 """Law 8. Work is linear: equal segments are shared and compared by identity, each line is parsed once, each distinct
-segment tokenised at most once and put into canonical form only where it differs. Work is counted, never timed."""
+segment tokenised at most once and put into canonical form only if it differs. Work is counted, never timed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def judge(desk):
 
 
 class _Counting:
-    """A decoder that counts what it is given."""
+    """A decoder that counts its inputs."""
 
     def __init__(self, decoder) -> None:
         self._decoder = decoder

@@ -1,6 +1,6 @@
 """Law 11, sums: `check`, `simulate`, `lore`, `compare`, `sessions`, `statusline` and the page count the same.
 
-Each break counts once, by its leading cause, and what is expected is in no sum of waste.
+Each break counts once, by its leading cause, and expected breaks are in no sum of waste.
 """
 
 from __future__ import annotations

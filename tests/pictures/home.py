@@ -27,10 +27,10 @@ class Session:
         self._now, self._cached, self._left, self._hooked = start, HEAD, 0, False
 
     def prompt(self, words: str, requests: int, tokens: int = 1_800, *, hook: str = "") -> Session:
-        """Add a prompt and the requests of its loop, each of which writes so many tokens.
+        """Add a prompt and the requests of its loop, each writing this number of tokens.
 
-        With `hook` a text of a hook stands behind each result; the next prompt takes the first one out, and what was
-        written from there on is written again.
+        With `hook` a hook's text follows each result; the next prompt lacks the first of them, so everything after it
+        is written again.
         """
         self._line(asked, words)
         read = self._left if self._hooked else self._cached
@@ -50,7 +50,7 @@ class Session:
         return self
 
     def pause(self, minutes: int) -> Session:
-        """Let time pass; an hour and more empties the cache."""
+        """Advance the clock; an hour and more empties the cache."""
         self._now += timedelta(minutes=minutes)
         if minutes > 60:
             self._left, self._hooked = 0, True
@@ -83,7 +83,7 @@ def make(home: Path, now: datetime) -> None:
 
     sessions = {
         ("shop", "checkout"): session(1.4, "checkout", "shop").prompt("Move the checkout to the new API.", 30, 4_200)
-        .pause(95).prompt("Go on with the tests.", 20, 3_000).pause(140).prompt("Now the emails.", 12),
+        .pause(95).prompt("Continue with the tests.", 20, 3_000).pause(140).prompt("Now the emails.", 12),
         ("shop", "search"): session(2.2, "search", "shop").prompt("Why is search slow?", 6)
         .prompt("Mend it.", 2, 40_000, hook="PostToolUse:Edit").prompt("And the index?", 9),
         ("billing", "invoices"): session(3.1, "invoices", "billing").prompt("Round invoices to cents.", 18, 2_000)

@@ -1,9 +1,9 @@
-"""Make the pictures of the README: what lore prints on a terminal, as SVG, from fixtures and a made home folder.
+"""Make the pictures of the README: lore's terminal output as SVG, from fixtures and a generated home folder.
 
     python tests/pictures/make.py
 
-The same input gives the same pictures: the clock stands still, and nothing of this machine is in them. They use no
-font but the reader's own, so that opening one asks nobody for anything.
+The same input gives the same pictures: the clock is fixed, and nothing of this machine is in them. They use the
+reader's own font, so that opening one loads nothing.
 """
 
 from __future__ import annotations

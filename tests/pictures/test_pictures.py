@@ -1,4 +1,4 @@
-"""The pictures of the README show what lore prints today, are small, and ask nobody for anything."""
+"""The pictures of the README show lore's current output, are small, and load nothing."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_every_picture_has_a_text_alternative():
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 def test_a_picture_shows_what_is_printed(picture):
-    """Where it does not: `make pictures`."""
+    """If this fails: `make pictures`."""
     drawn = ET.parse(FOLDER / f"{picture.name}.svg")
     shown = "".join(drawn.getroot().find(f".//{{*}}g[@class='{picture.name}-matrix']").itertext())
     assert "".join(shown.split()) == "".join(Text.from_ansi(printed(picture)).plain.split())
 
 
 def test_picture_of_the_page_equals_the_page():
-    """Where it does not: `make pictures`."""
+    """If this fails: `make pictures`."""
     drawn, now = ET.parse(FOLDER / f"{REPORT}.svg").getroot(), ET.fromstring(report())
     assert ["".join(text.itertext()) for text in drawn.iter("{*}text")] == [
         "".join(text.itertext()) for text in now.iter("{*}text")

@@ -1,7 +1,7 @@
-"""Write the module reference as pages of HTML, and say what is broken in it: `build.py FOLDER`.
+"""Write the module reference as pages of HTML, and print its faults: `build.py FOLDER`.
 
-In: the docstrings of what users write against: `lore`, what it offers in modules of its own, `lore.testing`, the
-`base.py` of each room, the pytest plugin. Out: pages, and exit code 1 with a line for each link to a page or an anchor
+In: the docstrings of the public interface: `lore` and its public modules, `lore.testing`, the `base.py` of each room,
+the pytest plugin. Out: pages, and exit code 1 with a line for each link to a page or an anchor
 that is not there, each name in a docstring that does not exist (`lore.…`, `file.py`), each docstring that Markdown
 garbles. Renderer: pdoc. Links to other sites are not looked at: no network is needed.
 """
@@ -29,7 +29,7 @@ TAGS = {"p", "a", "code", "pre", "ul", "ol", "li", "div", "span", "br"}
 
 
 def public() -> list[str]:
-    """Return the modules of the reference; what they offer lazily is loaded, so that the renderer finds it."""
+    """Return the modules of the reference, with their lazy names loaded for the renderer."""
     lore = importlib.import_module("lore")
     offered = (getattr(lore, name) for name in getattr(lore, "__all__", ()))
     own = [value.__name__ for value in offered if isinstance(value, ModuleType)]
@@ -41,7 +41,7 @@ def public() -> list[str]:
             setattr(module, name, getattr(value, "__wrapped__", value) if name == "lore_recorder" else value)
             bases.update((base.__module__, None) for base in getattr(value, "__mro__", ())[1:])
     inherited = (name for name in bases if name.startswith("lore.") and name not in names)
-    return [*names, *inherited]  # what a class inherits is told where it is written
+    return [*names, *inherited]  # inherited members are documented in their own class
 
 
 def write(folder: Path) -> list[str]:
@@ -108,14 +108,14 @@ def broken_links(folder: Path) -> Iterator[str]:
 
 
 def broken_names(docstrings: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the names in docstrings that do not exist: modules and what is in them, files of the source."""
+    """Yield the names in docstrings that do not exist: modules and their members, files of the source."""
     files = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.*")}
     for where, text in docstrings:
         names = [name for name in NAME.findall(text) if name not in GROUPS and name not in USERS_OWN]
         yield from (f"{where}: `{name}` does not exist" for name in names if not _exists(name))
         for name in FILE.findall(text):
             if name not in USERS_OWN and not any(f"/{file}".endswith(f"/{name}") for file in files):
-                yield f"{where}: there is no file `{name}`"
+                yield f"{where}: missing file `{name}`"
 
 
 def _exists(name: str) -> bool:
@@ -132,7 +132,7 @@ def _exists(name: str) -> bool:
 
 
 def docstrings(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the docstrings of modules, of what they define, and of the methods of their classes."""
+    """Yield the docstrings of modules, of their definitions, and of the methods of their classes."""
     for name in names:
         module = importlib.import_module(name)
         yield name, module.__doc__ or ""
@@ -150,7 +150,7 @@ def _is_documented(member: object) -> bool:
 
 
 def main(folder: str) -> int:
-    """Write and check; print what is broken."""
+    """Write and check the pages; print their faults."""
     names = write(Path(folder))
     found = [*broken_links(Path(folder)), *broken_names(docstrings(names))]
     print("\n".join(found) or f"{len(names)} modules in {folder}/lore.html")

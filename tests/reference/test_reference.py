@@ -1,4 +1,4 @@
-"""The module reference: it is made of the docstrings that there are, and what is broken in it is found."""
+"""The module reference is made of the docstrings, and its faults are found."""
 
 import subprocess
 import sys
@@ -48,5 +48,5 @@ def test_missing_names_and_files_are_found() -> None:
     assert list(broken_names([("here", text)])) == [
         "here: `lore.Sesion` does not exist",
         "here: `lore.gone.x` does not exist",
-        "here: there is no file `bse.py`",
+        "here: missing file `bse.py`",
     ]

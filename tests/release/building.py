@@ -1,10 +1,10 @@
-"""Build the wheel and the sdist of a commit, equal to the byte wherever and whenever it is done.
+"""Build the wheel and the sdist of a commit, with the same bytes on every machine and day.
 
     python tests/release/building.py [--commit HEAD] [--output dist]
 
-What is built is what git holds of the commit, not what lies in the folder; the time in the archives is the commit's
-(SOURCE_DATE_EPOCH). The build backend is that of this environment: `.github/constraints.txt` says which one it is. The
-digests are printed as `sha256sum` does.
+The files come from git, not from the folder; the time in the archives is the commit's (SOURCE_DATE_EPOCH). The build
+backend is that of this environment: `.github/constraints.txt` says which one it is. The digests are printed as
+`sha256sum` does.
 """
 
 from __future__ import annotations

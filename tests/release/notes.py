@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def notes(changelog: str, tag: str) -> str:
-    """Return the section of a tag (`v0.1.0`), without its heading. Raises ValueError where there is none to publish."""
+    """Return the section of a tag (`v0.1.0`), without its heading. Raise ValueError if it is missing or empty."""
     version = tag.removeprefix("v")
     section = rf"^## {re.escape(version)}(?P<said> [^\n]*)?\n(?P<text>.*?)(?=^## |\Z)"
     found = re.search(section, changelog, re.MULTILINE | re.DOTALL)

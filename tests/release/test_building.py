@@ -1,4 +1,4 @@
-"""What is released: built again it is equal to the byte, and it holds what it should."""
+"""A release can be built again with the same bytes, and has the right files."""
 
 from __future__ import annotations
 

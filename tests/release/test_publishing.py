@@ -13,7 +13,7 @@ JOBS = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text
 
 
 def laid(upload: dict) -> list[str]:
-    """Return where the files of an artifact stand once all are downloaded: below what their paths have in common.
+    """Return the paths of an artifact's files once all are downloaded: relative to their common folder.
 
     A pattern counts as its folder, a name as itself: so `actions/upload-artifact` looks for the common folder.
     """
@@ -24,7 +24,7 @@ def laid(upload: dict) -> list[str]:
 
 
 def is_named(file: str, pattern: str) -> bool:
-    """Tell whether a shell's pattern names a file: its star stops at a slash."""
+    """Return whether a shell's pattern matches a file: its star stops at a slash."""
     return PurePosixPath(f"/{file}").match(f"/{pattern}")
 
 

@@ -15,7 +15,7 @@ BREAKPOINT = {"mode": "explicit"}
 POINT = {"cachePoint": {"type": "default"}}
 DIALECTS = ("anthropic", "openai-chat", "openai-responses", "gemini", "bedrock")
 WITH_BREAKPOINTS = ("anthropic", "openai-chat", "openai-responses", "bedrock")
-LISTS = ("messages", "input", "contents")  # the member that holds what was said
+LISTS = ("messages", "input", "contents")  # the member that holds the messages
 
 
 @st.composite
@@ -151,7 +151,7 @@ def bodies(draw: Any, dialects: tuple[str, ...] = DIALECTS, min_length: int = 1)
 
 
 def said_in(body: dict[str, Any]) -> str:
-    """Name the member of a body that holds what was said."""
+    """Return the name of the member that holds a body's messages."""
     return next(name for name in LISTS if name in body)
 
 
@@ -183,7 +183,7 @@ def places_for_breakpoints(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def with_breakpoints(body: dict[str, Any], places: set[int], *, first: bool = False) -> dict[str, Any]:
-    """Return a copy of a body with breakpoints on these places, as first or last member; Bedrock's, behind them."""
+    """Return a copy of a body with breakpoints on these places, as first or last member; Bedrock's follow them."""
     targets = {id(place): number in places for number, place in enumerate(places_for_breakpoints(body))}
     member = {"prompt_cache_breakpoint": BREAKPOINT} if "input" in body else {"cache_control": CACHE_CONTROL}
 

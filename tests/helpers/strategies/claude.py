@@ -99,7 +99,7 @@ class _Claude:
 
 @st.composite
 def claude_logs(draw: Any, max_size: int = 10) -> bytes:
-    """A Claude Code log, with sidechains, compactions, rewinds, and lines that a crash left behind."""
+    """A Claude Code log, with sidechains, compactions, rewinds, and lines left by a crash."""
     author = _Claude(draw)
     author.prompt("main")
     names = ("prompt", "answer", "answer", "rewind", "compact", "micro", "attachment", "metadata", "odd", "synthetic")

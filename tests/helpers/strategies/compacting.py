@@ -26,7 +26,7 @@ class Compacted(Agent):
         return settled(self.session.state.chain(chain)).entries
 
     def squeeze(self, keep=2, context=None, chain="main", *, summary="what was before", way=""):
-        """Compact by hand, with outside context or without; `way` restarts the agent behind it."""
+        """Compact by hand, with outside context or without; `way` restarts the agent afterwards."""
         firing = find_due(ChainActivity(), self.entries(chain), Compaction(keep_recent=keep), triggers=("manual",))
         if firing is not None:
             text = None if context is None else OUTSIDE.format(context)
@@ -52,7 +52,7 @@ class Compacted(Agent):
 
 
 def plots(*, resets=True, max_size=3):
-    """Scripts with compactions behind them, numbered so that no two outside contexts say the same."""
+    """Draw scripts, each followed by a numbered compaction, so that no two outside contexts are equal."""
     squeezes = st.tuples(
         st.sampled_from(["main", "main", "agent-1"]), st.integers(0, 4), st.booleans(),
         st.sampled_from(["", "log", "lost"]),

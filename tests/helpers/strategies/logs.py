@@ -58,7 +58,7 @@ class _Author:
         self.say(chain, kind="append", item=item)
 
     def known(self, chain: str, table: dict[str, list[str]]) -> str:
-        """An id that came before, or (rarely, in damaged logs) one that nobody knows."""
+        """Draw an earlier id, or (rarely, in damaged logs) an unknown one."""
         pool = table.get(chain) or ["nobody"]
         return self.draw(st.sampled_from([*pool[-4:], "nobody"] if self.damage else pool[-4:]))
 

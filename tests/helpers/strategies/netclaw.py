@@ -1,9 +1,7 @@
-"""What netclaw sends: chat bodies of two leading system messages, the history, and volatile context.
+"""netclaw's requests: chat bodies of two leading system messages, the history, and volatile context.
 
-That stands in one of the places that it tried, each of which was a regression of the one before.
-
-Facts: 3.1 and 3.2 of the seeds. `Client` keeps the history as netclaw does and records each request with a bill as the
-server would write it: what it read is the longest prefix that the cache holds, in tokens of four bytes.
+The context is at one of the places that netclaw tried. `Client` keeps the history as netclaw does and records each
+request with the server's usage: it reads the longest cached prefix, in tokens of four bytes.
 """
 
 from __future__ import annotations
@@ -41,8 +39,8 @@ def text(role: str, words: str, **more: Any) -> Message:
 class Client:
     """Assemble and record requests; `place` is where the volatile block goes.
 
-    With `startup` the layers of the first turn stand in [1] then and never again; with `media` a notice of filtered
-    media comes before everything as soon as there is a tool's result.
+    With `startup` only the first turn has its layers in [1]; with `media` a notice of filtered media
+    comes before everything as soon as there is a tool's result.
     """
 
     def __init__(
@@ -70,7 +68,7 @@ class Client:
         self.history.append(text("assistant", words))
 
     def use(self, minute: int, output: str, path: str = "bins.md") -> None:
-        """The model calls a tool, and is asked again with what came of it."""
+        """Add a tool call of the model, and a request with its result."""
         self.calls += 1
         name = f"call-{self.calls}"
         function = {"name": "file_read", "arguments": dumps({"path": path}).decode()}

@@ -1,6 +1,6 @@
 """Sessions that an agent lives through: an agent with a log, and generated scripts for it.
 
-`Agent` keeps a log as bytes, as a real one does, and a `lore.Session` beside it; it may be restarted at any
+`Agent` keeps a log as bytes, as a real one does, and a `lore.Session`; it may be restarted at any
 point. A script is a list of steps (a method's name and its arguments), so that one script can be played in
 every dialect, under every policy, with and without restarts.
 """
@@ -30,9 +30,9 @@ WAYS = ("log", "lost")
 
 
 def is_derived(one: e.Event) -> bool:
-    """Tell whether lore made this event of others, so that a log may lose it."""
+    """Return whether lore derived this event from others, so that a log may lose it."""
     if isinstance(one, e.ContextPersisted) and one.outside:
-        return False  # nobody can ask a source again what it said
+        return False  # a source cannot be asked again
     return isinstance(one, DERIVED) or (isinstance(one, e.CacheReset) and one.turn is not None)
 
 
@@ -128,7 +128,7 @@ class Agent:
         self.item(chain, type="assistant_message", uuid=self.new_id("a"), blocks=blocks, response_id=self.new_id("r"))
 
     def calls(self, count: int = 1, chain: str = "main", *, output: Any = "found", finish: bool = True) -> None:
-        """A response with parallel calls, and their results where they finish."""
+        """Add a response with parallel calls, and the results of those that finish."""
         response, made = self.new_id("r"), [self.new_id("c") for _ in range(count)]
         for call_id in made:
             call = {"type": "tool_call", "uuid": self.new_id("t"), "call_id": call_id, "name": "read", "input": {}}
@@ -169,7 +169,7 @@ class Agent:
         self.do("cache_reset", reason="asked for", chain=chain)
 
     def turn(self, context: dict[str, Any] | None = None, chain: str = "main") -> Turn:
-        """Send a request: persist what lore says, then the turn."""
+        """Send a request: persist lore's events, then the turn."""
         begun = self.session.begin_turn(context, chain=chain)
         for one in begun.events:
             self.write(one)
@@ -182,7 +182,7 @@ class Agent:
         return made
 
     def restart(self, way: str = "log") -> None:
-        """Begin again from the log, or from a log that lost what lore had derived."""
+        """Begin again from the log, or from a log without lore's derived events."""
         if way == "lost":
             self.log = b"".join(e.encode(one) + b"\n" for one in self.events if not is_derived(one))
         self.session = Session.restore(self.events, **self.options)
@@ -219,7 +219,7 @@ def _loop(agent: Agent, chain: str, counts: list[int], contexts: list[Any], midw
 
 
 def _lessons(agent: Agent, chain: str, news: list[Step], context: dict[str, Any] | None) -> None:
-    """Something is learned or taken back, and the user goes on; once for each piece of news."""
+    """Add or remove knowledge, followed by a user message; once for each change."""
     for step in news:
         agent.play([step])
         _exchange(agent, chain, context)
@@ -299,13 +299,13 @@ def scripts(*, resets: bool = True, min_size: int = 4, max_size: int = 16) -> st
     return st.lists(st.one_of(_calm, _calm, _resets) if resets else _calm, min_size=min_size, max_size=max_size)
 
 
-# A loop of one or two turns is long here, so that what is told inside of loops is tried at all.
+# A loop of one or two turns counts as long here, so that news inside loops is tried.
 setups = st.builds(
     lambda dialect, policy, most: (dialect, Rules(tail=policy, max_loop_turns=most)),
     st.sampled_from(dialect_names()), st.sampled_from(POLICIES), st.sampled_from([1, 1, 2, 20, 0]),
 )  # fmt: skip
 
-# What laws of places are about, close together: loops with context and news in them, and what comes behind a loop.
+# The cases of the laws of places, close together: loops with context and news in them, and the turn after a loop.
 DENSE: list[Step] = [
     ("know", "add", "abcdef1", "one"), ("exchange", "main", {"current_time": "10:00"}),
     ("loop", "main", [2, 1, 3], [{"current_time": "10:01"}, {"memory_recall": "tea"}], [("know", "add", "x", "two")]),

@@ -1,9 +1,9 @@
-"""Request bodies of every dialect as one flat list of what they say, so that a test reads one shape.
+"""Request bodies of every dialect as one flat list of parts, so that a test reads one shape.
 
-In: the name of a dialect, a body. Out: parts in the order written. Rules: a message has one role, by what it opens
-with: one that opens with a tool's result is the tool's, also where its wire role is the user's and the user's own
-words follow in it. What a result says is an `output`; what an API writes into a result's list (Chat, Responses)
-cannot be told from it. Text dialects have no ids: their calls and results are numbered.
+In: the name of a dialect, a body. Out: parts in the order written. A message has one role, given by its first part: a
+message that begins with a tool's result is the tool's, even if its wire role is `user` and the user's own words follow.
+The text of a result is an `output`, as is any text that Chat or Responses add to the result's list. Text dialects have
+no ids: their calls and results are numbered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 def parts(dialect: str, body: bytes) -> list[Part]:
-    """What a body says behind its tools and system prompt."""
+    """Return the parts of a body after its tools and system prompt."""
     found: list[Part] = []
     for number, (role, said) in enumerate(_messages(dialect, body)):
         role = "tool" if said and said[0][0] == "result" else _ROLES.get(role, role)
@@ -75,7 +75,7 @@ def leading(dialect: str, body: bytes) -> str:
 
 
 def text_of(segment: Segment) -> str:
-    """The text of a segment; empty where it is JSON without one."""
+    """Return the text of a segment; empty for JSON without text."""
     try:
         own = json.loads(segment.data)
     except ValueError:
@@ -84,7 +84,7 @@ def text_of(segment: Segment) -> str:
 
 
 def is_thought(segment: Segment) -> bool:
-    """Tell whether a segment is a model's thinking, in any shape."""
+    """Return whether a segment is a model's thinking, in any shape."""
     own = json.loads(segment.data)
     return isinstance(own, dict) and _is_thought(own)
 
@@ -202,7 +202,7 @@ _TAGGED = re.compile(r"<tool_(call|response)>\n(.*?)\n</tool_\1>", re.DOTALL)
 
 
 def _spoken(body: bytes) -> list[tuple[str, str]]:
-    """Role and text of each message of ChatML; the opened answer is none."""
+    """Return role and text of each message of ChatML, without the opened answer."""
     return _MESSAGE.findall(body.decode())
 
 

@@ -37,7 +37,7 @@ def divider(summary):
 
 
 def talk(count, size=40):
-    """As many messages, a user's and an assistant's in turn, each of `size` characters."""
+    """Return `count` messages, a user's and an assistant's in turn, each of `size` characters."""
     return tuple([(said if number % 2 else user)(f"message {number} ".ljust(size, "x")) for number in range(count)])
 
 

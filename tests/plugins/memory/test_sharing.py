@@ -28,7 +28,7 @@ def agent_of(store, place, agent, session_id, *, policy=SHARING, user_id="ann", 
 
 
 def topics_for(memory_):
-    """What a new session of it is told."""
+    """Return the memory that a new session of the agent gets."""
     return "\n".join(
         event_.content for event_ in memory_.events(Session(dialect="anthropic").state) if isinstance(event_, Knowledge)
     )
@@ -42,7 +42,7 @@ def test_sharing_agents_read_one_memory(tmp_path):
     for agent in ("main", "helper"):
         words = topics_for(agent_of(store, tmp_path, agent, "s3"))
         assert {"tabs over spaces" in words, "helix" in words, "Linux" in words} == {True}
-        assert words.index("helix") < words.index("vim"), "the latest is told first"
+        assert words.index("helix") < words.index("vim"), "the latest comes first"
     assert topics_for(agent_of(store, tmp_path, "main", "s3", user_id="bob")) == ""
 
 

@@ -37,7 +37,7 @@ def test_redact_hides_quoted_prompts(redact, tmp_path, monkeypatch, capsys):
 
 
 def test_redact_hides_what_a_server_quotes(tmp_path, monkeypatch, capsys):
-    """An error may quote what was sent."""
+    """An error may quote the request."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)
     engine = VLLM()

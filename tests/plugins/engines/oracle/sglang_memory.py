@@ -26,7 +26,7 @@ class Rows:
         request.kv.req_pool_idx = None
 
     def states(self, request) -> None:
-        """Take places for a request's states."""
+        """Reserve places for a request's states."""
 
 
 def rows_of(asked: Settings, rows: int, width: int, enough: int):

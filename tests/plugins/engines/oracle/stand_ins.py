@@ -1,4 +1,4 @@
-"""Stand-ins for modules that an engine imports but its cache never uses, so that a tree is importable without kernels.
+"""Fakes of modules that an engine imports but its cache never uses, so that a tree is importable without kernels.
 
 Every name of such a module is a class that does nothing. Used only in the oracle's own process.
 """
@@ -70,5 +70,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in(*names: str) -> None:
-    """Replace these modules by stand-ins from now on."""
+    """Replace these modules by fakes from now on."""
     sys.meta_path.insert(0, _Finder(names))
