@@ -27,8 +27,8 @@ def template(tmp_path):
 
 
 @pytest.mark.parametrize("tail", ["system", "user", "persist"])
-def test_a_template_whose_roles_alternate_takes_every_turn(template, tail):
-    """It refused a session from the first durable delta on: that stood as a user message before the user's."""
+def test_alternating_template_renders_every_turn(template, tail):
+    """A durable delta was a user message before the user's own, which the template refused."""
     bodies = [lore("assemble", KNOWS, "--template", template, "--tail", tail, "--turn", str(n)) for n in range(1, 5)]
     assert [ran.code for ran in bodies] == [0] * 4, bodies
     assert ["[knowledge update" in ran.out.partition("<end_of_turn>")[2] for ran in bodies] == [
@@ -42,7 +42,7 @@ def test_a_template_whose_roles_alternate_takes_every_turn(template, tail):
 
 
 @pytest.mark.parametrize("tail", ["system", "user", "persist"])
-def test_what_an_alternating_template_wrote_is_reused_whole_in_the_next_turn(template, tail, tmp_path):
+def test_alternating_template_extends_the_previous_turn(template, tail, tmp_path):
     made = lore("assemble", KNOWS, "--template", template, "--tail", tail, "--all")
     turns = tmp_path / "turns.jsonl"
     turns.write_text(made.out)
@@ -54,7 +54,7 @@ def test_what_an_alternating_template_wrote_is_reused_whole_in_the_next_turn(tem
         stable += sum(len(part["data"].encode()) for part in one["append"]) - one["tail_bytes"]
 
 
-def test_only_the_turn_that_is_asked_for_is_rendered(tmp_path):
+def test_only_the_requested_turn_is_rendered(tmp_path):
     """Every turn up to it was rendered, each with all of its history: 300 turns took half a minute, one takes one."""
     path = tmp_path / "late.jinja"
     path.write_text("{% if messages|length < 4 %}{{ raise_exception('too early') }}{% endif %}{{ messages|length }}")

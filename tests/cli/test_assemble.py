@@ -161,7 +161,7 @@ def test_output_overwrites_only_with_force():
 def test_output_never_overwrites_the_session(name, options):
     Path("link").symlink_to("s.jsonl")
     ran = lore("assemble", "s.jsonl", *options, "-o", name, "--force")
-    assert (ran.code, "is what is being read" in ran.err) == (2, True)
+    assert (ran.code, "is an input of this command" in ran.err) == (2, True)
     assert Path("s.jsonl").read_bytes() == session()
 
 

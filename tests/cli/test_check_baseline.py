@@ -1,4 +1,4 @@
-"""`lore check` with a baseline: what is known, what is new, what a baseline keeps, what is never replaced."""
+"""`lore check` with a baseline: known and new findings, kept entries, files that are never replaced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_exit_3_names_file_and_reason():
     assert ran.err.startswith(f"not judged: {COMPRESSED}:1: the body of a request to ")
 
 
-def test_findings_are_known_again_in_another_order_and_behind_other_turns():
+def test_baseline_matches_findings_in_any_order():
     first, second = list(clock(1, 2, 3)), list(clock(4, 5, ask="bye"))
     put("r.jsonl", *first, *second)
     update("r.jsonl")
@@ -52,7 +52,7 @@ def test_findings_are_known_again_in_another_order_and_behind_other_turns():
     assert sums("r.jsonl", "--baseline", "b.json")[0] == 0
 
 
-def test_entries_of_files_that_were_not_judged_stay_and_are_not_stale():
+def test_baseline_keeps_entries_of_unjudged_files():
     waste("a.jsonl"), waste("b.jsonl")
     update("a.jsonl", "b.jsonl")
     put("b.jsonl", body("a"))
@@ -65,7 +65,7 @@ def test_entries_of_files_that_were_not_judged_stay_and_are_not_stale():
 
 
 # `--update-baseline --select LORE2` dropped all that was known of the others, without a word.
-def test_what_was_not_looked_for_stays_in_a_baseline():
+def test_baseline_keeps_codes_that_select_excludes():
     update(waste())
     before = Path("b.json").read_bytes()
     made = lore("check", "r.jsonl", "--baseline", "b.json", "--update-baseline", "--select", "LORE2")
@@ -74,8 +74,8 @@ def test_what_was_not_looked_for_stays_in_a_baseline():
     assert sums("r.jsonl", "--baseline", "b.json", "--select", "LORE2")[2] == []
 
 
-# A line that a full disk had cut took its findings out of the baseline; mended, it failed.
-def test_what_is_known_of_a_file_that_cannot_be_read_whole_stays():
+# A line that a full disk had cut removed its findings from the baseline; once repaired, the file failed.
+def test_baseline_keeps_entries_of_damaged_file():
     update(waste())
     lines = Path("r.jsonl").read_bytes().splitlines(keepends=True)
     put("r.jsonl", lines[0], lines[1], lines[2][:40] + b"\n")
@@ -84,7 +84,7 @@ def test_what_is_known_of_a_file_that_cannot_be_read_whole_stays():
     assert found == {"LORE101": 2, "LORE201": 1}
 
 
-def test_a_file_that_is_no_recording_any_more_leaves_the_baseline():
+def test_baseline_drops_file_that_is_not_a_recording():
     waste("logs/a.jsonl"), waste("logs/b.jsonl")
     update("logs")
     put("logs/a.jsonl", b"words")
@@ -94,19 +94,19 @@ def test_a_file_that_is_no_recording_any_more_leaves_the_baseline():
 
 # `--baseline package.json --update-baseline` replaced package.json.
 @pytest.mark.parametrize("data", [b'{"name":"package"}', b"words", b"{}", b'{"lore_baseline":1,\n<<<<<<< HEAD\n'])
-def test_a_file_that_is_no_baseline_is_never_replaced(data):
+def test_update_baseline_never_replaces_another_file(data):
     Path("b.json").write_bytes(data)
     made = update(waste())
     assert (made.code, Path("b.json").read_bytes()) == (2, data)
     assert "hint:" in made.err
 
 
-def test_an_empty_file_becomes_a_baseline():
+def test_empty_file_becomes_a_baseline():
     Path("b.json").touch()
     assert update(waste()).code == 0
 
 
-def test_a_baseline_that_is_a_link_stays_one():
+def test_linked_baseline_stays_a_link():
     waste()
     Path("real.json").touch()
     Path("b.json").symlink_to("real.json")
@@ -115,7 +115,7 @@ def test_a_baseline_that_is_a_link_stays_one():
     assert b"LORE101" in Path("real.json").read_bytes()
 
 
-def test_a_baseline_that_is_read_only_is_an_error(monkeypatch):
+def test_read_only_baseline_is_an_error(monkeypatch):
     update(waste())
     monkeypatch.setattr("os.access", lambda *_: False)  # whoever runs the tests may write everywhere
     ran = update("r.jsonl")
@@ -123,7 +123,7 @@ def test_a_baseline_that_is_read_only_is_an_error(monkeypatch):
 
 
 # A copied turn of a fork used up what the baseline knew of the fork's own turns, where copies went last.
-def test_copies_use_nothing_up():
+def test_copied_turns_use_up_no_baseline_entry():
     from formats.claude import answered, asked, counts
     from formats.claude import text as words
 
@@ -152,7 +152,7 @@ def test_copies_use_nothing_up():
         (("--baseline", "-", "--update-baseline"), "a baseline is a file"),
     ],
 )
-def test_a_baseline_that_cannot_be_used_is_an_error_with_a_hint(args, said):
+def test_unusable_baseline_is_an_error_with_hint(args, said):
     Path("bad.json").write_text("<<<<<<<", encoding="utf-8")
     ran = lore("check", waste(), *args)
     assert ran.code == 2

@@ -1,4 +1,4 @@
-"""`lore check` with settings and reports: what fails, what is said, what is written."""
+"""`lore check` with settings and reports: exit codes, messages, files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from model.making import body
 # select, ignore, exemptions
 
 
-def test_what_is_ignored_is_no_finding_and_no_cache_break_and_is_counted():
+def test_ignored_finding_counts_as_ignored_only():
     code, summary, codes = sums(waste(), "--ignore", "LORE101")
     assert (code, codes) == (0, [])
     assert (summary["pairs"], summary["breaks"], summary["waste"], summary["lost_tokens"]) == (2, 0, 0, 0)
     assert summary["ignored"] == 2
 
 
-def test_selectors_may_be_joined_by_commas_and_given_again():
+def test_selectors_are_joined_by_commas_or_repeated():
     assert sums(waste(), "--select", "LORE2,LORE3", "--select", "compaction")[2] == []
     assert sums("r.jsonl", "--select", "LORE2,LORE101")[2] == ["LORE101", "LORE101"]
 
 
-def test_select_on_the_command_line_replaces_and_ignore_adds():
+def test_select_option_replaces_settings_and_ignore_adds():
     settings('[check]\nselect = ["LORE2"]\nignore = ["LORE102"]\n')
     assert sums(waste())[2] == []
     assert sums("r.jsonl", "--select", "LORE1")[2] == ["LORE101", "LORE101"]
@@ -38,7 +38,7 @@ def test_select_on_the_command_line_replaces_and_ignore_adds():
 EXEMPT = '[[check.exempt]]\ncode = "LORE101"\npath = "r.jsonl"\nreason = "recorded before the clock was moved"\n'
 
 
-def test_an_exemption_for_files_that_were_not_judged_is_left_in_peace():
+def test_exemption_of_unjudged_file_is_not_reported():
     settings(EXEMPT)
     waste()
     assert sums(put("other.jsonl", body("a")))[0] == 0
@@ -47,7 +47,7 @@ def test_an_exemption_for_files_that_were_not_judged_is_left_in_peace():
 
 
 # A commit hook judges the files of a commit: every exemption for the others failed it.
-def test_an_exemption_is_unused_only_where_all_its_recordings_were_judged():
+def test_exemption_is_unused_if_all_recordings_were_judged():
     settings(EXEMPT.replace('"r.jsonl"', '"logs"'))
     waste("logs/a.jsonl"), put("logs/b.jsonl", body("a")), put("logs/notes.txt", b"words")
     assert sums("logs/b.jsonl")[2] == []
@@ -58,7 +58,7 @@ def test_an_exemption_is_unused_only_where_all_its_recordings_were_judged():
 
 
 # With --select LORE1 every exemption of another code was said to be unused, and failed.
-def test_an_exemption_for_what_was_not_looked_for_is_left_in_peace():
+def test_exemption_of_excluded_code_is_not_reported():
     settings(EXEMPT)
     waste()
     assert sums("r.jsonl", "--select", "LORE2")[2] == []
@@ -68,7 +68,7 @@ def test_an_exemption_for_what_was_not_looked_for_is_left_in_peace():
     assert sums("r.jsonl", "--select", "LORE1")[2] == ["LORE404"]
 
 
-def test_an_exemption_of_a_file_that_could_not_be_read_whole_is_left_in_peace():
+def test_exemption_of_damaged_file_is_not_reported():
     settings(EXEMPT)
     put("r.jsonl", body("a"), b"{broken\n")
     assert sums("r.jsonl")[2] == ["LORE201"]
@@ -125,7 +125,7 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
     ],
 )
-def test_what_is_wrong_with_settings_is_said(text, said, hint):
+def test_wrong_settings_are_an_error_with_hint(text, said, hint):
     settings(text)
     ran = lore("check", waste())
     assert ran.code == 2
@@ -133,7 +133,7 @@ def test_what_is_wrong_with_settings_is_said(text, said, hint):
     assert hint in ran.err
 
 
-def test_an_unknown_code_on_the_command_line_is_an_error():
+def test_unknown_code_in_option_is_an_error():
     ran = lore("check", waste(), "--ignore", "date-in-prefx")
     assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)
 
@@ -152,7 +152,7 @@ def test_quiet_check_prints_findings_only():
 KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
 
 
-def test_reports_go_to_files_and_a_person_sees_the_findings_too():
+def test_reports_in_files_keep_the_terminal_report():
     ran = lore("check", waste(), *[f"--report={kind}=out.{kind}" for kind in KINDS])
     assert (ran.code, "LORE101" in ran.out) == (1, True)
     assert all("LORE101" in Path(f"out.{kind}").read_text("utf-8") for kind in KINDS)
@@ -180,7 +180,7 @@ def test_reports_go_to_files_and_a_person_sees_the_findings_too():
         (("--select", "LORE1,LORE2", "--ignore", "lore2"), "--select and --ignore both name LORE2"),
     ],
 )
-def test_reports_that_cannot_be_are_errors(args, said):
+def test_impossible_report_target_is_an_error(args, said):
     Path("folder").mkdir()
     before = Path(waste()).read_bytes()
     waste("other.jsonl")
@@ -190,18 +190,18 @@ def test_reports_that_cannot_be_are_errors(args, said):
 
 
 # A slip of the tab key replaced the settings by a report, and the run said that all was well.
-def test_no_report_replaces_the_settings():
+def test_report_never_replaces_the_settings():
     settings("[check]\nmax_breaks = 9\n")
     ran = lore("check", waste(), "--report", "json=lore.toml")
     assert (ran.code, "lore.toml is the file of the settings" in ran.err) == (2, True)
     assert Path("lore.toml").read_text("utf-8") == "[check]\nmax_breaks = 9\n"
 
 
-def test_a_report_may_go_to_a_device():
+def test_report_is_written_to_a_device():
     assert lore("check", waste(), "--report", "junit=/dev/null").code == 1
 
 
-def test_github_gets_a_step_summary(monkeypatch):
+def test_github_report_appends_a_step_summary(monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     Path("summary.md").write_text("before\n", encoding="utf-8")
     lore("check", waste(), "--report", "github")
@@ -211,7 +211,7 @@ def test_github_gets_a_step_summary(monkeypatch):
     assert Path("summary.md").read_text("utf-8") == said
 
 
-def test_what_the_bill_read_all_the_same_fails_nothing():
+def test_change_that_lost_nothing_is_a_note():
     """Tools that came in mid-session were an error of 0 lost tokens, though the bill read all that was sent before."""
     read = {"input_tokens": 9, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 0, "output_tokens": 1}
     tool = {"name": "ls", "description": "d", "input_schema": {"type": "object"}}
@@ -226,7 +226,7 @@ def test_what_the_bill_read_all_the_same_fails_nothing():
 # processes
 
 
-def test_the_number_of_processes_changes_nothing(monkeypatch):
+def test_number_of_processes_does_not_change_answer(monkeypatch):
     monkeypatch.setattr("lore.run.checking.check.SMALL", 0)
     settings(EXEMPT + '[[check.per_path]]\npath = "d/1*"\nignore = ["LORE101"]\nmax_breaks = 0\n')
     for number in range(12):
@@ -247,7 +247,7 @@ def test_the_number_of_processes_changes_nothing(monkeypatch):
 # rules of the user's own
 
 
-def test_minimums_are_those_of_the_rules_that_the_settings_name():
+def test_minimums_come_from_rules_of_the_settings():
     short = (Path(__file__).parents[2] / "fixtures/causes/LORE306/positive.jsonl").read_bytes()
     put("a.jsonl", short)
     assert [one["code"] for one in lore("check", "a.jsonl", "--json").json["findings"]] == ["LORE306"]
@@ -256,7 +256,7 @@ def test_minimums_are_those_of_the_rules_that_the_settings_name():
     assert lore("check", "a.jsonl", "--json").json["findings"] == []
 
 
-def test_rules_that_cannot_be_read_are_an_error():
+def test_unreadable_rules_are_an_error():
     put("a.jsonl", b"{}\n")
     put("lore.toml", b'[simulate]\nrules = "own.toml"\n')
     ran = lore("check", "a.jsonl")

@@ -42,7 +42,7 @@ def linted(*args, **kwargs):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_finding_names_its_byte_in_the_body(indent):
+def test_lint_finding_names_its_byte_in_the_body(indent):
     given = json.dumps(
         {**CLOCK, "tools": [{"name": "é", "input_schema": {}}]}, indent=indent, ensure_ascii=False
     ).encode()
@@ -55,14 +55,14 @@ def test_a_finding_names_its_byte_in_the_body(indent):
     assert given[mark["body_offset"] :].startswith(b"{")
 
 
-def test_a_word_that_stands_there_twice_is_placed_where_it_varies():
+def test_repeated_word_is_placed_at_the_varying_occurrence():
     words = LONG + "\nFor example, Session id: 0192-7fa3 is one.\nSession id: 0192-7fa3"
     given = dumps(body(words=words))
     (found,) = linted(put("a.json", given)).json["findings"]
     assert found["body_offset"] == given.rindex(b"Session id")
 
 
-def test_cache_points_of_bedrock_are_not_counted_in_paths():
+def test_bedrock_cache_points_do_not_count_in_paths():
     point = {"cachePoint": {"type": "default"}}
     content = [{"text": "a"}, point, {"text": ""}, point]
     given = dumps({"modelId": "anthropic.claude-sonnet-4-5-v1:0", "system": [{"text": LONG}],
@@ -72,7 +72,7 @@ def test_cache_points_of_bedrock_are_not_counted_in_paths():
     assert given[found["body_offset"] :].startswith(b'{"text":""}')
 
 
-def test_standard_input_folders_and_one_request_of_several():
+def test_lint_reads_stdin_folders_and_single_requests():
     assert linted("-", stdin=dumps(GOOD)).json["summary"]["cached"] == 1
     Path("in").mkdir()
     put("in/a.jsonl", b"".join(dumps(one) + b"\n" for one in (GOOD, CLOCK, REFUSED)))
@@ -93,7 +93,7 @@ def test_standard_input_folders_and_one_request_of_several():
     [("s.jsonl", log(), "is a session log, and holds no requests"), ("b.bin", b"\x00\x01", "is no recording"),
      ("no.json", None, "cannot read")],
 )  # fmt: skip
-def test_what_holds_no_requests_is_an_error_where_it_is_named(name, data, said):
+def test_lint_rejects_named_file_without_requests(name, data, said):
     if data is not None:
         put(name, data)
     ran = lore("lint", name)
@@ -101,12 +101,12 @@ def test_what_holds_no_requests_is_an_error_where_it_is_named(name, data, said):
     assert lore("lint").code == 2
 
 
-def test_what_cannot_be_looked_at_makes_the_run_incomplete():
+def test_lint_exits_3_if_request_is_unreadable():
     put("a.jsonl", dumps(GOOD) + b'\n{"request": {"model": "x", "prompt": "an old shape"}}\n')
     assert linted("a.jsonl").code == 3
 
 
-def test_findings_are_selected_ignored_exempted_and_raised():
+def test_lint_applies_the_settings_of_check():
     put("a.json", dumps(CLOCK))
     codes = [one["code"] for one in linted("a.json").json["findings"]]
     assert codes == ["LORE151", "LORE153", "LORE182"]
@@ -121,7 +121,7 @@ def test_findings_are_selected_ignored_exempted_and_raised():
     assert lore("lint", "a.json", "--select", "LORE9").code == 2
 
 
-def test_a_model_and_a_cache_can_be_named():
+def test_lint_takes_model_and_cache():
     gemini = {
         "systemInstruction": {"parts": [{"text": LONG * 2}]},
         "contents": [{"role": "user", "parts": [{"text": "Go."}]}],
@@ -133,7 +133,7 @@ def test_a_model_and_a_cache_can_be_named():
     assert lore("lint", "g.json", "--cache", "deepsek").code == 2
 
 
-def test_text_of_a_body_is_never_obeyed_and_secrets_are_hidden():
+def test_lint_escapes_controls_and_masks_credentials():
     secret = "sk-ant-api03-" + "a1" * 20
     words = f"{LONG}\nSession id: 01\x1b[31m92{secret}\nrequest_id={secret}"
     evil = {"name": "z\x1b]0;x\x07\u202e::error::", "input_schema": {}}
@@ -147,7 +147,7 @@ def test_text_of_a_body_is_never_obeyed_and_secrets_are_hidden():
             assert not [line for line in out.splitlines() if line.startswith("::")]
 
 
-def test_nothing_of_a_body_is_told_with_redact():
+def test_lint_redact_hides_body_text():
     canary = "zEiSiG"
     words = f"{LONG}\nSession id: {canary}-0192\nThe current time is 09:00:12 {canary}."
     tools = [{"name": f"z{canary}", "input_schema": {}}, {"name": f"a{canary}", "input_schema": {}}]
@@ -168,7 +168,7 @@ def test_nothing_of_a_body_is_told_with_redact():
         {"system": [{"type": "text", "text": "x", "cache_control": {"ttl": ["1h"]}}]},
     ],
 )  # fmt: skip
-def test_any_value_in_any_place_gets_an_answer(odd):
+def test_lint_answers_any_json_value(odd):
     ran = lore("lint", put("a.json", dumps({**GOOD, **odd})), "--json")
     assert ran.code in (0, 1, 2, 3), ran.err
     openai = {"model": "gpt-5.6", "input": [{"role": "user", "content": "Go."}], "instructions": LONG}

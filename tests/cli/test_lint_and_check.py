@@ -90,7 +90,7 @@ def test_lint_exits_1_if_nothing_is_cached(request_body, code):
     assert lore("lint", put("a.json", dumps(request_body))).code == code
 
 
-def test_lint_calls_no_constant_example_a_clock():
+def test_constant_example_of_a_time_is_no_clock():
     tool = {
         "name": "CronCreate",
         "input_schema": {"type": "object"},

@@ -27,7 +27,7 @@ def _desk(desk):
 
 ASLEEP = """
 import os, pathlib, signal
-def sleeps(file, how, told=None):
+def sleeps(file, context, progress=None):
     pathlib.Path(str(os.getpid()) + ".pid").touch()
     signal.pause()
 lore.run.checking.check.judge_file = sleeps
@@ -39,7 +39,7 @@ def four():
 
 
 @posix
-def test_a_file_whose_process_dies_is_named_and_the_rest_is_judged():
+def test_file_whose_process_dies_is_named():
     four()
     ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=True))
     assert (ran.code, ran.err.count("\n")) == (3, 1)
@@ -50,7 +50,7 @@ def test_a_file_whose_process_dies_is_named_and_the_rest_is_judged():
 
 
 @posix
-def test_a_process_that_dies_once_costs_nothing():
+def test_file_is_repeated_if_its_process_dies_once():
     four()
     put("alive", b"")
     once = "not os.rename('alive', 'dead') if os.path.exists('alive') else False"
@@ -60,7 +60,7 @@ def test_a_process_that_dies_once_costs_nothing():
 
 
 @posix
-def test_a_process_that_dies_while_it_sends_its_result_holds_nothing_up():
+def test_process_dying_while_sending_does_not_block():
     """The half of a message was waited for, for ever, and the others waited for their turn to send."""
     four()
     half = """
@@ -83,8 +83,8 @@ lore.run.checking.check.judge_file = dies
 
 @posix
 @pytest.mark.parametrize("whole_group", [True, False])
-def test_an_interrupt_ends_all_processes(whole_group):
-    """Those that only slept were left behind, and said so in tracebacks."""
+def test_interrupt_ends_all_processes(whole_group):
+    """Sleeping processes survived, and printed tracebacks."""
     four()
     command = [sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as ran:
@@ -93,13 +93,13 @@ def test_an_interrupt_ends_all_processes(whole_group):
         try:
             out, err = ran.communicate(timeout=60)
         finally:
-            ran.kill()  # else what was not interrupted would be waited for without end
+            ran.kill()  # or a process that ignored the interrupt would be awaited for ever
     assert (ran.returncode, out, err) == (130, b"", b"")
     assert until(lambda: [1 for one in begun if not alive(int(one.removesuffix(".pid")))], 2)
 
 
 @posix
-def test_processes_end_with_the_one_that_started_them():
+def test_processes_end_with_their_parent():
     four()
     with subprocess.Popen([sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]) as ran:
         begun = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
@@ -113,7 +113,7 @@ def _damage(result):
 
 
 def until(found, number):
-    """Wait until so many are found; fails after a while."""
+    """Wait until `number` are found; fails after 20 seconds."""
     for _ in range(400):
         if len(seen := found()) >= number:
             return seen
@@ -130,13 +130,13 @@ def alive(pid):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
-def test_a_number_of_jobs_that_cannot_be_is_a_usage_error(number):
+def test_invalid_jobs_is_a_usage_error(number):
     ran = lore("check", put("s.jsonl", session()), "--jobs", number)
     assert (ran.code, ran.out) == (2, "")
     assert "--jobs" in ran.err
 
 
-def test_a_pattern_that_matches_no_recording_is_an_error_that_names_it():
+def test_pattern_without_recordings_is_an_error():
     put("d/s.txt", b"none")
     ran = lore("check", "d/*")
     assert ran.code == 2
@@ -172,7 +172,7 @@ def summary(*args):
     return lore("check", "--json", *args).json["summary"]
 
 
-def test_a_fork_counts_only_what_is_its_own():
+def test_fork_counts_only_its_own_turns():
     save("d/a.jsonl", "one", *PARENT, *goes_on(3))
     alone = summary("d")
     save("d/b.jsonl", "two", *PARENT, *goes_on(4), *goes_on(5, "a4"))
@@ -185,7 +185,7 @@ def test_a_fork_counts_only_what_is_its_own():
 
 
 @pytest.mark.parametrize(("whole", "cut"), ["ab", "ba"])
-def test_a_fork_that_begins_in_the_middle_hides_nothing_whichever_name_comes_first(whole, cut):
+def test_fork_of_a_middle_turn_hides_no_finding(whole, cut):
     """A copy that had no turn before it stood for the request, and the finding of the whole log was lost."""
     save(f"d/{whole}.jsonl", "one", *PARENT, *goes_on(3))
     save(f"d/{cut}.jsonl", "two", *PARENT[2:], *goes_on(3))
@@ -196,26 +196,26 @@ def test_a_fork_that_begins_in_the_middle_hides_nothing_whichever_name_comes_fir
     assert [one["path"] for one in both["findings"] if one["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
 
 
-def test_a_compaction_that_two_forks_begin_with_counts_once():
+def test_compaction_shared_by_two_forks_counts_once():
     for number, name in enumerate("ab", 3):
         save(f"d/{name}.jsonl", name, *COMPACTION, *goes_on(number, "c1"))
     assert summary("d")["compactions"] == 1
     assert summary("d/a.jsonl")["compactions"] == summary("d/b.jsonl")["compactions"] == 1
 
 
-def test_what_one_file_holds_twice_is_no_copy():
+def test_repeated_turn_of_one_file_is_no_copy():
     save("a.jsonl", "one", *PARENT)
     assert summary("a.jsonl")["copied"] == 0
 
 
-def test_compactions_that_people_named_alike_are_not_the_same():
+def test_compactions_of_two_sessions_with_equal_ids_differ():
     end = b'{"kind":"compact_applied","uuid":"d1","trigger":"manual","summary":"S"}\n'
     for name in "ab":
         put(f"d/{name}.jsonl", session(session_id=name) + end)
     assert summary("d")["compactions"] == 2
 
 
-def test_records_without_any_name_are_no_copies():
+def test_records_without_ids_are_not_copies():
     for name in "ab":
         save(f"d/{name}.jsonl", name, asked(None, name), answered(None, None, text(name)))
     assert [summary("d")[name] for name in ("turns", "copied")] == [2, 0]
@@ -235,7 +235,7 @@ def test_placeholder_id_alone_makes_no_copy(question, turns, copied):
     assert [summary("d")[name] for name in ("turns", "copied")] == [turns, copied]
 
 
-def test_a_file_of_a_subagent_is_no_session_of_its_own():
+def test_subagent_file_is_not_a_session():
     save("d/a.jsonl", "one", *PARENT)
     own = {"isSidechain": True, "agentId": "f00"}
     save(
@@ -250,7 +250,7 @@ def test_a_file_of_a_subagent_is_no_session_of_its_own():
 # the bar
 
 
-def test_a_bar_is_drawn_and_taken_away(monkeypatch):
+def test_progress_bar_is_drawn_and_removed(monkeypatch):
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", Terminal(shown))
     monkeypatch.setenv("TERM", "xterm")
@@ -262,7 +262,7 @@ def test_a_bar_is_drawn_and_taken_away(monkeypatch):
 
 
 @pytest.mark.parametrize(("wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])
-def test_there_is_no_bar_where_it_is_not_wanted_or_cannot_be_drawn(monkeypatch, wanted, term):
+def test_no_progress_bar_if_unwanted_or_impossible(monkeypatch, wanted, term):
     monkeypatch.setattr(sys, "stderr", Terminal(io.StringIO()))
     monkeypatch.setenv("TERM", term)
     with bars.progress(wanted=wanted) as told:

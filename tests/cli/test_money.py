@@ -151,7 +151,7 @@ def test_output_that_a_version_is_known_to_note_in_part_is_shown_as_such(version
     folded = lore("fold", path, "--json").json["usage"]
     assert folded.get("partial_output", False) is bool(noted)
     assert ("20 output (partial) tokens" in lore("fold", path).out) is bool(noted)
-    said = f"output is partial in 2 turns, and what it costs too low: claude-code {version} noted {noted} of it"
+    said = f"output is partial in 2 turns, and its cost too low: claude-code {version} noted {noted} of it"
     assert (said in " ".join(shown.split())) is bool(noted)
     rows = list(csv.DictReader(io.StringIO(lore("simulate", path, "--csv").out)))
     assert {row["partial_output"] for row in rows} == {str(bool(noted))}

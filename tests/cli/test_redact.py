@@ -21,7 +21,7 @@ from helpers.matrix import some
 from helpers.plugins import has_plugin
 from model.making import call, header, record, said, user
 
-CANARY = "zEiSiG"  # in no name of a test, whose folder stands in outputs
+CANARY = "zEiSiG"  # in no name of a test: outputs name its folder
 WORDS = f'{CANARY} 12:30 {CANARY}.{CANARY}[3] "{CANARY}"'
 EVERY = 90  # of logs of agents, which the same events are made of, every third of these
 HOW = ("text", "value", "member", "more")
@@ -121,7 +121,7 @@ def claude_log():
 
 
 MADE = (anthropic, openai_chat, openai_responses, gemini, lore_log, claude_log)
-# No two records share an object: a canary planted in one would stand in the other, too, and nothing would differ.
+# No two records share an object, or a canary planted in one would be in the other, too.
 RECORDINGS = {made.__name__: json.loads(json.dumps(made())) for made in MADE}
 AGENTS = {"codex": codex, "pi": pi, "gemini_cli": gemini_log, "qwen": qwen, "copilot": copilot, "kimi_code": kimi}
 RECORDINGS |= {name: [json.loads(line) for line in made.plain().data().splitlines()] for name, made in AGENTS.items()}
@@ -142,7 +142,7 @@ def places(value, at=()):
 
 
 def planted(recording, place, how) -> Any:
-    """Return the recording with a canary; None where it cannot stand there."""
+    """Return the recording with a canary at a place; None if it cannot be there."""
     records = json.loads(json.dumps(recording))
     inner = records
     for key in place[:-1]:
@@ -185,7 +185,7 @@ def outputs():
 
 
 def leaks():
-    """Return what of each output stands around a canary."""
+    """Return the text around a canary in each output."""
     found = [(one, one.lower().find(CANARY.lower())) for one in outputs()]
     return [one[max(0, place - 200) : place + 20] for one, place in found if place >= 0]
 
@@ -193,7 +193,7 @@ def leaks():
 @pytest.mark.parametrize("every", some([EVERY, 1]))
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_canary_reaches_no_output(name, how, every):
+def test_redacted_outputs_have_no_planted_text(name, how, every):
     recording = RECORDINGS[name]
     able = [place for place in places(recording) if len(place) > 1 and planted(recording, place, how) is not None]
     for place in able[-1 - HOW.index(how) :: -every * (3 if name in AGENTS and every > 1 else 1)]:
@@ -204,7 +204,7 @@ def test_a_canary_reaches_no_output(name, how, every):
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_canaries_everywhere_at_once_reach_no_output(name):
+def test_redacted_outputs_have_none_of_many_planted_texts(name):
     records = RECORDINGS[name]
     for place in places(RECORDINGS[name]):
         records = (len(place) > 2 and planted(records, place, "text")) or records
@@ -213,14 +213,14 @@ def test_canaries_everywhere_at_once_reach_no_output(name):
 
 
 # The proof that the search finds what is there: without --redact canaries are said.
-def test_without_redact_a_canary_is_said():
+def test_planted_text_is_found_without_redact():
     put("r.jsonl", *planted(RECORDINGS["openai_chat"], (1, "request", "messages", 0, "content"), "text"))
     assert CANARY in lore("check", "r.jsonl").out
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_without_redact_the_timeline_says_what_the_recording_says(name):
-    """In some text of each: what is searched for in redacted outputs would be found there."""
+def test_timeline_shows_planted_text_without_redact(name):
+    """So the search in redacted outputs could find it."""
 
     def is_shown(place):
         records = planted(RECORDINGS[name], place, "text")
@@ -230,7 +230,7 @@ def test_without_redact_the_timeline_says_what_the_recording_says(name):
     assert any(map(is_shown, places(RECORDINGS[name])))
 
 
-def test_an_empty_text_is_nothing():
+def test_empty_text_has_no_digest():
     put("r.jsonl", header(), record("append", item=said("a1", "")), record("append", item=user("u1", "")))
     assert "character" not in lore("fold", "r.jsonl", "--redact").out
     assert lore("fold", "r.jsonl", "--redact", "--json").json["timeline"][0]["text"] == ""
@@ -243,14 +243,14 @@ def test_ids_of_calls_are_redacted_in_timelines():
 
 
 @pytest.mark.parametrize("command", [["fold"], ["simulate"], ["compact", "--dry-run"]])
-def test_no_error_names_the_members_of_a_file(command):
+def test_redacted_error_names_no_members(command):
     put("x.jsonl", {CANARY: 1}, {CANARY: 2})
     plain, ran = (lore(command[0], "x.jsonl", *command[1:], *more) for more in ([], ["--redact"]))
     assert CANARY in plain.err
     assert ran.err.startswith("error: x.jsonl is no recording that lore knows\n")
 
 
-def test_sessions_are_listed_without_their_projects():
+def test_redacted_sessions_have_no_projects():
     log = codex.Rollout().meta(cwd=f"/home/{CANARY}").context(f"a {CANARY}").user("hello").message("assistant", "yes")
     put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *log.count(9_000, 0).lines)
     assert CANARY in lore("sessions").out
@@ -263,7 +263,7 @@ def test_sessions_are_listed_without_their_projects():
     assert CANARY not in lore("simulate", "--redact").out + lore("simulate", "--redact", "--json").out
 
 
-def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):
+def test_unexpected_error_quotes_nothing_with_redact(monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError(WORDS)
 
@@ -275,9 +275,9 @@ def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):
     assert CANARY not in lore("check", "r.jsonl", "--redact").err
 
 
-# The path of a cause named a member of a tool's schema, which the divergence beside it did not.
+# The path of a cause named a member of a tool's schema, which the divergence did not.
 @pytest.mark.parametrize("names", [("a.json", "b.json"), ("r.jsonl#1", "r.jsonl#2"), ("r.jsonl",)])
-def test_no_cause_of_a_comparison_names_a_member(names):
+def test_redacted_cause_names_no_member(names):
     tool = {"name": "t", "input_schema": {"type": "object", "properties": {CANARY: {"description": "one"}}}}
     first, second = ({"model": "m", "tools": [tool], "messages": [{"role": "user", "content": "go"}]} for _ in "ab")
     second = json.loads(json.dumps(second).replace("one", "two"))
@@ -289,18 +289,18 @@ def test_no_cause_of_a_comparison_names_a_member(names):
     assert CANARY not in ran.out + ran.err
 
 
-def test_a_redacted_baseline_knows_what_another_knows():
+def test_redacted_baseline_matches_unredacted_run():
     put("r.jsonl", *planted(RECORDINGS["anthropic"], (1, "request", "system", 0, "text"), "text"))
     lore("check", "r.jsonl", "--redact", "--baseline", "b.json", "--update-baseline")
     assert lore("check", "r.jsonl", "--baseline", "b.json").code == 0
 
 
-def test_what_is_wrong_with_a_name_is_still_said():
+def test_redacted_error_names_the_file():
     assert "cannot read none.jsonl" in lore("check", "none.jsonl", "--redact").err
     put("r.jsonl", b"words")
     assert "r.jsonl is no recording" in lore("check", "r.jsonl", "--redact").err
 
 
-def test_whose_file_it_is_is_said():
+def test_redacted_error_names_the_foreign_agent():
     put("T-1.json", {"v": 1, "id": "T-1", "created": 1, "messages": []})
     assert lore("check", "T-1.json", "--redact").err.startswith("error: T-1.json is a file of Amp: ")

@@ -19,7 +19,7 @@ TEXT, LINES = "a text of JSON", "lines of JSON"
 
 
 def opened(value):
-    """Return a value with the JSON texts in it as values, so that a canary can stand inside them."""
+    """Return a value with the JSON texts in it as values, so that a canary can be planted in them."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return {TEXT: opened(json.loads(value))}
@@ -58,7 +58,7 @@ def written(format, value):
 
 
 def able(recording, how):
-    """List the places of a recording where a canary can stand."""
+    """List the places of a recording where a canary can be planted."""
     found = [place for place in places(recording) if len(place) > 1 and not {TEXT, LINES} & {place[-1]}]
     return [place for place in found if planted(recording, place, how) is not None]
 
@@ -69,7 +69,7 @@ def silent():
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("format", captured.WRITERS)
-def test_a_canary_in_a_capture_reaches_no_output(format, how):
+def test_redacted_outputs_have_no_text_of_a_capture(format, how):
     recording = read(format, captured.capture(format))
     for place in able(recording, how)[-1 - HOW.index(how) :: -EVERY]:
         put("r.jsonl", written(format, planted(recording, place, how)))
@@ -77,7 +77,7 @@ def test_a_canary_in_a_capture_reaches_no_output(format, how):
 
 
 @pytest.mark.parametrize("format", captured.WRITERS)
-def test_a_damaged_capture_is_not_quoted(format):
+def test_damaged_capture_is_not_quoted(format):
     recording = copy.deepcopy(read(format, captured.capture(format)))
     for place in able(recording, "text"):
         if {"content", "text", "system"} & {place[-1], place[-2]}:

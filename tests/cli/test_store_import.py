@@ -383,7 +383,7 @@ def test_export_overwrites_no_file_without_force():
     assert store("export", "s-1", "-o", "there", url="sqlite:s.db").code == 2
     assert Path("there").read_bytes() == b"mine"
     ran = store("export", "s-1", "-o", "s.db", "--force", url="sqlite:s.db")
-    assert (ran.code, "is what is being read" in ran.err) == (2, True)
+    assert (ran.code, "is an input of this command" in ran.err) == (2, True)
     assert exported("s-1", "sqlite:s.db") == session()
 
 
@@ -404,7 +404,7 @@ def test_output_never_replaces_the_store_it_reads(url, file):
     ):
         ran = lore(*args)
         assert ran.code == 2, args
-        assert "is what is being read" in ran.err or "is a recording" in ran.err, ran.err
+        assert "is an input of this command" in ran.err or "is a recording" in ran.err, ran.err
     assert exported("s-1", url) == session()
     assert answered("verify", url=url)["damage"] == []
 

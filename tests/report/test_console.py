@@ -23,20 +23,20 @@ def printed(text, *, width=60, indent=None, terminal=True, colour=False):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_a_long_line_is_wrapped_between_words_and_indented(width):
+def test_long_line_wraps_between_words(width):
     lines = printed("    fix: " + "some words of a sentence " * 20, width=width)
     assert all(cell_len(text) <= width for text in lines)
     assert {len(text) - len(text.lstrip()) for text in lines[1:]} == {8}
     assert {word for text in lines for word in text.split()} == {"fix:", "some", "words", "of", "a", "sentence"}
 
 
-def test_a_word_wider_than_the_terminal_stays_whole_to_be_copied():
+def test_wide_word_stays_whole():
     path = "/a/path/" + "x" * 200
     assert any(path in text for text in printed(f"at {path} and on"))
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_a_pipe_gets_whole_lines(colour):
+def test_pipe_gets_whole_lines(colour):
     assert len(printed("word " * 100, terminal=False, colour=colour)) == 1
 
 
@@ -47,13 +47,13 @@ def test_colours_hold_over_a_break():
     assert stream.getvalue().count("\x1b[1m") == len(stream.getvalue().splitlines())
 
 
-def test_what_is_to_be_copied_is_not_wrapped():
+def test_command_to_copy_is_not_wrapped():
     stream = io.StringIO()
     whole(console(stream, colour=False, terminal=True, width=30), line("lore " + "--option " * 20))
     assert len(stream.getvalue().splitlines()) == 1
 
 
-def test_no_command_of_a_workflow_comes_out_of_a_join():
+def test_joined_parts_form_no_workflow_command():
     assert "##[" not in "".join(printed("words " * 20 + "##[error]"))
 
 
@@ -64,7 +64,7 @@ def test_wrapping_loses_no_word(text, width, indent):
 
 
 @given(st.text(), st.integers(1, 60))
-def test_what_is_cut_fits(text, columns):
+def test_cut_text_fits(text, columns):
     text = line(text).plain
     shown = cut(text, columns)
     assert cell_len(shown) <= columns
@@ -72,7 +72,7 @@ def test_what_is_cut_fits(text, columns):
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_a_text_is_cut_between_words(size):
+def test_text_is_cut_between_words(size):
     """Evidence ended in the middle of a word: `the cache li`."""
     word = "x" * size
     assert set(cut(" ".join([word] * 300), 160).removesuffix("…").split()) == {word}

@@ -31,7 +31,7 @@ def written(findings, *, verbose=False):
     return out.getvalue()
 
 
-def test_turns_with_one_cause_and_place_are_one_block():
+def test_turns_with_one_cause_are_one_block():
     lines = written([moved(2), moved(3, 4_000), moved(4)]).splitlines()
     assert lines[0] == "✗ a.jsonl:2  turns 2, 3, 4  system[1].text  LORE101 date-in-prefix"
     assert lines[2:4] == ["      - …it is 09:03…", "      + …it is 09:04…"], "the costliest turn is shown"
@@ -50,7 +50,7 @@ def test_verbose_report_has_a_block_for_each_turn():
     [{"path": "b.jsonl"}, {"code": "LORE102"}, {"chain": "agent-1"}, {"json_path": "system[0].text"},
      {"severity": "warning"}],
 )  # fmt: skip
-def test_another_file_cause_chain_or_place_is_another_block(other):
+def test_findings_of_different_places_are_different_blocks(other):
     assert len(group_findings([moved(2), replace(moved(3), **other)])) == 2
 
 
@@ -68,7 +68,7 @@ def test_turns_beyond_six_are_counted():
         ({"is_break": False}, "1,000 tokens could have been read from a cache ($0.0100)"),
     ],
 )
-def test_loss_names_certainty_cost_and_whether_it_was_cached(fields, text):
+def test_loss_shows_certainty_cost_and_kind(fields, text):
     assert format_loss(replace(moved(2), **fields)) == text
 
 
@@ -94,7 +94,7 @@ def compared(*pairs, every=False):
     return out.getvalue()
 
 
-def test_pairs_that_continue_are_counted_unless_all_are_asked_for():
+def test_continuing_pairs_are_counted_without_all():
     pairs = [pair(2), pair(3, "diverged"), pair(4, causes=[moved(4)]), pair(5)]
     text = compared(*pairs)
     assert [f"turn {turn - 1} → turn {turn}" in text for turn in (2, 3, 4, 5)] == [False, True, True, False]
@@ -106,7 +106,7 @@ def test_pairs_that_continue_are_counted_unless_all_are_asked_for():
 
 @pytest.mark.parametrize("side", [{"fidelity": "reconstructed"}, {"lacks": "the system prompt"}])
 @pytest.mark.parametrize(("code", "unseen"), [("LORE301", True), ("LORE128", False)])
-def test_rebuilt_prompt_whose_read_fell_is_not_called_reused(side, code, unseen):
+def test_rebuilt_prompt_with_lost_read_is_not_reused(side, code, unseen):
     text = compared(pair(2, causes=[replace(moved(2), code=code)], **side))
     assert ("the log cannot show the change" in text) is unseen
     assert "the log holds 1,000 bytes of the previous prompt, all unchanged" in text

@@ -25,7 +25,7 @@ from lore.report.forms.registry import REPORTS
 from lore.report.plain import escaped, visible
 
 
-# GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could stop what lore annotates.
+# GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could end lore's annotations.
 @pytest.mark.parametrize("kind", REPORTS)
 def test_no_report_has_a_runner_command(kind):
     said = "a ##[stop-commands]x and ##[add-mask]y"

@@ -137,7 +137,7 @@ def test_sarif_of_standard_input_points_at_no_file():
 
 
 # Code scanning refuses a file with more than 25,000 results: ten thousand of each severity were written.
-def test_sarif_holds_no_more_than_code_scanning_takes_and_the_worst_of_them(monkeypatch):
+def test_sarif_keeps_the_worst_25000_findings(monkeypatch):
     monkeypatch.setattr("lore.report.forms.sarif.MOST_RESULTS", 2)
     run = sarif(*MIXED)
     assert [one["message"]["text"][:5] for one in run["results"]] == ["large", "small"]
@@ -146,7 +146,7 @@ def test_sarif_holds_no_more_than_code_scanning_takes_and_the_worst_of_them(monk
 
 
 # The standard makes a link of `[words](address)` in a message, and code scanning shows it.
-def test_sarif_makes_no_link_of_what_is_quoted():
+def test_sarif_message_has_no_link():
     (result,) = sarif(found(message="see [the fix](https://example.org/x)"))["results"]
     assert "](" not in result["message"]["text"]
 
@@ -160,7 +160,7 @@ def test_sarif_is_valid_for_any_text(words):
 
 
 # `lore check` without a path names files as `./logs/a.jsonl`: GitHub found none of them.
-def test_an_annotation_names_its_file_as_github_does():
+def test_annotation_names_its_file_relative_to_the_repository():
     assert text("github", checked(found(path="./logs/a.jsonl"))).startswith("::error file=logs/a.jsonl,")
 
 
@@ -171,12 +171,12 @@ def test_annotations_are_escaped():
     assert "50%25 of⏎it" in line
 
 
-def test_no_text_makes_a_command_of_its_own():
+def test_quoted_text_is_no_workflow_command():
     lines = text("github", checked(*NASTIES), verbose=True).split("\n")
     assert [line[:5] for line in lines] == ["::err", "::war", "::not", ""]
 
 
-def test_annotations_are_as_many_as_are_shown_and_say_how_many_more_there_are():
+def test_annotations_beyond_ten_are_counted():
     many = [found(message=f"m{n}", lost_tokens=n) for n in range(25)] + [found("LORE125") for _ in range(12)]
     lines = text("github", checked(*many), verbose=True).splitlines()
     assert [sum(line.startswith(f"::{level} ") for line in lines) for level in ("error", "notice")] == [10, 10]
@@ -189,7 +189,7 @@ def test_annotations_are_as_many_as_are_shown_and_say_how_many_more_there_are():
 
 # The reports for CI gave a fix and did not say whether the agent's author or its user can follow it.
 @pytest.mark.parametrize("kind", ["terminal", "github", "junit", "markdown"])
-def test_every_report_for_people_says_who_can_act(kind):
+def test_every_report_for_people_names_who_fixes_it(kind):
     one, other = found(message="moved"), found("LORE125", message="compacted")
     assert (one.actor, other.actor) == ("author", "nobody")
     said = text(kind, checked(one, other), verbose=True)
@@ -199,7 +199,7 @@ def test_every_report_for_people_says_who_can_act(kind):
 # markdown, json lines
 
 
-def test_markdown_takes_no_markup_from_a_recording():
+def test_markdown_escapes_markup_of_a_recording():
     said = text("markdown", checked(*NASTIES), verbose=True)
     rows = [line for line in said.splitlines() if "LORE" in line and line.startswith("| ")]
     assert len(rows) == 3
@@ -208,18 +208,18 @@ def test_markdown_takes_no_markup_from_a_recording():
 
 
 # GitHub makes a link of a name that begins so, without any markup.
-def test_markdown_makes_no_link_of_what_is_quoted():
+def test_markdown_message_has_no_link():
     said = text("markdown", checked(found(message="www.example.org and https://example.org and a@example.org")))
     assert not any(one in said for one in ("www.", "://", "a@"))
 
 
-def test_markdown_of_many_findings_says_how_many_are_left_out():
+def test_markdown_counts_findings_beyond_its_limit():
     said = text("markdown", checked(*[found() for _ in range(250)]))
     assert said.count("| ❌ |") == 200
     assert "And 50 findings more." in said
 
 
-def test_json_lines_are_findings_and_then_the_sums():
+def test_json_lines_end_with_the_sums():
     lines = [json.loads(line) for line in text("jsonl", checked(*MIXED)).splitlines()]
     for line in lines[:-1]:
         valid(line, "finding")

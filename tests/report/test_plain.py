@@ -48,7 +48,7 @@ def test_markup_in_recordings_is_text():
         (None, {}, False, False),
     ],
 )
-def test_the_flag_comes_first_then_no_color_then_force_color_then_the_terminal(flag, environment, terminal, wanted):
+def test_colour_flag_precedes_environment_and_terminal(flag, environment, terminal, wanted):
     assert wants_colour(flag, environment, terminal=terminal) is wanted
 
 
@@ -65,6 +65,6 @@ def test_the_flag_comes_first_then_no_color_then_force_color_then_the_terminal(f
         ("a, b", '"a, b"'),
     ],
 )
-def test_a_name_that_could_be_taken_for_another_is_quoted(name, shown):
-    """Two users stood in a list under what looked like one name: which one a wipe would take could not be seen."""
+def test_ambiguous_name_is_quoted(name, shown):
+    """Two users in a list had names that looked equal: the list did not show which one a wipe would delete."""
     assert named(name) == shown

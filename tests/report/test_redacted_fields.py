@@ -34,7 +34,7 @@ REDACTED = (
     CheckResult, DiffResult, SimulateResult, Overview, Ledger, Comparison, DryRunResult, RunningTotals, FoundSessions,
     LintRequest, FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
 )  # fmt: skip
-# Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.
+# `test_redaction_by_field` tries every struct of evidence; the type of a field says whether it is content.
 EVIDENCE = ("lore.model.evidence", "lore.model.differences", "lore.model.cause")
 PLAIN = {"code": "LORE101", "by": "project", "kind": "main", "Ledger.path": "r.jsonl"}
 

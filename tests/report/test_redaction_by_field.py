@@ -34,7 +34,7 @@ STRUCTS: tuple[type, ...] = get_args(Evidence)
 
 
 def value_of(name: str, hint: Any, text: str) -> Any:
-    """Make a value of a field: text of a recording where it may hold one, else the least of its type."""
+    """Make a value of a field: a text of a recording if it may have one, else the smallest of its type."""
     origin, kind = get_origin(hint), text_kind(hint)
     if origin in (Union, UnionType):
         return value_of(name, next(arm for arm in get_args(hint) if arm is not type(None)), text)
@@ -53,7 +53,7 @@ def made(struct: type, text: str) -> Any:
 
 
 def ways(struct: type, text: str) -> list[Finding]:
-    """Return findings that hold the evidence: as their own, beside another one's, as a reason that was ruled out."""
+    """Return findings that hold the evidence: as their own, next to another, and as a reason that was ruled out."""
     evidence, place = made(struct, text), Place("a.jsonl")
     also = (SecondaryCause("LORE123", "resumed", "time", "weak", evidence),)
     ruled = (made(RuledOut, text), RuledOut("model", None, detail=text))
@@ -68,7 +68,7 @@ def ways(struct: type, text: str) -> list[Finding]:
 
 
 def written(findings: list[Finding]) -> dict[str, str]:
-    """Return what each report writes of findings, and the lines of `lore diff-prefix` and `lore simulate`."""
+    """Return each report's text about the findings, and the lines of `lore diff-prefix` and `lore simulate`."""
     told: dict[str, str] = {}
     result = CheckResult(summary=Summary(), top=[], findings=findings, problems=[])
     for name, report in REPORTS.items():

@@ -24,7 +24,7 @@ def made(text):
     return listed(DatedRules(read_rules(text, "own.toml").rows))
 
 
-def test_a_users_rows_are_counted():
+def test_user_rows_are_counted():
     own = read_rules("[[rules]]\nprovider='vllm'\nrule='block_tokens'\nvalue=32\n", "own.toml")
     lines = shown(listed(packaged().overridden_by(own.rows), provider="vllm"))
     assert lines[1].split()[2:4] == ["block_tokens", "32"]
@@ -32,13 +32,13 @@ def test_a_users_rows_are_counted():
     assert ", 1 of them your own, as of" in lines[-1]
 
 
-def test_text_of_a_file_is_never_obeyed_by_a_terminal():
+def test_controls_in_rules_are_escaped():
     lines = shown(made('[[rules]]\nprovider="p"\nrule="lifetime"\nvalue=1\nnote="\\u001b[2J"\nsource="\\u202e"\n'))
     assert "\x1b" not in "".join(lines)
     assert "\u202e" not in "".join(lines)
 
 
-def test_json_is_what_the_schema_says():
+def test_rules_json_fits_the_schema():
     spelled = render(listed(packaged()))
     answer = json.loads(spelled)
     valid(answer, "simulate-rules")

@@ -54,7 +54,7 @@ def report(result, *, verbose=False):
     return shown(lambda out: REPORTS["terminal"].write(result, out, verbose=verbose))
 
 
-def test_the_next_command_names_the_file_that_cost_most():
+def test_next_command_names_the_costliest_file():
     summary = Summary(files=2, breaks=2, waste=2, waste_tokens=1300)
     found = [*FOUND, msgspec.structs.replace(FOUND[0], path="my logs/b.jsonl", lost_tokens=9_000)]
     assert "next: lore simulate 'my logs/b.jsonl' --what-if (" in report(checked(summary, found))
@@ -126,12 +126,12 @@ def told(*events, **fields):
         ({}, "opaque      2 bytes"),
     ],
 )
-def test_a_timeline_says_of_an_attachment_which_it_is(record, shown):
+def test_timeline_names_kind_of_attachment(record, shown):
     """All attachments of a session were shown alike."""
     assert shown in told(append({"type": "opaque", "uuid": "o", "record": record}))
 
 
-def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():
+def test_credential_at_end_of_line_is_masked():
     for secret in ("AIza" + "Sy_-" * 9, "AKIAABCD2345EFGH6789", "ghp_" + "a1B2" * 9):
         for before in range(75, 100):
             assert secret[4:12] not in told(append(user("u", "x" * before + " " + secret)))
@@ -139,7 +139,7 @@ def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():
 
 # A problem that quoted half a surrogate pair from a recording ended `--json` as a bug in lore.
 @pytest.mark.parametrize("half", ["\ud800", "\udfff x", "naïve \udc80\n"])
-def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(half):
+def test_json_keeps_half_a_surrogate_pair(half):
     def made(text):
         fell = [found("LORE301", text, turn=4)]
         whole = CheckResult(summary=Summary(), findings=fell, problems=[Problem("LORE201", text, "a")])
@@ -158,7 +158,7 @@ def test_explained_cause_is_repeated_without_reasons():
     assert "fix:" not in again
 
 
-def test_a_command_to_run_next_is_copied_from_one_line():
+def test_next_command_is_on_one_line():
     stream = io.StringIO()
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path="a/" * 40)])
     REPORTS["terminal"].write(result, console(stream, colour=False, terminal=True, width=60), verbose=False)
@@ -179,7 +179,7 @@ def test_a_command_to_run_next_is_copied_from_one_line():
         ("sk-ant-api03-" + "a1B2" * 10, None),
     ],
 )
-def test_a_command_to_run_next_names_a_file_as_a_shell_takes_it_or_none(path, typed):
+def test_next_command_quotes_file_for_the_shell(path, typed):
     """A key with a line feed was shown as a sign, and the command that named it found nothing."""
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path=path)])
     commands = [line for line in report(result).splitlines() if line.startswith("next: lore simulate")]
@@ -187,7 +187,7 @@ def test_a_command_to_run_next_names_a_file_as_a_shell_takes_it_or_none(path, ty
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_what_nothing_explains_is_argued_for_once_over_several_files(together):
+def test_unexplained_reasons_are_written_once(together):
     fell = [found(code, f"it fell: {code}", turn=4, lost_tokens=9) for code in UNEXPLAINED]
     findings = [msgspec.structs.replace(each, path=f"{name}.jsonl") for name in "abc" for each in (*fell, FOUND[0])]
 

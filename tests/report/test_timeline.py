@@ -1,4 +1,4 @@
-"""What `lore fold` shows of blocks that nobody but the provider reads."""
+"""`lore fold` shows blocks that only the provider can read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from lore.report.timeline import write_item
         ({"type": "web_search_call", "id": "x"}, '[{"type": "web_search_call", "id": "x"}]'),
     ],
 )  # fmt: skip
-def test_a_sealed_block_is_named_and_its_summary_shown(block: dict[str, Any], shown: str, capsys):
+def test_encrypted_block_is_named_with_its_summary(block: dict[str, Any], shown: str, capsys):
     blocks = (RawBlock(Raw(json.dumps(block).encode()), "openai-responses"),)
     write_item(AssistantMessage("a", blocks=blocks), console(sys.stdout, colour=False, terminal=False))
     assert shown in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("terminal", "width", "size"), [(True, 60, 49), (True, 140, 129), (False, 60, 100)])
-def test_a_text_is_cut_to_a_line_of_the_terminal(terminal, width, size, capsys):
+def test_timeline_text_is_cut_to_one_line(terminal, width, size, capsys):
     words = "word " * 100
     blocks = (TextBlock(Raw(json.dumps(words).encode())),)
     write_item(AssistantMessage("a", blocks=blocks), console(sys.stdout, colour=False, terminal=terminal, width=width))

@@ -1,4 +1,4 @@
-"""Traces: laws that viewers depend on, whatever times a recording has, and what stands in place of a time.
+"""Traces: laws that viewers depend on, whatever times a recording has, and substitutes for missing times.
 
 The fields of each phase are those of the Trace Event Format (The Chromium Authors, read on 2026-11-23).
 """
@@ -76,14 +76,14 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-def test_whatever_the_times_every_request_is_a_slice_and_none_overlap(rows):
+def test_every_request_is_a_slice_without_overlap(rows):
     trace, slices = made(*rows)
     assert sorted(drawn["args"]["turn"] for drawn in slices) == sorted(row.number for row in rows)
     assert len(json.dumps(trace)) < 4_000 * (len(rows) + 1)
 
 
 @given(ROWS, st.text(max_size=20), st.text(max_size=20))
-def test_names_of_a_recording_are_data_and_redacted_they_are_gone(rows, chain, model):
+def test_trace_escapes_names_and_redacts_them(rows, chain, model):
     canary = "zEiSiG"
     loss = Loss("LORE101", "waste", 5, (canary + model,))
     rows = [*rows, row(chain=f"{canary}{chain}", model=f"{canary} {model}", loss=loss)]
@@ -94,7 +94,7 @@ def test_names_of_a_recording_are_data_and_redacted_they_are_gone(rows, chain, m
     made(*hidden)
 
 
-def test_a_slice_is_as_long_as_the_response_took_to_begin():
+def test_slice_lasts_until_the_response_begins():
     _, slices = made(row(1, 1000.5, 1003.25), row(2, 1010.0))
     assert [(drawn["ts"], drawn["dur"]) for drawn in slices] == [(0, 2_750_000), (9_500_000, SECOND)]
     assert slices[0]["args"]["response_began_after"] == "2.750 s"
@@ -102,7 +102,7 @@ def test_a_slice_is_as_long_as_the_response_took_to_begin():
     assert slices[0]["args"]["sent"] == "1970-01-01T00:16:40.500Z"
 
 
-def test_a_lane_without_times_stands_one_second_a_turn_and_says_so():
+def test_lane_without_times_has_one_second_a_turn():
     trace, slices = made(*(row(number) for number in (1, 2, 3)))
     assert [(drawn["ts"], drawn["dur"]) for drawn in slices] == [(0, SECOND), (SECOND, SECOND), (2 * SECOND, SECOND)]
     assert {drawn["args"]["sent"] for drawn in slices} == {"not recorded: one turn a second"}
@@ -111,7 +111,7 @@ def test_a_lane_without_times_stands_one_second_a_turn_and_says_so():
     assert any(event["args"].get("name") == f"main ({UNTIMED})" for event in trace["traceEvents"])
 
 
-def test_a_lane_without_times_begins_with_its_session_and_a_session_with_the_trace():
+def test_lane_without_times_begins_with_its_session():
     _, slices = made(
         lane(row(1, 1000.0)), lane(row(2, 5000.0), "b", "b"), lane(row(3, chain="agent-1"), "b", "b"),
         lane(row(4), "c", "c"),
@@ -119,12 +119,12 @@ def test_a_lane_without_times_begins_with_its_session_and_a_session_with_the_tra
     assert {drawn["args"]["turn"]: drawn["ts"] for drawn in slices} == {1: 0, 2: 4000 * SECOND, 3: 4000 * SECOND, 4: 0}
 
 
-def test_a_turn_without_a_time_stands_a_second_behind_the_one_before():
+def test_turn_without_time_follows_by_a_second():
     _, slices = made(row(1), row(2, 1000.0), row(3), row(4, 2000.0))
     assert [drawn["ts"] // SECOND for drawn in slices] == [0, 1, 2, 1001]
 
 
-def test_lanes_are_chains_and_a_subagents_file_stands_with_its_session():
+def test_subagent_chains_are_lanes_of_their_session():
     trace, slices = made(
         row(1, 10.0), row(2, 11.0, chain="agent-7"), lane(row(3, 12.0), "sub/agent-x.jsonl", "a.jsonl"),
         lane(row(4, 13.0), "b.jsonl", "b.jsonl"),
@@ -136,7 +136,7 @@ def test_lanes_are_chains_and_a_subagents_file_stands_with_its_session():
     assert len({drawn["pid"] for drawn in slices}) == 2
 
 
-def test_lanes_of_one_name_are_told_apart_since_counters_of_one_name_are_one():
+def test_lanes_with_equal_names_get_different_names():
     trace, _ = made(*(lane(row(1, 10.0), f"{folder}/agent-x.jsonl", "a.jsonl") for folder in "bcd"))
     counters = [event["name"] for event in trace["traceEvents"] if event["ph"] == "C"]
     assert list(dict.fromkeys(counters)) == [
@@ -144,12 +144,12 @@ def test_lanes_of_one_name_are_told_apart_since_counters_of_one_name_are_one():
     ]  # fmt: skip
 
 
-def test_a_long_name_is_not_repeated_with_every_request():
+def test_long_name_is_not_repeated_with_every_request():
     rows = [row(number, float(number), chain="c" * 1_000_000, model="m" * 1_000_000) for number in range(1, 50)]
     assert len(render(trace_of(map(lane, rows)))) < 100_000
 
 
-def test_a_cache_break_is_named_by_its_cause_and_a_compaction_is_marked():
+def test_cache_break_slice_is_named_by_its_cause():
     loss = Loss("LORE128", "waste", 5_000, ("an hour",))
     trace, slices = made(row(1, 10.0), row(2, 20.0, loss=loss, compacted=True))
     assert [drawn["name"] for drawn in slices] == ["turn 1", "turn 2: cache-expired"]
@@ -158,7 +158,7 @@ def test_a_cache_break_is_named_by_its_cause_and_a_compaction_is_marked():
     assert [event["ts"] for event in trace["traceEvents"] if event["ph"] == "i"] == [10 * SECOND]
 
 
-def test_counters_are_what_was_billed_and_end_with_their_lane():
+def test_counters_show_usage_and_end_with_their_lane():
     trace, _ = made(row(1, 10.0, 12.0, read=7), row(2, 20.0, 21.0, billed=False, read=None, uncached_tokens=None))
     counters = [event for event in trace["traceEvents"] if event["ph"] == "C"]
     assert [(event["ts"], event["args"]) for event in counters] == [

@@ -1,4 +1,4 @@
-def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, monkeypatch):
+def test_problems_before_a_read_error_are_counted(tmp_path, monkeypatch):
     """The problems of a file that failed midway were dropped with it."""
     from lore.errors import LoreError
     from lore.recording import corpus

@@ -1,4 +1,4 @@
-"""`lore check` says what it found in a file as soon as it is judged: on 700 MB the first line came at the end."""
+"""`lore check` reports the findings of a file as soon as it is judged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plain(file: io.StringIO) -> object:
 
 @pytest.mark.parametrize("verbose", [False, True])
 @pytest.mark.parametrize("redact", [False, True])
-def test_findings_as_they_come_are_the_text_of_the_whole(verbose: bool, redact: bool) -> None:
+def test_streamed_findings_equal_the_whole_report(verbose: bool, redact: bool) -> None:
     whole, parts = io.StringIO(), io.StringIO()
     writer = FindingsWriter(plain(parts), verbose=verbose)
     budgets = Budgets(max_breaks=0)  # found at the end, of the run as a whole
@@ -40,7 +40,7 @@ def test_findings_as_they_come_are_the_text_of_the_whole(verbose: bool, redact: 
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_file_is_told_before_the_last_is_judged(tmp_path: Path, jobs: int) -> None:
+def test_findings_are_reported_before_the_last_file(tmp_path: Path, jobs: int) -> None:
     for number in range(6):
         shutil.copy(ROOT / "fixtures" / "recordings" / "clock_in_system.jsonl", tmp_path / f"{number}.jsonl")
     told: list[tuple[str, int]] = []

@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def after(questions: int):
-    """Return a function that reports an interrupt after so many calls."""
+    """Return a function that reports an interrupt after `questions` calls."""
     left = iter([False] * questions)
     return lambda: next(left, True)
 
@@ -72,7 +72,7 @@ def test_interrupted_change_reports_no_saving():
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
-def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
+def test_interrupt_is_reported_with_exit_130(command, monkeypatch):
     """The signal comes while the second file is read."""
     from lore.recording import corpus
 
@@ -96,7 +96,7 @@ def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
     assert "interrupted: this is partial" in ran.err
 
 
-def test_no_report_is_replaced_by_half_of_one(monkeypatch):
+def test_interrupted_run_replaces_no_report(monkeypatch):
     from lore.run.checking import check as judging
 
     judge = judging.judge_file

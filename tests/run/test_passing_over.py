@@ -5,7 +5,7 @@ import pytest
 from cli.running import lore, put, session
 
 
-def test_a_named_file_that_is_no_recording_is_passed_over_where_that_is_asked_for(desk):
+def test_pass_over_skips_named_unrecognised_file(desk):
     put("rows.jsonl", b'{"a":1}\n')
     put("run.jsonl", session())
     ran = lore("check", "--pass-over", "rows.jsonl", "run.jsonl", "--json")
@@ -13,7 +13,7 @@ def test_a_named_file_that_is_no_recording_is_passed_over_where_that_is_asked_fo
     assert lore("check", "rows.jsonl", "run.jsonl").code == 2
 
 
-def test_nothing_but_such_files_is_no_error(desk):
+def test_only_skipped_files_are_no_error(desk):
     put("rows.jsonl", b'{"a":1}\n')
     ran = lore("check", "--pass-over", "rows.jsonl")
     assert ran.code == 0
@@ -21,5 +21,5 @@ def test_nothing_but_such_files_is_no_error(desk):
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "no/such/folder"])
-def test_a_name_that_cannot_be_read_is_still_an_error(desk, name):
+def test_pass_over_rejects_unreadable_name(desk, name):
     assert lore("check", "--pass-over", name).code == 2

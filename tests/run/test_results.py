@@ -37,7 +37,7 @@ def logs(tmp_path_factory):
 
 
 @given(st.data())
-def test_any_split_in_any_order_gives_the_same_bytes(logs, data):
+def test_any_split_and_order_gives_equal_bytes(logs, data):
     parts, once = logs
     waiting = data.draw(st.permutations(parts))
     while len(waiting) > 1:
@@ -48,7 +48,7 @@ def test_any_split_in_any_order_gives_the_same_bytes(logs, data):
     assert waiting[0].json() + "\n" == once.out
 
 
-def test_the_outcome_is_that_of_the_command(logs):
+def test_merged_outcome_equals_the_command(logs):
     parts, once = logs
     outcome = parts[0].merge(*parts[1:]).outcome()
     assert (outcome.failed, outcome.incomplete, once.code) == (True, False, 1)
@@ -56,20 +56,20 @@ def test_the_outcome_is_that_of_the_command(logs):
     assert len(parts[0].merge(*parts[1:])) == len(parts)
 
 
-def test_a_chain_of_merges_is_no_deeper_than_the_stack(logs):
+def test_long_chain_of_merges_does_not_overflow(logs):
     parts, _ = logs
     merged = reduce(lore.Result.merge, [parts[0]] * 5_000)
     assert merged.to_bytes() == parts[0].to_bytes()
 
 
-def test_what_is_encoded_adds_up_to_the_same(logs):
+def test_decoded_results_merge_to_equal_bytes(logs):
     parts, _ = logs
     again = [lore.Result.from_bytes(part.to_bytes()) for part in parts]
     assert [part.to_bytes() for part in again] == [part.to_bytes() for part in parts]
     assert len(set(again)) == len(parts)
 
 
-def test_a_result_of_another_version_is_refused(logs):
+def test_result_of_another_version_is_refused(logs):
     written = json.loads(logs[0][0].to_bytes())
     with pytest.raises(LoreError, match="a result of version 99, and this lore reads version"):
         lore.Result.from_bytes(json.dumps({**written, "lore_result": 99}).encode())
@@ -82,14 +82,14 @@ def test_a_result_of_another_version_is_refused(logs):
         other.json()
 
 
-def test_a_record_that_is_none_is_refused(logs):
+def test_damaged_result_is_refused(logs):
     written = json.loads(logs[0][0].to_bytes())
     written["files"][0][2] = [1, 2]
     with pytest.raises(LoreError, match="not a result"):
         lore.Result.from_bytes(json.dumps(written).encode()).json()
 
 
-def test_a_file_that_was_judged_twice_counts_once_and_must_not_differ(desk):
+def test_file_judged_twice_counts_once(desk):
     put_logs()
     before = lore.judge("logs/c/0.jsonl")
     assert before.merge(before, lore.judge("logs/c/0.jsonl")).checked().summary.files == 1
@@ -98,7 +98,7 @@ def test_a_file_that_was_judged_twice_counts_once_and_must_not_differ(desk):
         before.merge(lore.judge("logs/c/0.jsonl")).json()
 
 
-def test_settings_hold_and_must_be_the_same(desk):
+def test_results_of_different_settings_do_not_merge(desk):
     put_logs()
     put("lore.toml", b"[check]\nignore = ['LORE1']\nmax_breaks = 0\n")
     result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
@@ -108,7 +108,7 @@ def test_settings_hold_and_must_be_the_same(desk):
         result.json()
 
 
-def test_a_file_that_was_named_and_is_none_raises_and_a_path_does_not(desk):
+def test_named_input_that_is_unrecognised_raises(desk):
     put("note.txt", b"no recording")
     assert lore.judge("note.txt").checked().summary.skipped == 1
     assert lore.judge("nowhere.jsonl").outcome().incomplete
@@ -116,7 +116,7 @@ def test_a_file_that_was_named_and_is_none_raises_and_a_path_does_not(desk):
         lore.judge(Input("note.txt", named=True))
 
 
-def test_numbers_past_64_bits_and_half_characters_come_back():
+def test_large_numbers_and_surrogates_survive_encoding():
     result = totals.decode(_record())
     assert result.summary.lost_tokens == 2**70
     assert result.session == "\ud83d"
@@ -138,7 +138,7 @@ def shown(library):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("library", ["dask.bag", "ray", "spark"])
-def test_the_lines_of_the_guide_give_the_same(logs, library, monkeypatch):
+def test_guide_examples_give_equal_results(logs, library, monkeypatch):
     """Where the library is installed; those of Spark and Ray are large, and no part of the development tools."""
     names = {}
     pytest.importorskip({"spark": "pyspark"}.get(library, library))

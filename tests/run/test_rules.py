@@ -1,4 +1,4 @@
-"""The rules in force: the packaged tables, a user's file over them, and what is said of recordings after them."""
+"""The rules in force: the packaged tables, a user's file over them, and a note on later recordings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_price(rules):
     return rules.price("anthropic", "claude-opus-5").read
 
 
-def test_a_users_file_holds_over_the_tables(tmp_path):
+def test_user_rules_override_packaged_rules(tmp_path):
     file = tmp_path / "own.toml"
     file.write_bytes(b"\xef\xbb\xbfas_of = 2027-02-01\n" + OWN.format(0.25).encode())
     made = load(str(file))
@@ -32,7 +32,7 @@ def test_a_users_file_holds_over_the_tables(tmp_path):
     assert load(str(file)).as_of == packaged().as_of
 
 
-def test_a_given_file_wins_over_that_of_the_settings_which_stands_beside_them(tmp_path):
+def test_rules_option_overrides_rules_of_settings(tmp_path):
     (tmp_path / "own.toml").write_text(OWN.format(1), "utf-8")
     (tmp_path / "given.toml").write_text(OWN.format(2), "utf-8")
     loaded = Loaded(Settings(simulate=Simulate(rules="own.toml")), tmp_path / "lore.toml")
@@ -44,7 +44,7 @@ def test_a_given_file_wins_over_that_of_the_settings_which_stands_beside_them(tm
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes")
-def test_rules_in_a_pipe_are_not_waited_for(tmp_path):
+def test_rules_in_a_pipe_are_refused(tmp_path):
     os.mkfifo(tmp_path / "own.toml")
     with pytest.raises(LoreError, match="not a regular file"):
         load(str(tmp_path / "own.toml"))
@@ -57,7 +57,7 @@ def test_rules_in_a_pipe_are_not_waited_for(tmp_path):
     [(b"\xff\xfe", "is not UTF-8 text"), (b"#" * (RULES_BYTES + 1), "holds more than 4 MiB"),
      (b"[[rules]]\nrulee='x'\n", "rules 1: unknown key 'rulee'")],
 )  # fmt: skip
-def test_a_file_that_is_no_table_of_rules_is_one_error(tmp_path, data, said):
+def test_invalid_rules_file_is_one_error(tmp_path, data, said):
     file = tmp_path / "own.toml"
     file.write_bytes(data)
     with pytest.raises(LoreError, match=said) as caught:
@@ -66,12 +66,12 @@ def test_a_file_that_is_no_table_of_rules_is_one_error(tmp_path, data, said):
 
 
 @pytest.mark.parametrize("name", ["none.toml", ".", "a\0b"])
-def test_a_file_that_cannot_be_read_is_one_error(tmp_path, name):
+def test_unreadable_rules_file_is_one_error(tmp_path, name):
     with pytest.raises(LoreError, match="cannot read"):
         load(f"{tmp_path}/{name}")
 
 
-def test_a_recording_after_the_tables_draws_a_note():
+def test_recording_after_the_rules_gets_a_note():
     rules = DatedRules((), date(2026, 10, 24))
     assert stale(rules, seconds(date(2026, 10, 24))) is None
     assert "2026-10-24" in stale(rules, seconds(date(2026, 10, 25)))

@@ -176,7 +176,7 @@ def _split(selectors: Iterable[str]) -> tuple[str, ...]:
 
 
 def files_kept(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
-    """Return the files of a run that no report may replace, by what they are."""
+    """Return the files of a run that no report may replace, by their roles."""
     found = {} if loaded.file is None else {"the file of the settings": str(loaded.file)}
     return found if baseline is None else {**found, "the baseline": baseline}
 
@@ -258,7 +258,7 @@ def _judge(
 def _judge_into(
     tables: tuple[str, str], judge: Callable[[Callable[[Input, Ledger | None], object]], CheckOutcome], *, redact: bool
 ) -> CheckOutcome:  # fmt: skip
-    """Judge, and write tables into a folder; report what is in them."""
+    """Judge, write tables into a folder, and report their sizes."""
     from lore.judge.totals import FINDINGS_KEPT
     from lore.recording.corpus import show
     from lore.run.spending.tables import write_tables
@@ -314,7 +314,7 @@ def _report(
 
 
 def name_unjudged(problems: Sequence[Problem]) -> None:
-    """Write each file of which something could not be judged to standard error, and why."""
+    """Write the files with unjudged parts to standard error, and the reasons."""
     by_file: dict[str | None, list[Problem]] = {}
     for problem in problems:
         by_file.setdefault(problem.file, []).append(problem)

@@ -30,7 +30,7 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
     if "\0" in path:
         raise LoreError(f"cannot write {shown!r}: no file can have this name")
     if any(corpus.is_same(path, source) or is_file_of_store(source, path) for source in inputs):
-        raise LoreError(f"{shown} is what is being read", hint="name another file")
+        raise LoreError(f"{shown} is an input of this command", hint="name another file")
     if os.path.lexists(path) and not os.path.isfile(path):
         kind = "is a folder" if os.path.isdir(path) else "is not a regular file"
         raise LoreError(f"{shown} {kind}", hint="name a file, or leave it out and redirect standard output")

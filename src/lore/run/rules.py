@@ -79,7 +79,7 @@ def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
         shares.setdefault(known, []).append(client)
     noted = "; ".join(f"{', '.join(clients[:5])} noted {known}" for known, clients in shares.items())
     turns = sum(partial.values())
-    return f"output is partial in {turns:,} turn{'' if turns == 1 else 's'}, and what it costs too low: {noted} of it"
+    return f"output is partial in {turns:,} turn{'' if turns == 1 else 's'}, and its cost too low: {noted} of it"
 
 
 def _read(path: str) -> RuleTable:

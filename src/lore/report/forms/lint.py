@@ -1,7 +1,7 @@
-"""`lore lint` for a person: what a cache would keep of a request and what that saves; what is wrong, where, what to do.
+"""The terminal report of `lore lint`: how much of a request a cache would keep, its saving, and its faults with fixes.
 
-Rules: those of `terminal.py`. Of a few requests each is told, and all that was found; of many the sums, and notes with
--v alone. A finding's message also says what is at stake: what is re-billed in each request for which it holds.
+Up to `FEW` requests are shown one by one, with all findings; of more only the sums, and notes with -v. The message of a
+finding has its cost: the tokens that are re-billed in each request with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.plain import counted, place_of
 from lore.report.redacted.findings import redacted_finding
 
-FEW = 3  # requests that are told one by one
+FEW = 3  # requests that are shown one by one
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PLATFORMS = {"azure": "Azure", "bedrock": "Bedrock", "vertex": "Google Cloud"}
 _PROVIDERS = {
@@ -45,7 +45,7 @@ _STAKES: dict[str, str] = {
 
 
 def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Finding:
-    """Return a finding with its message, which says what is at stake; with `redact` without content.
+    """Return a finding whose message has its cost; with `redact` without content.
 
     `where` is who serves the request.
     """
@@ -118,7 +118,7 @@ def answer_in_words(request: LintRequest) -> tuple[str, str]:
     size = f"about {request.tokens:,} tokens"
     if request.cache is None:
         hint = "" if request.model else ": give its name with --model"
-        return "bold yellow", f"not known: nobody lore knows serves this model{hint} ({size})"
+        return "bold yellow", f"not known: no supported provider serves this model{hint} ({size})"
     if request.cached_tokens is None:
         why = "the recording does not hold all of the request"
         if request.cache == "gemini-explicit":
@@ -134,7 +134,7 @@ def answer_in_words(request: LintRequest) -> tuple[str, str]:
     to = f", up to {request.cached_to}" if request.cached_to else ""
     what = "would be cached" if request.sure else "may be cached"
     answer = f"about {request.cached_tokens:,} of {request.tokens:,} tokens {what} ({share:.0%}){to}"
-    return ("bold red", f"refused as it is; mended, {answer}") if request.refused else ("bold green", answer)
+    return ("bold red", f"refused as it is; once fixed, {answer}") if request.refused else ("bold green", answer)
 
 
 def _details(request: LintRequest) -> Iterator[str]:

@@ -129,10 +129,7 @@ class FindingsWriter:
 
 
 def write_findings(group: Sequence[Finding], out: Console, *, again: bool = False) -> None:
-    """Write findings of one cause and place: where, what changed, what it cost, the fix.
-
-    With `again`, only where and what it cost.
-    """
+    """Write findings of one cause and place: place, change, cost, fix. With `again`, only place and cost."""
     first = group[0]
     mark, style = _MARKS[first.severity]
     out.print(line((mark, style), " ", (describe_place(group), "bold"), "  ", (f"{first.code} {first.name}", style)))
@@ -183,7 +180,7 @@ def describe_place(group: Sequence[Finding]) -> str:
 
 
 class Terminal:
-    """The report for a terminal: findings, sums, the costliest causes and fixes, what to run next."""
+    """The report for a terminal: findings, sums, the costliest causes with fixes, commands to run next."""
 
     mixes = True
 
@@ -256,13 +253,13 @@ def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
 
 
 def describe_cost(cause: CostlyCause) -> str:
-    """Return what a cause cost in how many cache breaks."""
+    """Return the cost of a cause and the number of its cache breaks."""
     cost = f" ({format_extra_cost(cause)})" if cause.lost_dollars is not None else ""
     return f"{cause.lost_tokens:,} tokens re-billed{cost} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
 
 
 def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
-    """Yield the sums in words: what was re-billed, cache breaks, what was read, what is left out.
+    """Yield the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out.
 
     hidden: problems that only -v shows
     """

@@ -3,7 +3,7 @@
 What a recording says is content, and so are the names in it (of tools, keys, agents, ids): a text is replaced by its
 length and the beginning of its SHA-256, so that equal texts remain recognisable. Codes, places of files, names of
 public models, dialects and numbers stay, and of a path inside a body the members that request shapes have themselves.
-What lore does not know is content.
+Any other text is content.
 """
 
 from __future__ import annotations

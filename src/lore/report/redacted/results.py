@@ -1,6 +1,6 @@
 """Results without content: `SHOWN` says for each text field of each result what `--redact` makes of it.
 
-A field is listed by its name, or as `Struct.field` if structs differ in it; what is not listed is content. Tests check
+A field is listed by its name, or as `Struct.field` if structs differ in it; any other is content. Tests check
 that every text of every result is listed, that a hidden text is hidden, and that the guide (`lore guide reports`) shows
 this table. The results of a plug-in list their own fields in a class variable `SHOWN` (field -> row). Words of a
 `Literal` stay. Causes and columns are redacted when they are made (`redacted_finding`).
@@ -60,8 +60,8 @@ _REASONS = frozenset(
 class FieldTreatment(NamedTuple):
     """A row of the table: fields that are treated alike."""
 
-    what: str  # what they hold
-    shown: str  # what a redacted report shows instead
+    what: str  # the kind of text
+    shown: str  # its replacement in a redacted report
     fields: tuple[str, ...]
     kept: bool = False  # their texts stay
 
@@ -131,7 +131,7 @@ _KINDS: dict[str, Callable[[str], str]] = {
     "content": digest, "name": digest, "id": lambda text: short_hash(text) if text else "", "model": redacted_model,
     "own": str, "file": str,
 }  # fmt: skip
-# Fields of which some texts are lore's own, or some parts of a text.
+# Fields with texts, or parts of texts, that are lore's own.
 _FIELDS: dict[str, Callable[[str], str]] = {
     "chain": _chain, "ChainResult.id": _chain, "PageChain.name": _chain, "section": section_word,
     "json_path": redacted_path, "cached_to": redacted_path, "DivergenceResult.path": redacted_path,
@@ -226,7 +226,7 @@ def _injected(injected: InjectedResult) -> InjectedResult:
 # Structs with a field that says what another one holds
 
 
-_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # names of groups, by what they are grouped by
+_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # names of groups, by the key of grouping
 
 
 def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:

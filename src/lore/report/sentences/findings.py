@@ -32,7 +32,7 @@ def describe_random_cache(cache: str, fell: int, seen: int) -> str:
 
 
 def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) -> str:
-    """Return what was paid at each price; marks output of which the log holds a part only."""
+    """Return the cost at each price; output is marked if the log has only a part of it."""
     partial = {"output": "output (partial)"} if billed.partial_output is True else {}
     return ", ".join(f"{partial.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
 
@@ -80,7 +80,7 @@ def cause_result(finding: Finding) -> results.CauseResult:
 
 
 def describe_grounds(cause: results.CauseResult) -> str:
-    """Return the evidence of a cause and what was ruled out, without what its name says: for a short line."""
+    """Return the evidence of a cause and the reasons ruled out, without its name: for a short line."""
     shown = cause.message if cause.evidence is None else cause.evidence.sentence()
     return "; ".join([shown or cause.message, *describe_ruled_out(cause.ruled_out)])
 

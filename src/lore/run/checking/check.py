@@ -37,7 +37,7 @@ SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process 
 
 
 class CheckRun(Struct, frozen=True):
-    """Which files a run opens, who judges them, and what is called meanwhile."""
+    """Which files a run opens, who judges them, and its callbacks."""
 
     wanted: Callable[[Input], bool] | None = None  # files to open; None: all
     looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
@@ -59,7 +59,7 @@ class CheckOutcome(Struct, frozen=True):
     result: CheckResult
     failed: bool  # a finding is an error
     unjudged: list[Problem] = []  # why requests, or whole files, could not be judged
-    recordings: list[str] = []  # paths of what was judged, up to a limit
+    recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
 
