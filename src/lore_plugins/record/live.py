@@ -1,6 +1,6 @@
 """Print a verdict per request while a capture is written (`--live`), from a separate process, to standard error.
 
-The capture is judged by the loop of `lore check --follow`. The process ends when the recorder's end of a pipe is
+The capture is judged by the loop of `lore check`. The process ends when the recorder's end of a pipe is
 closed, which also happens if the recorder is killed.
 """
 

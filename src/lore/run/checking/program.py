@@ -21,13 +21,12 @@ from lore.run.checking.verdicts import CheckContext
 
 def maker_of(context: CheckContext) -> str:
     """Return a digest of this lore and of how it judges; raises LoreError if the user's file of rules is unreadable."""
-    options, dated = context.options, context.dated
+    dated = context.dated
     dated.known()
     rules = Path(dated.path).read_bytes() if dated.path else b""
     parts = (
-        VERSION, _program(), options.format, options.dialect, options.policy, options.rules, options.completion,
-        options.template, context.budgets, context.policy, hashlib.sha256(rules).hexdigest(), dated.tolerance,
-        dated.labels, context.reader, context.redact,
+        VERSION, _program(), context.options.format, context.options.rules, context.budgets, context.policy,
+        hashlib.sha256(rules).hexdigest(), dated.tolerance, dated.labels, context.reader, context.redact,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(list(map(repr, parts))).encode()).hexdigest()
 

@@ -190,7 +190,7 @@ def _judge(
             if verdict is None:
                 break
             totals.turn(verdict, events=recording.events)
-            if verdict.turn.basis is not None and result.unseen is None and context.options.completion is None:
+            if verdict.turn.basis is not None and result.unseen is None:
                 result.unseen = unseen_of(recording, verdict.turn)
             result.summary.chains = judge.chains
             if ledger is not None:
