@@ -14,7 +14,7 @@ from cli.running import lore, put, session
 from lore.errors import LoreError
 from lore.model.results import Interruption
 from lore.run.checking import check as judging
-from lore.run.checking.check import check
+from lore.run.checking.check import CheckRun, check
 from lore_plugins.scale import cluster
 from lore_plugins.scale.cluster import DaskCluster
 from run.logs import put_logs
@@ -141,7 +141,8 @@ def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
 
 def test_interrupt_ends_the_run_in_order(scheduler):
     asked = iter([False] * 3)
-    result = check(["logs"], cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True)).result
+    run = CheckRun(cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True))
+    result = check(["logs"], run=run).result
     assert isinstance(result.interrupted, Interruption)
     assert result.interrupted.files < result.interrupted.of
 
