@@ -1,8 +1,7 @@
 """Ask a configured model, or a command that stands for one, until its answer can be used.
 
-Compaction asks for summaries of entries, memory for JSON about what was said; both ask one `Summarizer`. An answer that
-cannot be read is asked for once more, with what is wrong with it in the prompt; one that was cut off with twice the
-room.
+Compaction asks for summaries of entries, memory for JSON about a conversation; both ask one `Summarizer`. An unreadable
+answer is asked for once more, with its fault in the prompt; one that was cut off with twice the room.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class GivenUpError(SummaryError):
 
 
 class UnusableAnswerError(SummaryError):
-    """An answer that cannot be read: asked for again once, with what is wrong with it in the prompt."""
+    """An answer that cannot be read: asked for again once, with its fault in the prompt."""
 
 
 class Summarizer(Protocol):
@@ -63,7 +62,7 @@ class Summarizer(Protocol):
 
 
 Ask: TypeAlias = Callable[[str, str, int], SummaryAnswer]
-"""Answer a prompt about data in at most so many tokens; raises SummaryError."""
+"""Answer a prompt about data in at most this many tokens; raises SummaryError."""
 
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
@@ -83,7 +82,7 @@ def asking(summarizer: Summarizer, waiting: Waiting = nullcontext) -> Ask | None
 
 
 def again(fault: str) -> str:
-    """Return what is added to a prompt whose last answer could not be used; empty if nothing was wrong."""
+    """Return the addition to a prompt whose last answer had a fault; empty without one."""
     return f"\n\nYour last answer could not be used: {one_line(fault)}. Answer again." if fault else ""
 
 
@@ -93,7 +92,7 @@ def usable(
 ) -> T:  # fmt: skip
     """Ask until an answer can be used; raises SummaryError, GivenUpError.
 
-    `attempt` asks once, with the tokens that the answer may have and what was wrong with the last one (empty: nothing);
+    `attempt` asks once, with the tokens that the answer may have and the fault of the last one (empty for the first);
     it returns None if the answer was cut off. Other failures are retried up to `tries` times in all. `tell` receives
     why something is asked again, `unusable` the fault of each answer that could not be read.
     """

@@ -1,4 +1,4 @@
-"""A server on this machine that answers as a test tells it, and remembers what it was asked."""
+"""A server on this machine with scripted answers, which keeps the requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Asked:
 
 
 class Server:
-    """The address, what was asked, and what is answered next; the last answer is given again and again."""
+    """The address, the requests, and the next answers; the last answer is repeated."""
 
     def __init__(self, *actions):
         self.actions = list(actions)

@@ -90,7 +90,7 @@ def test_standard_error_is_reported_without_secrets(make):
 @pytest.mark.parametrize(
     "said",
     ["os.environ['MY_API_KEY']", "'y' * 190 + os.environ['MY_API_KEY']", "'y' * 185 + ' sk-abcdefghijklmnopqrst'"],
-    ids=["by name", "where it is cut", "by its look"],
+    ids=["by name", "at a cut", "by its look"],
 )
 def test_environment_secret_is_never_shown(tmp_path, said):
     environ = {**ENVIRON, "MY_API_KEY": "cafe4711cafe4711"}

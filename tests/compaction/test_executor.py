@@ -1,4 +1,4 @@
-"""What goes is learnt from before it goes: by all stages of an overflow, and never from outside context."""
+"""Pruned messages are learnt from first, in all stages of an overflow."""
 
 from __future__ import annotations
 

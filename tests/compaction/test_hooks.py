@@ -150,7 +150,7 @@ def test_cadence_is_prepared_in_the_background(kept):
     exchange(kept, 5, 11)
     waiting.go.set()
     done = continuous.settle(NOW + 12, wait=True)
-    assert (done.pruned, done.kept) == (6, 4)  # what came meanwhile stays
+    assert (done.pruned, done.kept) == (6, 4)  # later messages stay
     assert [entry.item.uuid for entry in kept.session.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
     assert len(stored(kept)) == 1
 

@@ -123,8 +123,8 @@ def test_failed_part_of_part_summaries_is_an_error():
 
 
 def test_three_parts_given_up_end_the_summary():
-    summarizer = Scripted("one", otherwise=GivenUpError("nobody is there"))
-    with pytest.raises(GivenUpError, match=r"3 of \d+ parts in a row could not be summed up: nobody is there"):
+    summarizer = Scripted("one", otherwise=GivenUpError("no server"))
+    with pytest.raises(GivenUpError, match=r"3 of \d+ parts in a row could not be summed up: no server"):
         ask(summarizer, talk(400, 300))
     assert len(summarizer.requests) == 4
 

@@ -21,7 +21,7 @@ ASKING = ContextRequest("session-1", Window(1_700_000_000.0, 1_700_003_600.9), a
 
 @pytest.fixture
 def ask(tmp_path):
-    """Run sources that are given as code, in order; returns what they said, joined, and what was told."""
+    """Run sources given as code; return their joined answers and the notes."""
 
     def asked(*codes, seconds=20.0, environ=ENVIRON, cap=2_000):
         sources = tuple(
@@ -116,7 +116,7 @@ print("done")
 
 
 def is_running(pid):
-    """Tell whether a process runs; one that was killed and not waited for does not."""
+    """Return whether a process runs; a killed one that was not awaited does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -23,7 +23,7 @@ REQUEST = SummaryRequest(talk(4), previous="before", tokens=99)
 
 
 class Model:
-    """A summariser of a server, what it told, and how long it paused."""
+    """A summariser of a server, with its notes and pauses."""
 
     def __init__(self, url, **more):
         self.told, self.pauses = [], []
@@ -200,7 +200,7 @@ def test_silent_server_is_given_up():
 
 
 def drips(begin, pieces, sent):
-    """Send pieces, each in time, until somebody hangs up; notes what was sent."""
+    """Send pieces, each in time, until the client hangs up, and note them."""
 
     def drip(handler):
         handler.wfile.write(begin)

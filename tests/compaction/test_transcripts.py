@@ -61,7 +61,7 @@ def test_request_text_has_previous_summary_and_opening():
     entries = (divider("old summary"), *talk(4))
     shown = transcript_request(SummaryRequest(entries, opening=entries[3:], previous="old summary", tokens=77))
     assert shown.count("old summary") == 1
-    assert shown.startswith("[summary of what came before")
+    assert shown.startswith("[summary of earlier messages: keep")
     assert "It began with:]\n\n[user]\nmessage 2" in shown
     assert "77 tokens" in instructions(SummaryRequest((), tokens=77))
 

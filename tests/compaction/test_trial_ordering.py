@@ -1,4 +1,4 @@
-"""The end of a turn comes before what a person says behind its answer, and nothing else changes its place."""
+"""The end of a turn comes before messages after its answer; other events keep their places."""
 
 from __future__ import annotations
 

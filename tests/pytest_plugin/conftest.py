@@ -1,8 +1,8 @@
-"""Runs of pytest inside these tests: with lore's plugin, every warning an error, nothing written beside them.
+"""Runs of pytest inside these tests: with lore's plugin, every warning an error, no files beside them.
 
-Such a run forgets the modules that it was the first to import. What it leaves half forgotten fails a later one: a
+Such a run forgets the modules that it was the first to import. Half forgotten modules make a later run fail: a
 library, but not the part of the standard library whose classes it knows; a module of lore that others still refer to,
-and its second copy beside it, whose errors are of other classes. So clients, and all of lore, are imported here.
+and its second copy, whose errors are of other classes. So clients, and all of lore, are imported here.
 """
 
 import http.cookiejar  # noqa: F401

@@ -64,7 +64,7 @@ WHOLE = {
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers one connection; keeps what was sent to the server."""
+    """Answers one connection; keeps the requests."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgment of its own headers

@@ -1,4 +1,4 @@
-"""`--lore-cassettes`: which recordings are judged, what fails, what is said."""
+"""`--lore-cassettes`: which recordings are judged, which fail, and the report."""
 
 import json
 
@@ -37,14 +37,14 @@ def said(result) -> str:
     return str(result.stdout).partition("lore: cassettes")[2]
 
 
-def test_without_the_option_nothing_is_judged(suite, folder) -> None:
+def test_cassettes_need_the_option(suite, folder) -> None:
     folder(cassettes__bad=MOVED)
     result = suite(PASSES)
     assert result.ret == 0
     assert not said(result)
 
 
-def test_a_cassette_that_wastes_its_cache_fails_the_run(suite, folder) -> None:
+def test_wasteful_cassette_fails_the_run(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__bad=MOVED)
     result = suite(PASSES, "--lore-cassettes")
     result.assert_outcomes(passed=1)
@@ -58,7 +58,7 @@ def test_a_cassette_that_wastes_its_cache_fails_the_run(suite, folder) -> None:
     )
 
 
-def test_the_last_line_stands_behind_the_short_summary(suite, folder) -> None:
+def test_last_line_follows_the_short_summary(suite, folder) -> None:
     folder(cassettes__odd=STABLE + '{"request": {"model": "x", "prompt": "an old shape"}}\n')
     result = suite("def test_it():\n    assert 0\n", "--lore-cassettes")
     at = next(number for number, line in enumerate(result.outlines) if "short test summary" in line)
@@ -68,7 +68,7 @@ def test_the_last_line_stands_behind_the_short_summary(suite, folder) -> None:
     assert at < len(result.outlines) - 2
 
 
-def test_stable_cassettes_pass_and_are_counted(suite, folder) -> None:
+def test_stable_cassettes_pass(suite, folder) -> None:
     folder(cassettes__good=STABLE, deep__er__cassettes__of__good=STABLE, cassettes__other=NONE, else__bad=MOVED)
     result = suite(PASSES, "--lore-cassettes")
     assert result.ret == 0
@@ -76,14 +76,14 @@ def test_stable_cassettes_pass_and_are_counted(suite, folder) -> None:
     assert "1 file skipped" in said(result)
 
 
-def test_folders_where_pytest_does_not_look_are_left_out(suite, folder, pytester) -> None:
+def test_unsearched_folders_are_skipped(suite, folder, pytester) -> None:
     folder(cassettes__good=STABLE, venv__cassettes__bad=MOVED, node_modules__cassettes__bad=MOVED)
     folder(env__lib__cassettes__bad=MOVED, **{".hidden__cassettes__bad": MOVED})
     (pytester.path / "env" / "pyvenv.cfg").touch()
     assert suite(PASSES, "--lore-cassettes").ret == 0
 
 
-def test_a_folder_that_is_named_is_judged_alone(suite, folder) -> None:
+def test_named_folder_is_judged_alone(suite, folder) -> None:
     folder(cassettes__good=STABLE, mine__bad=MOVED)
     result = suite(PASSES, "--lore-cassettes=mine")
     assert result.ret == 1
@@ -91,27 +91,43 @@ def test_a_folder_that_is_named_is_judged_alone(suite, folder) -> None:
     assert suite(PASSES, "--lore-cassettes=cassettes").ret == 0
 
 
-@pytest.mark.parametrize(("name", "why"), [("nowhere", "does not exist"), ("test_it.py", "is no folder")])
-def test_what_is_no_folder_is_a_usage_error(suite, name, why) -> None:
-    result = suite(PASSES, "--lore-cassettes", name)
+@pytest.mark.parametrize(("name", "why"), [("nowhere", "does not exist"), ("test_it.py", "is not a folder")])
+def test_missing_folder_is_a_usage_error(suite, name, why) -> None:
+    result = suite(PASSES, f"--lore-cassettes={name}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--lore-cassettes={name} {why}*"])
 
 
-def test_a_folder_without_recordings_fails(suite, folder) -> None:
+@pytest.mark.parametrize("options", [("--lore-cassettes", "test_it.py"), ("test_it.py", "--lore-cassettes", "-q")])
+def test_option_may_precede_paths(suite, folder, options) -> None:
+    folder(cassettes__bad=MOVED)
+    result = suite(PASSES, *options)
+    result.assert_outcomes(passed=1)
+    assert result.ret == 1
+    assert "all below folders named cassettes" in said(result)
+
+
+def test_option_precedes_node_ids(suite, folder) -> None:
+    folder(cassettes__good=STABLE)
+    result = suite(PASSES + "def test_other():\n    assert 0\n", "--lore-cassettes", "test_it.py::test_it")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+
+
+def test_folder_without_recordings_fails(suite, folder) -> None:
     folder(mine__other=NONE)
     result = suite(PASSES, "--lore-cassettes=mine")
     assert result.ret == 1
     assert "no recordings in mine" in said(result)
 
 
-def test_a_suite_without_any_cassette_fails_since_it_asked_for_a_judgement(suite) -> None:
+def test_suite_without_cassettes_fails(suite) -> None:
     result = suite(PASSES, "--lore-cassettes")
     assert result.ret == 1
     assert "there is no cassette to judge" in said(result)
 
 
-def test_cassettes_that_were_used_are_judged_and_name_their_tests(suite, folder) -> None:
+def test_used_cassettes_name_their_tests(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__bad=MOVED, cassettes__unused=MOVED)
     result = suite(USES.format(name="bad"), "--lore-cassettes")
     result.assert_outcomes(passed=2)
@@ -122,7 +138,7 @@ def test_cassettes_that_were_used_are_judged_and_name_their_tests(suite, folder)
     assert suite(USES.format(name="bad"), "--lore-cassettes", "-k", "good").ret == 0
 
 
-def test_the_cassette_of_a_marked_test_is_reported_and_fails_nothing(suite, folder) -> None:
+def test_cassette_of_marked_test_is_only_reported(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__bad=MOVED)
     mark = '@pytest.mark.moves_cache_prefix(reason="a new day")\ndef test_bad'
     text = USES.format(name="bad").replace("def test_bad", mark)
@@ -135,7 +151,7 @@ def test_the_cassette_of_a_marked_test_is_reported_and_fails_nothing(suite, fold
     assert suite(shared, "--lore-cassettes").ret == 1
 
 
-def test_a_mark_that_neither_test_nor_cassette_needs_is_said(suite, folder) -> None:
+def test_unneeded_mark_is_reported(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__calm=STABLE)
     mark = '@pytest.mark.moves_cache_prefix(reason="r")\ndef test_calm'
     text = USES.format(name="calm").replace("def test_calm", mark)
@@ -146,7 +162,7 @@ def test_a_mark_that_neither_test_nor_cassette_needs_is_said(suite, folder) -> N
     assert "marked, and moves nothing" not in said(result)
 
 
-def test_processes_change_nothing(suite, folder) -> None:
+def test_xdist_changes_nothing(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__bad=MOVED, cassettes__unused=MOVED)
     result = suite(USES.format(name="bad"), "--lore-cassettes", "-n2", apart=True)
     assert result.ret == 1
@@ -169,8 +185,7 @@ def test_agent(ending):
 """
 
 
-def test_cassettes_of_vcr_itself_are_judged(suite, pytester) -> None:
-    """A cassette as vcrpy writes it, played back by vcrpy: what is opened is found, what is kept is read."""
+def test_vcr_cassettes_are_judged(suite, pytester) -> None:
     answer = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": "{}"}}
     calls = [
         {
@@ -194,7 +209,7 @@ def test_cassettes_of_vcr_itself_are_judged(suite, pytester) -> None:
     assert "cassettes/tape.yaml is used by test_it.py::test_agent[yaml]" in said(result)
 
 
-def test_vcr_is_put_back(suite, folder) -> None:
+def test_vcr_is_unwrapped(suite, folder) -> None:
     from vcr.cassette import Cassette
 
     before = Cassette.__init__
@@ -203,7 +218,7 @@ def test_vcr_is_put_back(suite, folder) -> None:
     assert Cassette.__init__ is before
 
 
-def test_settings_hold(suite, folder, pytester) -> None:
+def test_settings_apply_to_cassettes(suite, folder, pytester) -> None:
     folder(cassettes__good=STABLE)
     settings = pytester.path / "pyproject.toml"
     settings.write_text("[tool.lore.check]\nmin_reuse = 1.0\n")
@@ -216,7 +231,7 @@ def test_settings_hold(suite, folder, pytester) -> None:
     result.stderr.fnmatch_lines(["*unknown key check.min_reus*did you mean check.min_reuse?*"])
 
 
-def test_a_run_that_was_interrupted_or_only_lists_tests_is_not_judged(suite, folder) -> None:
+def test_interrupted_run_is_not_judged(suite, folder) -> None:
     folder(cassettes__bad=MOVED)
     assert suite(PASSES, "--lore-cassettes", "--collect-only").ret == 0
     result = suite("def test_it():\n    raise KeyboardInterrupt\n", "--lore-cassettes", apart=True)

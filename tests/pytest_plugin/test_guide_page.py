@@ -7,7 +7,7 @@ from importlib import resources
 PAGE = resources.files("lore").joinpath("guide", "pytest.md").read_text("utf-8")
 
 
-def test_the_example_of_the_page_fails_with_what_the_page_shows(pytester, monkeypatch):
+def test_example_of_the_guide_fails_as_shown(pytester, monkeypatch):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     blocks = [textwrap.dedent(block) for block in re.findall(r"(?:^    [^\n]*\n|^\n(?=    ))+", PAGE, re.MULTILINE)]
     (example,) = (block for block in blocks if "def test_the_prefix_stays" in block)

@@ -1,4 +1,4 @@
-"""The plugin as pytest runs it: fixture, mark, what it says, what it costs."""
+"""The plugin as pytest runs it: fixture, mark, reports, imports."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 REASON = '@pytest.mark.moves_cache_prefix(reason="the date is what this feature shows")\n'
 
 
-def test_a_failing_assertion_prints_the_divergence_and_no_body(suite) -> None:
+def test_failure_shows_divergence_without_bodies(suite) -> None:
     result = suite("def test_agent():\n    assert_prefix_stable(MOVED)\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([
@@ -21,8 +21,7 @@ def test_a_failing_assertion_prints_the_divergence_and_no_body(suite) -> None:
     result.stdout.no_fnmatch_line("*return moved*")
 
 
-# pytest prints what the functions of a traceback were given: of an error that was the whole prompt.
-def test_an_error_shows_no_body(suite) -> None:
+def test_error_shows_no_body(suite) -> None:
     result = suite("def test_agent():\n    assert_prefix_stable(MOVED, allow='date-in-prefx')\n")
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*requests = *")
@@ -37,7 +36,7 @@ def send(day):
 """
 
 
-def test_the_fixture_records_and_is_judged(suite) -> None:
+def test_fixture_records_requests(suite) -> None:
     result = suite(
         SENDS + "def test_good(lore_recorder):\n    send(0)\n    assert_prefix_stable(lore_recorder)\n"
         "def test_bad(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
@@ -46,7 +45,7 @@ def test_the_fixture_records_and_is_judged(suite) -> None:
     result.assert_outcomes(passed=2, failed=1)
 
 
-def test_a_marked_test_may_move_the_prefix_and_that_is_reported(suite) -> None:
+def test_marked_test_is_reported(suite) -> None:
     result = suite(f"{REASON}def test_agent():\n    assert_prefix_stable(MOVED)\n", "--junitxml=junit.xml")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([
@@ -55,7 +54,7 @@ def test_a_marked_test_may_move_the_prefix_and_that_is_reported(suite) -> None:
     ])  # fmt: skip
 
 
-def test_what_a_fixture_moves_after_a_marked_test_is_reported_once(suite) -> None:
+def test_prefix_moved_by_fixture_is_reported_once(suite) -> None:
     result = suite(
         "@pytest.fixture\ndef watched():\n    yield\n    assert_prefix_stable(MOVED)\n"
         f"{REASON}def test_agent(watched):\n    assert_prefix_stable(MOVED)\n"
@@ -64,7 +63,7 @@ def test_what_a_fixture_moves_after_a_marked_test_is_reported_once(suite) -> Non
     assert str(result.stdout).count("LORE101") == 1  # the same words of the same test
 
 
-def test_a_test_that_is_not_marked_is_not_excused_by_the_one_before(suite) -> None:
+def test_mark_excuses_only_its_test(suite) -> None:
     result = suite(
         f"{REASON}def test_a():\n    assert_prefix_stable(MOVED)\ndef test_b():\n    assert_prefix_stable(MOVED)\n"
     )
@@ -74,14 +73,14 @@ def test_a_test_that_is_not_marked_is_not_excused_by_the_one_before(suite) -> No
 @pytest.mark.parametrize(
     "mark", ["", "()", '(reason="")', '(reason=" ")', "(reason=3)", '("because")', '(reason="r", more=1)']
 )
-def test_a_mark_without_a_reason_is_an_error(suite, mark) -> None:
+def test_mark_without_reason_is_an_error(suite, mark) -> None:
     result = suite(f"@pytest.mark.moves_cache_prefix{mark}\ndef test_agent():\n    assert_prefix_stable(MOVED)\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(['*test_agent: write @pytest.mark.moves_cache_prefix(reason="…") with a reason*'])
     assert result.ret == 1
 
 
-def test_a_mark_on_a_test_that_moves_nothing_is_a_warning(suite) -> None:
+def test_unneeded_mark_is_a_warning(suite) -> None:
     text = f"{REASON}def test_agent():\n    assert_prefix_stable(STABLE)\n"
     result = suite(text, "-W", "always")
     result.assert_outcomes(passed=1, warnings=1)
@@ -89,18 +88,18 @@ def test_a_mark_on_a_test_that_moves_nothing_is_a_warning(suite) -> None:
     suite(text).assert_outcomes(passed=1, errors=1)
 
 
-def test_a_marked_class_need_not_move_the_prefix_in_each_of_its_tests(suite) -> None:
+def test_marked_class_may_have_stable_tests(suite) -> None:
     tests = "    def test_a(self):\n        assert_prefix_stable(MOVED)\n    def test_b(self):\n        pass\n"
     suite(f"{REASON}class TestAgent:\n{tests}").assert_outcomes(passed=2)
 
 
-def test_the_mark_is_known_to_strict_runs_and_listed(suite) -> None:
+def test_mark_is_registered(suite) -> None:
     suite(f"{REASON}def test_agent():\n    assert_prefix_stable(MOVED)\n", "--strict-markers").assert_outcomes(passed=1)
     suite("", "--markers").stdout.fnmatch_lines(["@pytest.mark.moves_cache_prefix(reason=*"])
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_processes_change_nothing(suite, workers) -> None:
+def test_xdist_changes_nothing(suite, workers) -> None:
     text = SENDS + f"{REASON}def test_a(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
     text += "def test_b(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
     result = suite(text, workers, apart=True)
@@ -108,15 +107,14 @@ def test_processes_change_nothing(suite, workers) -> None:
     result.stdout.fnmatch_lines(["test_it.py::test_a: request 1 → 2: LORE101*"])
 
 
-def test_without_the_plugin_the_assertion_still_works(suite) -> None:
+def test_assertion_works_without_the_plugin(suite) -> None:
     result = suite("def test_agent():\n    assert_prefix_stable(MOVED)\n", "-p", "no:lore", apart=True)
     result.assert_outcomes(failed=1)
     result = suite("def test_agent(lore_recorder):\n    pass\n", "-p", "no:lore", apart=True)
     result.stdout.fnmatch_lines(["*fixture 'lore_recorder' not found"])
 
 
-def test_a_run_that_uses_nothing_of_it_imports_nothing_for_it(pytester) -> None:
-    """The plugin is loaded by every run of pytest in its environment: it may not slow down those of others."""
+def test_unused_plugin_imports_the_standard_library(pytester) -> None:
     pytester.makepyfile(
         test_it="import json, sys\ndef test_modules():\n    print('MODULES=' + json.dumps(sorted(sys.modules)))\n"
     )
@@ -129,5 +127,5 @@ def test_a_run_that_uses_nothing_of_it_imports_nothing_for_it(pytester) -> None:
     assert {one for one in added if not one.startswith("lore")} <= {"urllib.parse", "urllib", "ipaddress"}
     assert {one for one in added if one.startswith("lore")} == {
         "lore", "lore.errors", "lore.pytest_plugin", "lore.pytest_plugin.hooks", "lore.pytest_plugin.recorder",
-        "lore.pytest_plugin.running", "lore.pytest_plugin.stable",
+        "lore.pytest_plugin.stable",
     }  # fmt: skip

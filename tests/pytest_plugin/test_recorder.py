@@ -1,4 +1,4 @@
-"""`recording` and `lore_recorder`: what clients send is seen, nothing is changed, all is put back."""
+"""`recording` and `lore_recorder`: requests are recorded unchanged, and libraries are unwrapped."""
 
 import gzip
 import json
@@ -59,7 +59,7 @@ def session() -> requests.Session:
 
 @pytest.mark.parametrize("make", [client, session])
 @pytest.mark.parametrize("before", [True, False], ids=["made before", "made after"])
-def test_what_a_client_sends_is_recorded_whenever_it_was_made(make, before) -> None:
+def test_any_client_is_recorded(make, before) -> None:
     early = make() if before else None
     with recording() as recorded:
         one = early or make()
@@ -73,7 +73,7 @@ def test_what_a_client_sends_is_recorded_whenever_it_was_made(make, before) -> N
     assert seen.headers["anthropic-beta"] == "context-1m"
 
 
-def test_a_client_inside_a_clients_transport_is_recorded_as_well() -> None:
+def test_nested_client_is_recorded() -> None:
     def nested(request: httpx.Request) -> httpx.Response:
         with session() as inner:
             inner.post("https://api.example/inner", data=sent(1))
@@ -93,7 +93,7 @@ def test_a_client_inside_a_clients_transport_is_recorded_as_well() -> None:
     assert [one.url.rpartition("/")[2] for one in recorded] == ["outer", "inner"] * 2
 
 
-def test_a_request_that_failed_is_recorded_without_an_answer() -> None:
+def test_failed_request_is_recorded() -> None:
     def refuse(_):
         raise httpx.ConnectError("refused")
 
@@ -103,7 +103,7 @@ def test_a_request_that_failed_is_recorded_without_an_answer() -> None:
     assert (seen.body, seen.status, seen.answered, seen.response) == (sent(1), None, None, None)
 
 
-def test_a_subclass_that_sends_in_its_own_way_is_recorded_once() -> None:
+def test_subclass_is_recorded_once() -> None:
     class Own(httpx.Client):
         def send(self, request, **kwargs):
             return super().send(request, **kwargs)
@@ -119,14 +119,14 @@ def originals() -> list:
     ]
 
 
-def test_everything_is_put_back_also_after_a_failure() -> None:
+def test_failure_unwraps_libraries() -> None:
     before = originals()
     with pytest.raises(TypeError), recording():
         client().post(None)
     assert originals() == before
 
 
-def test_recordings_may_stand_in_one_another() -> None:
+def test_recordings_may_be_nested() -> None:
     before = originals()
     with recording() as outer, recording() as inner, client() as one:
         one.post(URL, content=sent(1))
@@ -134,7 +134,6 @@ def test_recordings_may_stand_in_one_another() -> None:
     assert originals() == before
 
 
-# The one that began first put back what it had found, the other one the first one's wrapper, which then stayed.
 def test_recorders_may_end_in_any_order() -> None:
     before = originals()
     first, second = recording(), recording()
@@ -147,10 +146,9 @@ def test_recorders_may_end_in_any_order() -> None:
     assert originals() == before
 
 
-# What another tool had put over the recorder was taken away with it.
-def test_what_another_tool_put_over_it_stays(monkeypatch) -> None:
+def test_wrapper_of_another_tool_stays(monkeypatch) -> None:
     calls = []
-    monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # what stands there when this test has ended
+    monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # undone when this test ends
     with recording() as recorded:
         below = httpx.Client.send
 
@@ -167,7 +165,7 @@ def test_what_another_tool_put_over_it_stays(monkeypatch) -> None:
     assert (len(calls), len(again)) == (2, 1)
 
 
-def test_a_body_that_the_client_packed_is_judged() -> None:
+def test_packed_body_is_judged() -> None:
     with recording() as recorded, client() as sending:
         for one in (body(1), body(2, day=21)):
             packed = gzip.compress(json.dumps(one).encode())
@@ -177,7 +175,7 @@ def test_a_body_that_the_client_packed_is_judged() -> None:
     assert gzip.decompress(recorded.requests[0].body) == json.dumps(body(1)).encode()
 
 
-def test_a_packed_body_that_is_broken_is_no_prompt() -> None:
+def test_damaged_packed_body_is_skipped() -> None:
     with recording() as recorded, client() as sending:
         sending.post(URL, content=gzip.compress(sent(1))[:60], headers={"content-encoding": "gzip"})
         sending.post(URL, content=b"words", headers={"content-encoding": "gzip"})
@@ -185,7 +183,7 @@ def test_a_packed_body_that_is_broken_is_no_prompt() -> None:
         assert_prefix_stable(recorded)
 
 
-def test_bodies_that_were_streamed_are_said_to_be_why_nothing_was_compared() -> None:
+def test_streamed_bodies_are_named_as_reason() -> None:
     with recording() as recorded, client() as sending:
         for turns in (1, 2):
             sending.post(URL, content=iter([sent(turns)]))
@@ -193,7 +191,7 @@ def test_bodies_that_were_streamed_are_said_to_be_why_nothing_was_compared() -> 
         assert_prefix_stable(recorded)
 
 
-def test_what_was_recorded_can_be_saved_and_checked(tmp_path, capsys) -> None:
+def test_recording_can_be_saved_and_checked(tmp_path, capsys) -> None:
     with recording() as recorded, client() as one:
         one.get(URL)
         one.post(URL.replace("messages", "embeddings"), json={"model": "e", "input": "no prompt"})

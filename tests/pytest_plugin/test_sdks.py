@@ -1,8 +1,7 @@
-"""SDKs and HTTP libraries of today under the recorder: what moves a prefix is caught through each, however called.
+"""SDKs and HTTP libraries of today under the recorder: a moved prefix is caught through each.
 
-"The pytest plugin sees today's SDKs: […] a test in CI installs the current SDKs and catches a date, reordered tools and
-changed history through each." The SDKs are development dependencies: where they are installed, one that cannot be
-imported fails.
+Each catches a date, reordered tools and changed history. The SDKs are development dependencies: an installed one that
+cannot be imported fails.
 """
 
 import json
@@ -54,7 +53,7 @@ def agent_params():
 
 
 def exchanges(recorded) -> list:
-    """Return what lore reads of a recording."""
+    """Return the exchanges that lore reads from a recording."""
     reader = Bodies()
     lines = b"".join(json.dumps(request.record()).encode() + b"\n" for request in recorded)
     return [read.value for read in reader.read([lines])]
@@ -68,7 +67,7 @@ def server():
 
 @pytest.mark.filterwarnings("ignore")  # an SDK's own warnings are its makers' concern
 @pytest.mark.parametrize("agent", list(agent_params()))
-def test_what_moves_a_prefix_is_caught_and_what_does_not_passes(agent, server, tmp_path) -> None:
+def test_moved_prefix_is_caught_through_sdk(agent, server, tmp_path) -> None:
     server.received.clear()
     with recording() as stable:
         agent(server.url, STABLE)

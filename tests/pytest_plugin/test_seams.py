@@ -78,7 +78,7 @@ STREAMS.append(pytest.param(of_httpx2, marks=needs("httpx2")))
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_a_stream_is_kept_as_far_as_it_was_read(stream, server) -> None:
+def test_stream_is_kept_as_far_as_read(stream, server) -> None:
     server.received.clear()
     with recording() as recorded:
         whole = b"".join(stream(f"{server.url}/v1/messages"))
@@ -95,7 +95,7 @@ def test_a_stream_is_kept_as_far_as_it_was_read(stream, server) -> None:
 
 @needs("aiohttp")
 @pytest.mark.parametrize("way", ["iter_any", "readline", "iter_chunks", "read"])
-def test_a_stream_of_aiohttp_is_kept_however_it_is_read(way, server) -> None:
+def test_aiohttp_stream_is_kept(way, server) -> None:
     import aiohttp
 
     async def ask():
@@ -117,7 +117,7 @@ def test_a_stream_of_aiohttp_is_kept_however_it_is_read(way, server) -> None:
 
 
 @needs("aiohttp")
-def test_a_session_of_aiohttp_with_a_base_and_headers_of_its_own_is_recorded_once_over_a_redirect(server) -> None:
+def test_aiohttp_redirect_is_recorded_once(server) -> None:
     import aiohttp
 
     async def ask():
@@ -143,7 +143,7 @@ def streaming(pieces, **headers):
         yield answer
 
 
-def test_a_stream_that_breaks_off_keeps_what_came() -> None:
+def test_broken_stream_is_kept() -> None:
     def broken():
         yield EVENTS[0]
         raise httpx.ReadError("gone")
@@ -153,14 +153,14 @@ def test_a_stream_that_breaks_off_keeps_what_came() -> None:
     assert recorded.requests[0].response == EVENTS[0]
 
 
-def test_a_stream_that_was_packed_is_kept_unpacked() -> None:
+def test_packed_stream_is_unpacked() -> None:
     packed = [gzip.compress(b"".join(EVENTS))]
     with recording() as recorded, streaming(packed, **{"content-encoding": "gzip"}) as answer:
         answer.read()
     assert recorded.requests[0].response == b"".join(EVENTS)
 
 
-def test_a_packed_stream_that_was_cut_is_unpacked_as_far_as_it_goes() -> None:
+def test_cut_packed_stream_is_partly_unpacked() -> None:
     packed = gzip.compress(b"".join(EVENTS), compresslevel=0)
     with recording() as recorded, streaming([packed[:200], b"x"], **{"content-encoding": "gzip"}) as answer:
         next(answer.iter_raw())
@@ -169,8 +169,7 @@ def test_a_packed_stream_that_was_cut_is_unpacked_as_far_as_it_goes() -> None:
 
 
 @needs("brotli")
-def test_an_answer_that_bursts_stays_as_it_came() -> None:
-    """What lore's reader refused as a bomb was unpacked all the same, whole, by the library itself."""
+def test_decompression_bomb_stays_packed() -> None:
     import brotli
 
     packed = brotli.compress(b"x" * 32_000_000, quality=1)
@@ -179,7 +178,7 @@ def test_an_answer_that_bursts_stays_as_it_came() -> None:
     assert recorded.requests[0].response == packed
 
 
-def test_a_body_of_an_upper_library_that_is_a_stream_is_learned_below(server) -> None:
+def test_streamed_body_is_read_below(server) -> None:
     class Over(httpx.BaseTransport):
         def handle_request(self, request):
             with session() as client:
@@ -191,7 +190,7 @@ def test_a_body_of_an_upper_library_that_is_a_stream_is_learned_below(server) ->
     assert seen.body == sent(1)
 
 
-def test_a_dropped_stream_is_freed_as_it_is_without_a_recorder(server) -> None:
+def test_dropped_stream_is_freed(server) -> None:
     gc.disable()
     try:
         with recording(), session() as client:
@@ -219,7 +218,7 @@ assert not any("lore" in type(finder).__module__ for finder in sys.meta_path)
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "requests", "aiohttp", "botocore", "urllib3"])
-def test_a_library_that_is_imported_while_a_recorder_listens_is_recorded_and_not_before(library) -> None:
+def test_later_import_is_recorded(library) -> None:
     if find_spec(library) is None:
         pytest.skip(f"{library} is not installed: run `make test`")
     seam = next(seam for seam in SEAMS if seam.library == library)
@@ -230,7 +229,7 @@ def test_a_library_that_is_imported_while_a_recorder_listens_is_recorded_and_not
     assert done.returncode == 0, done.stderr
 
 
-def test_an_error_inside_lore_reaches_no_client_and_is_a_warning_without_its_text(server, monkeypatch) -> None:
+def test_own_error_is_a_warning(server, monkeypatch) -> None:
     def fails(*_):
         raise RuntimeError("Bearer secret")
 
@@ -251,14 +250,14 @@ def test_an_error_inside_lore_reaches_no_client_and_is_a_warning_without_its_tex
         ask()
 
 
-def test_a_key_in_the_path_of_a_url_is_not_kept(server) -> None:
+def test_key_in_url_is_masked(server) -> None:
     key = "sk-ant-api03-" + "a1B2" * 10
     with recording() as recorded, session() as client:
         client.post(f"{server.url}/{key}/v1/messages?key={key}#{key}", data=sent(1))
     assert key not in repr(recorded.requests[0]) + json.dumps(recorded.requests[0].record())
 
 
-def test_what_is_no_prompt_is_not_listened_to(server) -> None:
+def test_other_responses_are_not_kept(server) -> None:
     with recording() as recorded, session() as client:
         answer = client.get(server.url, stream=True)
         kind = type(answer.raw)
@@ -269,7 +268,7 @@ def test_what_is_no_prompt_is_not_listened_to(server) -> None:
     assert [request.may_be_prompt for request in recorded] == [False, False]
 
 
-def test_a_coroutine_that_is_thrown_away_on_its_way_leaves_the_next_request_alone(server) -> None:
+def test_abandoned_coroutine_does_not_disturb_requests(server) -> None:
     async def never(_):
         await asyncio.sleep(60)
 
@@ -284,7 +283,7 @@ def test_a_coroutine_that_is_thrown_away_on_its_way_leaves_the_next_request_alon
     assert [request.status for request in recorded] == [None, 200]
 
 
-def test_recordings_of_many_threads_leave_nothing_behind(server) -> None:
+def test_threaded_recordings_are_unwrapped(server) -> None:
     before = [vars(sys.modules[seam.module].__dict__[seam.owner])[seam.method] for seam in loaded_seams()]
     faults = []
 
@@ -294,7 +293,7 @@ def test_recordings_of_many_threads_leave_nothing_behind(server) -> None:
                 with recording() as recorded, session() as client:
                     client.post(f"{server.url}/v1/messages", data=sent(1))
                 assert sent(1) in [request.body for request in recorded]
-        except Exception as error:  # noqa: BLE001 - a thread tells nobody
+        except Exception as error:  # noqa: BLE001 - a thread has no caller
             faults.append(error)
 
     threads = [threading.Thread(target=record) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""`assert_prefix_stable`: what it takes, when it fails, what it says."""
+"""`assert_prefix_stable`: accepted requests, failures, messages."""
 
 import datetime
 import json
@@ -48,16 +48,16 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_requests_that_extend_one_another_pass(form) -> None:
+def test_extending_requests_pass(form) -> None:
     assert_prefix_stable([form(1), form(2), form(3)])
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_prefix_that_moved_fails_whatever_the_form(form) -> None:
+def test_moved_prefix_fails_in_every_form(form) -> None:
     assert "LORE101 date-in-prefix" in failure([form(1), form(2, day=21)])
 
 
-def test_the_failure_names_the_pair_the_place_both_texts_the_cause_and_the_fix() -> None:
+def test_failure_names_place_cause_and_fix() -> None:
     said = failure([body(1), body(2), body(3, day=21)])
     assert said.splitlines() == [
         "the prompt's prefix moved in 1 of 2 pairs of successive requests",
@@ -71,19 +71,19 @@ def test_the_failure_names_the_pair_the_place_both_texts_the_cause_and_the_fix()
     ]  # fmt: skip
 
 
-def test_the_failure_stays_short_however_much_moved() -> None:
+def test_failure_message_is_short() -> None:
     said = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
     assert len(said) < 2500
     assert "and 15 pairs more" in said
 
 
-def test_no_credential_is_shown() -> None:
+def test_failure_masks_credentials() -> None:
     said = failure([body(1, system=f"The key is {KEY}. A."), body(2, system=f"The key is {KEY}. B.")])
     assert "a1B2" not in said
     assert "*****. A." in said
 
 
-def test_control_characters_of_a_prompt_are_shown_and_not_obeyed() -> None:
+def test_failure_escapes_control_characters() -> None:
     said = failure([body(1, system="\x1b[31mred A"), body(2, system="\x1b[31mred B")])
     assert "\x1b" not in said
 
@@ -93,23 +93,22 @@ def test_conversations_may_be_mixed() -> None:
     assert_prefix_stable([body(1), other[0], body(2), other[1], body(3)])
 
 
-def test_what_is_expected_needs_no_allowance() -> None:
+def test_expected_break_needs_no_allowance() -> None:
     assert_prefix_stable([body(1), body(2, model="claude-sonnet-5")])
 
 
 @pytest.mark.parametrize("allow", ["LORE101", "lore101", "date-in-prefix", ["date-in-prefix"], ("LORE101",)])
-def test_an_allowed_cause_passes(allow) -> None:
+def test_allowed_cause_passes(allow) -> None:
     assert_prefix_stable([body(1), body(2, day=21)], allow=allow)
 
 
-def test_another_cause_fails_beside_an_allowed_one() -> None:
+def test_cause_beside_an_allowed_one_fails() -> None:
     moved = [body(1, tools=("a", "b")), body(2, tools=("a", "b"), day=21), body(3, tools=("b", "a"), day=21)]
     said = failure(moved, allow="date-in-prefix")
     assert "1 of 2 pairs" in said
     assert "LORE102 tools-reordered" in said
 
 
-# Each ended in a TypeError of Python's, or was told the nearest of other codes.
 @pytest.mark.parametrize(
     ("allow", "said", "hint"),
     [
@@ -120,19 +119,19 @@ def test_another_cause_fails_beside_an_allowed_one() -> None:
         ("LORE1", "no cause is called 'LORE1'", "write one whole"),
     ],
 )
-def test_an_allowance_that_is_none_says_what_to_write(allow, said, hint) -> None:
+def test_invalid_allowance_has_a_hint(allow, said, hint) -> None:
     with pytest.raises(LoreError) as caught:
         assert_prefix_stable([body(1), body(2)], allow=allow)
     assert said in caught.value.message
     assert hint in caught.value.hint
 
 
-def test_an_allowance_that_nothing_needed_is_a_warning() -> None:
+def test_unused_allowance_is_a_warning() -> None:
     with pytest.warns(LoreWarning, match="allow=tools-reordered: nothing needed it"):
         assert_prefix_stable([body(1), body(2)], allow="tools-reordered")
 
 
-def test_a_spelling_that_changed_fails_though_nobody_knows_what_the_server_does() -> None:
+def test_changed_spelling_fails() -> None:
     tools = [{"name": "a", "input_schema": {"type": "object", "minimum": 1.0}}]
     other = [{"name": "a", "input_schema": {"type": "object", "minimum": 1e0}}]
     one, two = (json.dumps(body(n, tools=some)) for n, some in ((1, tools), (2, other)))
@@ -153,12 +152,12 @@ def test_a_spelling_that_changed_fails_though_nobody_knows_what_the_server_does(
     ],
     ids=["none", "one", "nothing installed", "nothing recorded", "strangers"],
 )
-def test_an_assertion_that_compared_nothing_does_not_pass(requests, why, monkeypatch) -> None:
+def test_assertion_without_pairs_fails(requests, why, monkeypatch) -> None:
     monkeypatch.setattr(seams, "missing", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"
 
 
-def test_what_a_recorder_recorded_besides_is_passed_over() -> None:
+def test_other_recorded_requests_are_skipped() -> None:
     recorder = Recorder(("httpx",))
     other = (None, b"", b"\xff\xfe", b'{"input":"embed me","model":"e"}', b"a=1")
     for number, data in enumerate((sent(1), *other, sent(2))):
@@ -176,23 +175,23 @@ def test_what_a_recorder_recorded_besides_is_passed_over() -> None:
         (3, "takes a list of requests, not an int"),
         ([body(1), {"a": 1}], "request 2 cannot be judged"),
         ([body(1), "no JSON"], "request 2 cannot be judged"),
-        ([body(1), b"\xff"], "request 2 is no UTF-8 text (byte 0)"),
-        ([body(1), None], "request 2 is a NoneType, and no request"),
-        ([body(1), object()], "request 2 is an object, and no request"),
-        ([body(1), body(1, extra=object())], "request 2 is no JSON: an object in it"),
-        ([body(1), body(1, extra=float("nan"))], "request 2 is no JSON"),
+        ([body(1), b"\xff"], "request 2 is not UTF-8 text (byte 0)"),
+        ([body(1), None], "request 2 is a NoneType, not a request"),
+        ([body(1), object()], "request 2 is an object, not a request"),
+        ([body(1), body(1, extra=object())], "request 2 is not JSON: an object in it"),
+        ([body(1), body(1, extra=float("nan"))], "request 2 is not JSON"),
         ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
     ],
     ids=range(11),
 )
-def test_what_is_no_request_is_an_error_that_counts_from_one(requests, said) -> None:
+def test_invalid_request_is_an_error(requests, said) -> None:
     with pytest.raises(LoreError) as caught:
         assert_prefix_stable(requests)
     assert said in caught.value.message
     assert caught.value.__notes__
 
 
-def test_objects_of_an_sdk_are_judged_as_they_are_sent() -> None:
+def test_sdk_objects_are_judged_as_sent() -> None:
     class Block:
         def model_dump(self, *, mode, by_alias, exclude_unset):
             assert (mode, by_alias, exclude_unset) == ("json", True, True)
@@ -205,11 +204,11 @@ def test_objects_of_an_sdk_are_judged_as_they_are_sent() -> None:
     assert_prefix_stable([first, second, third])
 
 
-def test_a_lone_surrogate_in_a_dict_is_read_as_it_would_be_sent() -> None:
+def test_lone_surrogate_is_judged() -> None:
     assert_prefix_stable([body(1, system="half \ud83d é"), body(2, system="half \ud83d é")])
 
 
-def test_it_needs_no_pytest() -> None:
+def test_assertion_needs_no_pytest() -> None:
     code = (
         "import sys; sys.modules['pytest'] = None\n"
         "from lore.pytest_plugin import assert_prefix_stable, recording\n"

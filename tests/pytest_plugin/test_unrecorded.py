@@ -1,4 +1,4 @@
-"""A run in which an SDK was imported and nothing was recorded says which seam is missing."""
+"""Runs in which an SDK was imported and nothing was recorded."""
 
 import sys
 from types import ModuleType
@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from lore.pytest_plugin import recording
-from lore.pytest_plugin.running import RECORDINGS
+from lore.pytest_plugin.recorder import RECORDINGS
 from lore.pytest_plugin.seams import HINT, SDKS, missing
 
 FAKE = """
@@ -23,7 +23,7 @@ SECTION = "lore: no prompt was recorded"
 
 @pytest.fixture
 def alone(monkeypatch):
-    """Let no SDK be loaded but those that a test loads."""
+    """Unload all SDKs except those that a test loads."""
     for name in SDKS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(RECORDINGS, "replaced", {})
@@ -37,7 +37,7 @@ def alone(monkeypatch):
         ("nothing", "-n0", "it sends over no HTTP library that lore knows"),
     ],
 )
-def test_a_run_that_recorded_nothing_names_the_sdk_and_its_library(suite, library, workers, fate) -> None:
+def test_unrecorded_run_names_the_sdk(suite, library, workers, fate) -> None:
     result = suite(FAKE.format(library=library) + TEST + TEST.replace("agent", "other"), workers, apart=True)
     result.assert_outcomes(passed=2)
     text = str(result.stdout)
@@ -53,18 +53,18 @@ def test_sends(lore_recorder):
 """
 
 
-def test_a_run_that_recorded_a_prompt_says_nothing(suite) -> None:
+def test_recorded_run_has_no_section(suite) -> None:
     result = suite(FAKE.format(library="grpc") + TEST + SENDS, apart=True)
     result.assert_outcomes(passed=2)
     assert SECTION not in str(result.stdout)
 
 
-def test_a_run_without_an_sdk_or_without_a_recorder_says_nothing(suite) -> None:
+def test_run_without_sdk_has_no_section(suite) -> None:
     assert SECTION not in str(suite(TEST, apart=True).stdout)
     assert SECTION not in str(suite(FAKE.format(library="grpc") + "def test_agent():\n    pass\n", apart=True).stdout)
 
 
-def test_an_assertion_on_a_recorder_that_heard_nothing_names_the_seam(suite) -> None:
+def test_empty_recorder_names_the_sdk(suite) -> None:
     test = TEST.replace("pass", "assert_prefix_stable(lore_recorder)")
     result = suite(FAKE.format(library="grpc") + test, apart=True)
     result.assert_outcomes(failed=1)
@@ -73,18 +73,18 @@ def test_an_assertion_on_a_recorder_that_heard_nothing_names_the_seam(suite) -> 
     )
 
 
-def test_what_took_the_place_of_a_wrapper_is_named(alone, monkeypatch) -> None:
+def test_replaced_wrapper_is_named(alone, monkeypatch) -> None:
     sdk = ModuleType("ollama")
     sdk.Client = httpx.Client
     monkeypatch.setitem(sys.modules, "ollama", sdk)
-    monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # what stands there when this test has ended
+    monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # undone when this test ends
     with recording():
-        monkeypatch.setattr(httpx.Client, "send", test_what_took_the_place_of_a_wrapper_is_named)
+        monkeypatch.setattr(httpx.Client, "send", test_replaced_wrapper_is_named)
     (found,) = missing()
-    assert found.line == f"ollama was imported: {__name__} took the place of what records httpx"
+    assert found.line == f"ollama was imported: {__name__} replaced lore's wrapper of httpx"
 
 
-def test_looking_for_libraries_loads_nothing(alone, monkeypatch) -> None:
+def test_finding_libraries_loads_nothing(alone, monkeypatch) -> None:
     class Lazy:
         def __getattr__(self, name):
             raise AssertionError(name)

@@ -64,7 +64,7 @@ class ChainActivity:
         self.exchanges = 0  # real user messages
         self.has_times = False  # the time of a message is known
         self.least_billed: int | None = None  # tokens of the shortest prompt whose usage is known
-        self.compacted = -1  # exchanges that were finished at the last compaction; -1: there was none
+        self.compacted = -1  # exchanges that were finished at the last compaction; -1 before the first
         self.asked_at: float | None = None  # when sources of outside context were last asked
         self.rested_at: float | None = None  # when it was compacted or sources were asked, until the next turn begins
         self.ended_at: dict[str | None, float] = {}  # by agent: when its last turn or answer ended

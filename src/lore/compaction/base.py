@@ -37,7 +37,7 @@ class Firing(NamedTuple):
     trigger: Trigger
     cut: TimelineCut  # at 0 if no message is removed
     window: Window | None = None  # None: no outside context is asked for
-    marker: str = ""  # replaces the summary if there is none
+    marker: str = ""  # replaces a missing summary
     shortened: tuple[tuple[str, str], ...] = ()  # call ids, and the texts that replace the results of these calls
     final: bool = False  # the prompt is above 90 % of the window even after this
     full: bool = False  # the prompt is above 90 % now: it cannot wait for a summary

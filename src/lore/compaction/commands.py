@@ -38,13 +38,13 @@ from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, inert, one_line
 
-NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: a process that has it does not compact
+NESTED = "LORE_NESTED"  # set for the commands of a compaction: a process that has it does not compact
 SECONDS = 30.0  # for each source
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 _PAUSE = 0.01  # seconds between two looks at a process
 _SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _LEAST_SECRET = 8  # characters of a secret: shorter values are words
-_MOST_ERRORS = 64 * COMMAND_BYTES  # of which the end is read
+_MOST_ERRORS = 64 * COMMAND_BYTES  # only their end is read
 _GRACE = 5.0  # seconds for a killed process to end: one of another user cannot be killed
 
 
@@ -62,7 +62,7 @@ def is_nested(environ: Mapping[str, str]) -> bool:
 
 
 def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return the file that a command runs; raises LoreError if there is none, or it cannot be run."""
+    """Return the file that a command runs; raises LoreError if it is missing or cannot be run."""
     name = command[0] if command else ""
     if not name or "\0" in "".join(command):
         raise LoreError(f"{one_line(name)!r} cannot be run: a command has a name, and no NUL")
@@ -157,7 +157,7 @@ def _complaint(errors: bytes, environ: Mapping[str, str]) -> str:
 
 
 class ContextRequest(NamedTuple):
-    """For whom outside context is asked, and about what time."""
+    """The session and the time that outside context is asked about."""
 
     session_id: str
     window: Window
@@ -221,7 +221,7 @@ def outside_context(
 
 
 def _cap_answers(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, ...]:
-    """Cut answers to so many tokens in all: the shortest first, so that none is crowded out by one that floods."""
+    """Cut answers to `cap` tokens in all: the shortest first, so that a long one leaves room for the others."""
     sizes = {answer.name: -(-len(answer.text.encode()) // BYTES_PER_TOKEN) for answer in answers}
     shares = dict[str, int]()
     for count, name in zip(range(len(sizes), 0, -1), sorted(sizes, key=lambda name: sizes[name]), strict=True):

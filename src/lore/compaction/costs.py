@@ -81,7 +81,7 @@ class TokenScale(NamedTuple):
 
 
 def cost_of_requests(size: int, cached: int, growth: int, requests: int, costs: CacheCosts) -> Decimal | None:
-    """Return the cost of `requests` prompts: the first has `size + growth` tokens, `cached` of which are read."""
+    """Return the cost of `requests` prompts: the first has `size + growth` tokens, and reads `cached` of them."""
     if requests <= 0:
         return FREE
     rest = requests - 1

@@ -77,11 +77,11 @@ class Prepared(NamedTuple):
     at: float | None = None  # when the firing was judged
 
 
-# what is due
+# triggers and costs
 
 
 def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
-    """Return how the usage of a chain's latest request differs from the estimate of what it sent. Costs O(entries).
+    """Return how the usage of a chain's latest request differs from the estimate of its prompt. Costs O(entries).
 
     The part of a prompt before the timeline is at most as long as the shortest billed prompt; the rest of the
     difference says how many tokens an estimated token is. Usage from before the latest compaction is ignored.
@@ -104,7 +104,7 @@ def judge_chain(
     now: float | None, agent: str | None = None, scale: TokenScale | None = None, tokens: int | None = None,
     tell: Tell | None = None,
 ) -> Firing | None:  # fmt: skip
-    """Return what is due on a chain, with its window and its head measured by the usage of its requests.
+    """Return the trigger that is due on a chain, with its window and its head measured by the usage of its requests.
 
     `scale` and `tokens`, the estimate of its timeline, are computed if they are not given. `tell` receives why each
     trigger fires or is skipped.
@@ -125,7 +125,7 @@ def should_wait(
 ) -> bool:  # fmt: skip
     """Return whether a cadence costs less once the cache has expired anyway (`when = "cheapest"`).
 
-    Predicts as many requests before the next long pause as there were on average, and as many after it.
+    Predicts the average number of requests before the next long pause, and the same number after it.
     """
     if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lifetime is None:
         return False
@@ -139,7 +139,7 @@ def should_wait(
     return cheaper_moment(sizes, cache, 2 * until, until) == "later"
 
 
-# what is done
+# carrying out a firing
 
 
 def execute(
@@ -156,7 +156,7 @@ def prepare(
     session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
     at: float | None = None,
 ) -> Prepared:  # fmt: skip
-    """Learn from what is pruned, ask the summariser and the sources: slow. Raises SummaryError, LoreError."""
+    """Learn from the pruned messages, ask the summariser and the sources: slow. Raises SummaryError, LoreError."""
     folded, tell = settled(session.chain(chain)), dependencies.tell
     if firing.final:
         tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
@@ -319,7 +319,7 @@ def _unsent_context(chain: Chain, firing: Firing) -> list[Raw]:
 
 
 def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
-    """Return the place of the next real user message after the compaction; the end if there is none yet."""
+    """Return the place of the next real user message after the compaction; the end before there is one."""
     cut = firing.cut  # at 0 if nothing is removed: then no divider is added
     places = (*cut.held, *range(cut.place, len(chain.entries)))
     for new, old in enumerate(places, int(divider_first and cut.place > 0)):

@@ -6,20 +6,20 @@
     continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
     stored.apply(message); stored.begin_turn(…); stored.save(); …the request, its answer…; stored.save()
     continuous.after_turn(now)         when the turn has ended, its calls and results applied
-    continuous.settle(now, wait=True)  at the end: apply what is still under way
+    continuous.settle(now, wait=True)  at the end: apply the work that is under way
 
 Gaps are judged by times: `stored.begin_turn(…, at=stamp())`, or those of messages (`event("append", at=stamp(), …)`).
 
 `before_turn` compacts after a pause (gap) or if the window is full, at once: it takes as long as the slowest source
-(30 s at most) and the summary; if nothing is due, O(what is new). `after_turn` prepares a cadence's (or an overflow's)
+(30 s at most) and the summary; if nothing is due, O(new events). `after_turn` prepares a cadence's (or an overflow's)
 compaction in a thread of its own; the next call applies it, in the caller's thread.
 
-With a `memory` (`compaction.base.SessionMemory`; lore's plug-in `memory` has one) a compaction first learns from what
-it prunes, `before_turn` gives the session the remembered topics, and memory learns in the background after turns and
-after long silences, which `before_turn` or `while_idle(now)` notices.
+With a `memory` (`compaction.base.SessionMemory`; lore's plug-in `memory` has one) a compaction first learns from the
+messages that it prunes, `before_turn` gives the session the remembered topics, and memory learns in the background
+after turns and after long silences, which `before_turn` or `while_idle(now)` notices.
 
-A compaction is saved before the call returns, under the lock of the agent and its user, and only if the store holds
-what `stored` knows. If there is no summary, `tell` says so and nothing is pruned; the next trigger tries again. Not
+A compaction is saved before the call returns, under the lock of the agent and its user, and only if the store holds the
+same events as `stored`. If there is no summary, `tell` says so and nothing is pruned; the next trigger tries again. Not
 safe between threads; for asyncio: `await asyncio.to_thread(continuous.before_turn, now)`.
 """
 
@@ -107,7 +107,7 @@ class Continuous:
     def before_turn(self, now: float) -> CompactionOutcome | None:
         """Compact after a pause or if the window is full, and give the session the remembered topics.
 
-        Returns what was compacted, None for nothing. The topics wait for the harness' next save. `now` is in seconds
+        Returns the compaction, None without one. The topics wait for the harness' next save. `now` is in seconds
         since 1970. Raises ConflictError as `stored.save` does, if another writer saved without taking the lock: call
         `stored.reload`.
         """
@@ -122,7 +122,7 @@ class Continuous:
         return done
 
     def after_turn(self, now: float) -> CompactionOutcome | None:
-        """Start in the background what is due after a turn; return what an earlier call's work did, or None."""
+        """Start the compaction that is due after a turn in the background; return the outcome of an earlier call."""
         if self._is_off:
             return None
         done = self.settle(now)
@@ -203,7 +203,7 @@ class Continuous:
         return partial(prepare, self.stored.state, MAIN, firing, self._settings, dependencies, at=now)
 
     def _apply(self, prepared: Callable[[], Prepared], now: float) -> CompactionOutcome | None:
-        """Apply and save what was prepared, if the session is still the one that it was made of."""
+        """Apply and save a prepared compaction, if the session has not changed since."""
         tell = self._dependencies.tell
         try:
             made = prepared()
@@ -224,7 +224,7 @@ class Continuous:
         return done
 
     def _has_lock(self, lock: ExitStack) -> bool:
-        """Take the lock of this agent and user; False if it is held, or another writer has changed the session."""
+        """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""
         agent, user = self._agent or self.activity.agent or "", self.activity.user or ""
         self.is_locked = not lock.enter_context(trylock(self.stored.store.url, agent, user))
         if self.is_locked:

@@ -5,7 +5,7 @@ Rules (numbers: openfang's compactor):
   least five; the parts' summaries are summed up again, with the summary that is replaced.
 - One message has at most a twelfth of a part: a longer one is shortened in the middle, with a note.
 - A failed request is made three times in all, unless a retry would not help; an unreadable answer is asked for once
-  more, with what is wrong with it in the prompt; an answer that was cut off is asked for with twice the room, up to
+  more, with its fault in the prompt; an answer that was cut off is asked for with twice the room, up to
   16,384 tokens and half the window; an answer that is twice as long as it may be is cut, with a note.
 - Three parts in a row that are given up end it all: the key is wrong, or no server answers, and each part would wait.
 - A note about a part without a summary comes after the model's text, so that it cannot be summed up away.
@@ -67,7 +67,7 @@ class _Passes:
     def summarize(self, request: SummaryRequest) -> str:
         """Return a request's summary, and notes about messages that it does not cover.
 
-        Ends: nine texts of a twelfth each and what comes with them fit one pass, and ten or more make fewer parts.
+        Ends: nine texts of a twelfth each fit one pass together with the rest, and ten or more make fewer parts.
         """
         notes: list[str] = []
         is_history = True  # not yet summaries of parts

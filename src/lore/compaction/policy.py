@@ -80,7 +80,7 @@ class PolicyInput(NamedTuple):
     tokens: int | None = None  # estimated tokens of the timeline, if known
 
 
-# triggers: each judge returns what it does, or why it is not due
+# triggers: each judge returns its firing, or why it is not due
 
 
 def find_due(

@@ -41,10 +41,10 @@ class ContextSource(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     command: tuple[str, ...]  # run without a shell
-    prompt: str = ""  # what it is asked
+    prompt: str = ""  # the question to it
 
     def fault(self) -> str:
-        """Return what is wrong; empty if nothing is."""
+        """Return the first fault; empty without one."""
         if not self.name or not self.name.isprintable():
             return "name is empty, or cannot be printed"
         return "" if self.command and self.command[0] else "command is empty"
@@ -71,7 +71,7 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_secs: float = 60.0  # for each answer of a summariser
 
     def fault(self) -> str:
-        """Return what is wrong with these settings; empty if nothing is."""
+        """Return the first fault of these settings; empty without one."""
         for name in _COUNTS:
             if getattr(self, name) < 0:
                 return f"{name} is below 0"

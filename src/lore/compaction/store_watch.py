@@ -1,9 +1,9 @@
 """Watch a store: compact its sessions when it is due, and remember them once they are idle, until stopped.
 
-Each look lists the heads, and reads only what is new of a session. A session is compacted between turns, never while a
+Each look lists the heads, and reads only new events. A session is compacted between turns, never while a
 request is out; one that another writer changes or compacts meanwhile is left for the next look. A signal (`Stopping`)
 ends the wait for a model or a command at once; otherwise the watch ends once a save is done. With a memory
-(`base.StoreMemory`) it learns from what is pruned, and from a session whenever nobody has spoken in it for `gap_secs`.
+(`base.StoreMemory`) it learns from pruned messages, and from a session after `gap_secs` of silence.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Hands(NamedTuple):
 
 @dataclass(slots=True)
 class _WatchedSession:
-    """What is known of a session, even if its state is not held."""
+    """A session of the store, even if its state is not held."""
 
     head: Head | None = None  # as it was looked at
     looks_again: bool = False  # even if it does not change

@@ -1,4 +1,4 @@
-"""The summariser that a configuration names, and the one that asks a model behind any OpenAI-compatible endpoint.
+"""The summariser that a configuration names, and the one that asks a model at any OpenAI-compatible endpoint.
 
 One `POST {endpoint}/chat/completions` a try (`endpoints`, with the extra `http`). The key comes from the
 environment variable that the configuration names, goes to that endpoint alone and is never shown; a redirect is

@@ -7,9 +7,9 @@ those of its items that are still there. The summary is the extractive one; outs
 with the most tokens that they may add. Only the main chain is considered. Costs O(1) per event and O(items) per
 compaction.
 
-The recorded side is what was billed. The usage of a turn without any is predicted from times and lifetimes, and marked
-as estimated. The other side is this usage without the pruned tokens (`usage_after_pruning`). The head (tools, system
-prompt) is what the first usage has beyond the timeline; the latest usage says how many bytes a token has.
+The recorded side is the recorded usage. A turn without usage gets a predicted one, from times and lifetimes, and is
+marked as estimated. The other side is this usage without the pruned tokens (`usage_after_pruning`). The head (tools, system
+prompt) is the part of the first usage beyond the timeline; the latest usage says how many bytes a token has.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class PlacedEvent(NamedTuple):
-    """An event, with the place where it was read."""
+    """An event and its place in the log."""
 
     read: Read
     event: Event
@@ -214,7 +214,7 @@ class TurnCost(NamedTuple):
 
 
 def total_cost(turns: Sequence[TurnCost]) -> Decimal | None:
-    """Return the cost of the turns whose cost is known; None if there are none."""
+    """Return the cost of the turns whose cost is known; None if none is known."""
     costs = [turn.cost for turn in turns if turn.cost is not None]
     return sum(costs, start=c.FREE) if costs else None
 
@@ -249,7 +249,7 @@ class _TrialRequest(NamedTuple):
 
 
 class _RecordedSide:
-    """What is known of the recorded main chain when a policy is asked."""
+    """The recorded main chain at the time when a policy is asked."""
 
     def __init__(self, rules: DatedRules) -> None:
         self.turns: list[TurnCost] = []
@@ -409,7 +409,7 @@ class _Plan:
         self, triggers: Collection[Trigger], at: float | None, *, agent: str | None = None,
         reported_as: Trigger | None = None,
     ) -> None:  # fmt: skip
-        """Ask the policy, and carry out what is due."""
+        """Ask the policy, and carry out its firing."""
         chain, settings = settled(self._folding.chain(self.name)), self._settings
         if "gap" in triggers:
             inputs = PolicyInput(self.activity.chain(self.name), chain.entries, settings, at, agent)
@@ -456,7 +456,7 @@ class _Plan:
             self._folding.apply(event)
         context = most_context(settings) if settings.context_sources and firing.window is not None else 0
         self._pruned.update(entry.item.uuid for entry in pruned)
-        if pruned:  # with what was added before; the summary as the timeline counts it
+        if pruned:  # earlier additions, too; the summary as the timeline counts it
             self._added, self._context = tokens_of_size(len(encode(summary)) - 2), 0
         self._added += context
         self._context += context

@@ -1,9 +1,9 @@
-"""Wrap the seams of HTTP libraries while recorders listen, and take the wrappers away again.
+"""Wrap the seams of HTTP libraries while recorders listen, and remove the wrappers again.
 
-Rules: the first recorder puts wrappers in, the last takes them out, in whatever order they end; a library that nobody
-imported is not imported, and is wrapped when it comes. A request is recorded once: what passes a lower seam while it is
-on its way is the same, and tells its bytes where the upper one had a stream. An error in here never reaches a client:
-recorders count it. All of it may be used from any thread and task.
+The first recorder wraps, the last one unwraps, in whatever order they end. A library is not imported for that, and is
+wrapped when the program imports it. A request is recorded once: if it passes a lower seam on its way, that only adds
+the bytes of a body that was a stream above. An error in this module never reaches a client: recorders count it. Safe
+between threads and tasks.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from lore.model.mask import mask
-from lore.pytest_plugin.recorder import Recorded, Recorder
-from lore.pytest_plugin.running import RECORDINGS
+from lore.pytest_plugin.recorder import RECORDINGS, Recorded, Recorder
 from lore.pytest_plugin.seams import SEAMS, ClientRequest, Seam
 
 HEADERS = (
     "content-type", "content-encoding", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta",
-    # what names the conversation, so that requests find the one that they continue
+    # the name of the conversation, so that requests find the one that they continue
     "x-claude-code-session-id", "x-claude-code-agent-id", "session_id", "session-id", "x-session-id",
     "x-session-affinity", "thread-id", "x-openai-subagent",
 )  # fmt: skip
@@ -34,7 +33,7 @@ _OURS = "__lore__"
 
 
 class _Wrapped(NamedTuple):
-    """A seam's class, its own method, and what stands there instead."""
+    """A seam, and the method that was wrapped."""
 
     seam: Seam
     owner: Any
@@ -43,7 +42,7 @@ class _Wrapped(NamedTuple):
 
 
 class _Listening:
-    """Recorders that listen now, and what is wrapped for them."""
+    """Recorders that listen now, and the methods that are wrapped for them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,7 +51,7 @@ class _Listening:
         self.recorders: tuple[Recorder, ...] = ()
 
     def begin(self, recorder: Recorder) -> None:
-        """Let a recorder listen."""
+        """Start to record for a recorder."""
         with self._lock:
             if not self.recorders:
                 for seam in SEAMS:
@@ -81,7 +80,7 @@ class _Listening:
         self._wrapped.append(_Wrapped(seam, owner, original, wrapper))
 
     def end(self, recorder: Recorder) -> None:
-        """Let it listen no more; what another tool has put over a wrapper meanwhile stays, and passes through it."""
+        """Stop recording for a recorder; a wrapper that another tool has put over lore's stays, and calls it."""
         with self._lock:
             self.recorders = tuple(other for other in self.recorders if other is not recorder)
             if self.recorders:
@@ -96,13 +95,13 @@ class _Listening:
             self._wrapped.clear()
 
     def failed(self, seam: Seam, error: Exception) -> None:
-        """Count an error of lore's own, without its text: that may hold a key."""
+        """Count an error of lore, without its text, which may hold a key."""
         for recorder in self.recorders:
             recorder.faults[f"{type(error).__name__} at {seam.library}'s {seam.owner}.{seam.method}"] += 1
 
 
 class _Arrivals:
-    """A finder of modules that finds what the others do, and says when a module of a seam was executed."""
+    """A finder of modules that delegates to the others, and reports when a module of a seam was executed."""
 
     _MODULES = frozenset(seam.module for seam in SEAMS)
 
@@ -127,7 +126,7 @@ class _Arrivals:
             try:
                 loader.exec_module = exec_module
             except AttributeError:
-                return spec  # a loader that takes no attributes: its module is wrapped by the next recording
+                return spec  # a loader without attributes: its module is wrapped by the next recording
         return spec
 
 
@@ -135,7 +134,7 @@ LISTENING = _Listening()
 
 
 class _Passing(NamedTuple):
-    """A request on its way, and where it passed first."""
+    """A request on its way, and the seam that it passed first."""
 
     recorded: Recorded
     seam: Seam
@@ -146,7 +145,7 @@ _PASSING: ContextVar[_Passing | None] = ContextVar("lore_passing", default=None)
 
 
 class _Passage:
-    """One call of a seam: records its request before it goes on, unless it is on its way already."""
+    """One call of a seam: records its request before it is sent, unless it is on its way already."""
 
     __slots__ = ("_recorded", "_seam", "_token")
 
@@ -157,18 +156,18 @@ class _Passage:
         if not LISTENING.recorders:
             return
         try:
-            self._take(owner, seam.sent(owner, call, named))
-        except Exception as error:  # noqa: BLE001 - the client's request goes on, whatever happens in here
+            self._record(owner, seam.sent(owner, call, named))
+        except Exception as error:  # noqa: BLE001 - the client's request continues in any case
             LISTENING.failed(seam, error)
 
-    def _take(self, owner: Any, sent: ClientRequest) -> None:
+    def _record(self, owner: Any, sent: ClientRequest) -> None:
         above = _PASSING.get()
         if above is not None and _is_same(above, self._seam, owner, sent):
             if above.recorded.body is None:
                 above.recorded.body = sent.body
             return
         method = sent.method.upper()
-        names = HEADERS if method == "POST" else ()  # nothing else can be a prompt, and is worth the time
+        names = HEADERS if method == "POST" else ()  # only a POST can be a prompt
         headers = {name: str(sent.headers[name]) for name in names if name in sent.headers}
         recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
         for recorder in LISTENING.recorders:
@@ -181,12 +180,12 @@ class _Passage:
         return self
 
     def answered(self, response: object) -> None:
-        """Take the response; its body is kept as the client reads it."""
+        """Note the response; its body is kept as the client reads it."""
         recorded = self._recorded
         if recorded is None:
             return
         try:
-            recorded.take(*self._seam.answered(response, recorded.may_be_prompt))
+            recorded.add_response(*self._seam.answered(response, recorded.may_be_prompt))
         except Exception as error:  # noqa: BLE001 - as above
             LISTENING.failed(self._seam, error)
 
@@ -195,11 +194,11 @@ class _Passage:
             try:
                 _PASSING.reset(self._token)
             except ValueError:
-                return  # a coroutine that was thrown away is ended in another context than its own
+                return  # an abandoned coroutine is ended in another context than its own
 
 
 def _is_same(above: _Passing, seam: Seam, owner: object, sent: ClientRequest) -> bool:
-    """Tell whether a request is the one that is on its way: below it, a redirect or retry of it, or with its bytes."""
+    """Return whether a request is the one on its way: below it, a redirect or retry of it, or with its bytes."""
     if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
         return True
     known = above.recorded.body
@@ -229,6 +228,6 @@ def _awaiting(seam: Seam, original: Any) -> Any:
 
 
 def _public(url: str) -> str:
-    """Return a URL without user, query and fragment, and with stars for what looks like a key: none is kept."""
+    """Return a URL without user, query and fragment, and with stars for anything that looks like a key."""
     parts = urlsplit(url)
     return mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))

@@ -1,9 +1,9 @@
-"""Record what HTTP clients send: `httpx`, `httpx2`, `requests`, `aiohttp`, `botocore` and `urllib3`, sync and async.
+"""Record the requests of HTTP clients: `httpx`, `httpx2`, `requests`, `aiohttp`, `botocore`, `urllib3`, sync and async.
 
-Rules: a request is recorded before it goes on, once, and changed by nothing; of a response is kept what its client
-reads, when it reads it; no key is kept: of headers those in `listening.HEADERS`, of the URL neither query nor user, nor
-what looks like a key. Bodies are kept verbatim. Where requests pass is in `seams.py`, how they are heard in
-`listening.py`: both are imported by the first recording, and not by each run of pytest.
+A request is recorded once, before it is sent, and never changed. Of a response the part is kept that the client reads.
+Keys are not kept: only the headers in `listening.HEADERS`, and URLs without query and user. Bodies are kept verbatim.
+`seams.py` lists the methods that are wrapped, `listening.py` wraps them; both are imported by the first recording, not
+by each run of pytest.
 """
 
 from __future__ import annotations
@@ -19,32 +19,62 @@ from os import PathLike
 from time import time
 from typing import Any, cast
 
-from lore.pytest_plugin.running import LoreWarning
-
+MOVED = "lore_moved"  # the property of a test's report that names a moved prefix
 _PACKED = ("gzip", "x-gzip", "deflate", "br", "zstd")
+
+
+class LoreWarning(UserWarning):
+    """An allowance was not needed, or lore could not do its part; no test fails by it."""
+
+
+@dataclass(slots=True)
+class Test:
+    """A test that runs."""
+
+    __test__ = False  # not one of pytest's
+
+    name: str
+    reason: str | None = None  # why it may move the prefix; None: it may not
+    moved: list[str] = field(default_factory=list[str])  # what moved so far
+    passed: bool = False  # its body ran to its end without a failure
+    cassettes: bool = False  # it used some, which are judged later
+
+
+class RunningTest:
+    """Holds the test that runs; None between tests and without pytest. One test runs at a time in a process."""
+
+    test: Test | None = None
+
+
+class Recordings:
+    """Counts what recorders did in this process; counts only grow, and a run compares them with those at its begin."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.prompts = 0  # recorded requests that may be prompts
+        self.replaced: dict[str, str] = {}  # library -> the module of the tool that replaced lore's wrapper
+
+
+RUNNING, RECORDINGS = RunningTest(), Recordings()
 
 
 @dataclass(slots=True)
 class Recorded:
-    """One request; `body` are its bytes on the wire (None: a stream), times are seconds since the epoch.
-
-    `status` is None where no response came. `response` is what the client has read of the response's body, unpacked;
-    None where it has read nothing of it.
-    """
+    """One request; times are seconds since the epoch."""
 
     method: str
     url: str
     headers: dict[str, str]
-    body: bytes | None
+    body: bytes | None  # its bytes on the wire; None: a stream
     at: float
     answered: float | None = None
-    status: int | None = None
+    status: int | None = None  # None: there was no response
     _encoding: str = field(default="", repr=False)
     _pieces: list[bytes] = field(default_factory=list[bytes], repr=False)
 
     @property
     def may_be_prompt(self) -> bool:
-        """Whether it is worth to keep its response: a POST of a JSON object, or of what cannot be seen."""
+        """Whether its response is kept: it is a POST of a JSON object, or of a packed or streamed body."""
         if self.method != "POST":
             return False
         packed = self.headers.get("content-encoding", "").lower() in _PACKED
@@ -52,11 +82,11 @@ class Recorded:
 
     @property
     def response(self) -> bytes | None:
-        """What the client has read of the response's body so far."""
+        """The part of the response's body that the client has read, unpacked; None if it has read nothing."""
         return _unpacked(b"".join(self._pieces), self._encoding) if self._pieces else None
 
-    def take(self, status: int | None, encoding: str, pieces: list[bytes]) -> None:
-        """Take the response; `pieces` grows while the client reads it."""
+    def add_response(self, status: int | None, encoding: str, pieces: list[bytes]) -> None:
+        """Set the response; `pieces` grows while the client reads it."""
         self.answered = time()
         self.status, self._encoding, self._pieces = status, encoding, pieces
 
@@ -71,16 +101,12 @@ class Recorded:
 
 
 class Recorder:
-    """What was sent, in order. `watched` names the client libraries that are recorded and installed.
-
-    `faults` counts what went wrong inside lore while it listened. Clients may send from any thread and task; read it
-    when they have sent.
-    """
+    """Requests in the order in which they were sent. Clients may send from any thread and task; read it afterwards."""
 
     def __init__(self, watched: tuple[str, ...] = ()) -> None:
-        self.watched = watched
+        self.watched = watched  # the client libraries that are recorded and installed
         self.requests: list[Recorded] = []
-        self.faults: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()  # errors inside lore while it listened
 
     def __iter__(self) -> Iterator[Recorded]:
         return iter(self.requests)
@@ -89,11 +115,11 @@ class Recorder:
         return len(self.requests)
 
     def clear(self) -> None:
-        """Forget what was recorded so far."""
+        """Delete the requests recorded so far."""
         self.requests.clear()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the prompts among them as JSON Lines that `lore check` reads; bodies verbatim, with what they hold."""
+        """Write the prompts among them as JSON Lines that `lore check` reads, with their bodies verbatim."""
         lines = (json.dumps(request.record()).encode() + b"\n" for request in self.requests)
         with open(path, "wb") as file:
             file.writelines(filter(_is_prompt, lines))
@@ -101,15 +127,15 @@ class Recorder:
 
 @contextmanager
 def recording() -> Generator[Recorder]:
-    """Record what this process sends until the block ends; then everything is as it was before.
+    """Record the requests of this process until the block ends; then the libraries are as they were before.
 
-    Recordings may stand in one another, and run in several threads: each records all that the process sends. What goes
-    wrong inside lore changes nothing for the client: a LoreWarning says so at the end.
+    Recordings may be nested, and run in several threads: each records every request of the process. An error inside
+    lore does not reach the client: a LoreWarning reports it at the end.
     """
     from lore.pytest_plugin.listening import LISTENING  # noqa: PLC0415
     from lore.pytest_plugin.seams import LIBRARIES  # noqa: PLC0415
 
-    recorder = Recorder(tuple(library for library in LIBRARIES if is_installed(library)))
+    recorder = Recorder(tuple(library for library in LIBRARIES if _is_installed(library)))
     LISTENING.begin(recorder)
     try:
         yield recorder
@@ -119,11 +145,11 @@ def recording() -> Generator[Recorder]:
         warnings.warn(LoreWarning(f"lore failed to record, {times} times: {fault}; report it"), stacklevel=3)
 
 
-def is_installed(library: str) -> bool:
-    """Tell whether a library can be imported, without importing it."""
+def _is_installed(library: str) -> bool:
+    """Return whether a library can be imported, without importing it."""
     try:
         return find_spec(library) is not None
-    except ValueError:  # it is imported already, from nowhere
+    except ValueError:  # a module without a spec was put into `sys.modules`
         return True
 
 
@@ -135,8 +161,8 @@ def _is_prompt(line: bytes) -> bool:
 
 
 def _unpacked(data: bytes, encoding: str) -> bytes:
-    """Return a body as it was before it was packed; one that cannot be unpacked, or is damaged, as it is."""
-    from lore.formats.contents import ContentError, decompress  # noqa: PLC0415 - only what is read needs it
+    """Return a body unpacked; unchanged if it is damaged or cannot be unpacked."""
+    from lore.formats.contents import ContentError, decompress  # noqa: PLC0415 - only a body that is read needs it
 
     try:
         return decompress(data, encoding)
@@ -145,7 +171,7 @@ def _unpacked(data: bytes, encoding: str) -> bytes:
 
 
 def _json(body: bytes | None) -> object:
-    """Return a response as JSON where it is an object, the events of a binary stream as a list, else text."""
+    """Return a response as a JSON object if it is one, the events of a binary stream as a list, otherwise as text."""
     from lore.formats.contents import framed_events, is_framed  # noqa: PLC0415
 
     if body is None:

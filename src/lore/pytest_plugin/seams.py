@@ -1,14 +1,12 @@
-"""Where requests pass in each HTTP library: how to read one there, and how to keep what its client reads of the answer.
+"""Seams: the methods of HTTP libraries that every request passes, how to read a request there, and its response.
 
-In: a call of a seam as its client makes it, and the response that it gave. Out: method, URL, headers and body; pieces
-of the response. Rules: a seam is the lowest method that each request of a library passes, whatever its transport;
-nothing is read that the client does not read itself, nothing is held back, no type changes but to a subclass of itself.
-No library is imported. Sources: httpx 0.28, httpx2 2.16, requests 2.34, aiohttp 3.14, botocore 1.44,
-urllib3 2.8.
+A seam is the lowest method that each request of a library passes, with any transport. From a call of it come method,
+URL, headers and body, from its result the pieces of the response, as the client reads them: nothing else is read or
+held back, and a type changes only to a subclass of itself. No library is imported. Sources: httpx 0.28, httpx2 2.16,
+requests 2.34, aiohttp 3.14, botocore 1.44, urllib3 2.8.
 
-Where an SDK was imported and no prompt was recorded, a line says which seam is missing (`missing`): its version, the
-HTTP libraries that its modules hold, and for each whether lore records it. That costs O(names in the modules of the
-SDKs), once.
+If an SDK was imported and no prompt was recorded, `missing` names the SDK, its version, the HTTP libraries that its
+modules hold, and for each whether lore records it. That costs O(names in the modules of the SDKs), once.
 """
 
 from __future__ import annotations
@@ -20,49 +18,45 @@ from io import BytesIO
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from lore.pytest_plugin.running import RECORDINGS
+from lore.pytest_plugin.recorder import RECORDINGS
 
 Pieces: TypeAlias = list[bytes]
 Call: TypeAlias = tuple[Any, ...]
 
 
 class ClientRequest(NamedTuple):
-    """A request as its client sends it; `body` are its bytes (None: a stream, which only its reader gets)."""
+    """A request as its client sends it."""
 
     method: str
     url: str
     headers: Mapping[str, Any]
-    body: bytes | None
+    body: bytes | None  # None: a stream
 
 
 class ClientResponse(NamedTuple):
-    """A response: its status, the encoding that its headers name, and its body as far as the client reads it."""
+    """A response."""
 
     status: int | None
-    encoding: str
-    pieces: Pieces
+    encoding: str  # that its headers name
+    pieces: Pieces  # of its body, as the client reads them
 
 
 class Seam(NamedTuple):
-    """A method `owner.method` of a library; `awaits` says that it is a coroutine.
-
-    `sent` reads the call of it, `answered` the response. `over` names the libraries that send over this one: what
-    passes below them is their request. `recurs`: it calls itself for redirects and retries of one request.
-    """
+    """A method `owner.method` of a library."""
 
     library: str
     module: str
     owner: str
     method: str
-    sent: Callable[[Any, Call, dict[str, Any]], ClientRequest]
-    answered: Callable[[Any, bool], ClientResponse]
-    awaits: bool = False
-    recurs: bool = False
-    over: frozenset[str] = frozenset()
+    sent: Callable[[Any, Call, dict[str, Any]], ClientRequest]  # reads a call of it
+    answered: Callable[[Any, bool], ClientResponse]  # reads its result; its body only of a prompt
+    awaits: bool = False  # it is a coroutine
+    recurs: bool = False  # it calls itself for redirects and retries of one request
+    over: frozenset[str] = frozenset()  # libraries that send over this one: a request below them is theirs
 
 
 def _bytes(body: object) -> bytes | None:
-    """Return a body as bytes, unless it is a stream; a body that is no text (a form) is empty: it is no prompt."""
+    """Return a body as bytes, None for a stream; a form is empty, since it cannot be a prompt."""
     match body:
         case bytes():
             return body
@@ -90,7 +84,7 @@ def _lowered(headers: Any) -> dict[str, Any]:
 
 def _httpx_sent(_: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
     request = _first(call, named, "request")
-    body = getattr(request, "_content", None)  # what is not read yet is a stream
+    body = getattr(request, "_content", None)  # missing if the body is a stream
     return ClientRequest(request.method, str(request.url), request.headers, body if isinstance(body, bytes) else None)
 
 
@@ -104,7 +98,7 @@ def _aiohttp_sent(session: Any, call: Call, named: dict[str, Any]) -> ClientRequ
     method, url = str(_first(call, named, "method")).upper(), _first(call, named, "str_or_url", 1)
     headers = {**_lowered(session.headers), **_lowered(named.get("headers"))}
     data, json = named.get("data"), named.get("json")
-    if json is not None and method == "POST":  # written once more, as the session itself will write it
+    if json is not None and method == "POST":  # written as the session itself will write it
         data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(json)
     return ClientRequest(method, str(session._build_url(url)), headers, _bytes(getattr(data, "_value", data)))
 
@@ -112,7 +106,7 @@ def _aiohttp_sent(session: Any, call: Call, named: dict[str, Any]) -> ClientRequ
 def _urllib3_sent(owner: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
     method, url = str(_first(call, named, "method")), str(_first(call, named, "url", 1))
     body, headers = named.get("body"), named.get("headers")
-    if hasattr(owner, "scheme"):  # a pool of one host; a manager of pools takes these two by name alone
+    if hasattr(owner, "scheme"):  # a pool of one host; a manager of pools gets these two by name alone
         body, headers = _first(call, named, "body", 2), _first(call, named, "headers", 3)
         url = url if "://" in url else f"{owner.scheme}://{owner.host}{f':{owner.port}' if owner.port else ''}{url}"
     return ClientRequest(method, url, _lowered(headers or owner.headers), _bytes(body))
@@ -129,7 +123,7 @@ def _httpx_answered(response: Any, prompt: bool) -> ClientResponse:
 
 
 def _raw_answered(response: Any, prompt: bool) -> ClientResponse:
-    """Take a response that stands over one of urllib3, as `raw`: of `requests` or of botocore."""
+    """Read a response with one of urllib3 as its `raw`: of `requests` or of botocore."""
     content: object = getattr(response, "_content", None)
     if isinstance(content, bytes):
         return ClientResponse(response.status_code, response.headers.get("content-encoding", ""), [content])
@@ -155,7 +149,7 @@ def _aiohttp_answered(response: Any, prompt: bool) -> ClientResponse:
 
 
 def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:
-    """Let a stream note what its methods give: by a subclass of its class, so that nothing else of it changes.
+    """Collect what a stream's methods return, by a subclass of its class.
 
     Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
     """
@@ -172,7 +166,7 @@ def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]
     try:
         stream.__class__ = type(kind.__name__, (kind,), {**names, **own})
     except TypeError:
-        return  # a stand-in that is written in C, as io.BytesIO: its answer is not kept
+        return  # a fake that is written in C, as io.BytesIO: its answer is not kept
 
 
 def _reading(original: Any, pieces: Pieces) -> Any:
@@ -228,9 +222,9 @@ SEAMS = (
 LIBRARIES = tuple(dict.fromkeys(seam.library for seam in SEAMS))
 
 
-# which seam is missing
+# SDKs that were not recorded
 
-# SDKs that send prompts: package of modules -> distribution. Those that only wrap others (LangChain) are left out.
+# SDKs that send prompts: package of modules -> distribution. Packages that only wrap others (LangChain) are left out.
 SDKS = {
     "anthropic": "anthropic", "openai": "openai", "google.genai": "google-genai", "boto3": "boto3",
     "mistralai": "mistralai", "cohere": "cohere", "groq": "groq", "together": "together", "ollama": "ollama",
@@ -254,25 +248,23 @@ class Missing(NamedTuple):
 
     @property
     def line(self) -> str:
-        """What a person reads: the seam that is missing, and why."""
-        return f"{' '.join(filter(None, (self.sdk, self.version)))} was imported: {'; '.join(self._seams())}"
-
-    def _seams(self) -> Iterable[str]:
-        heard = [library for library in self.libraries if library in LIBRARIES and library not in RECORDINGS.replaced]
-        if heard:
-            yield f"it sends over {' or '.join(heard)}, which lore records, and no prompt passed there"
-        for library in self.libraries:
-            if library in RECORDINGS.replaced:
-                yield f"{RECORDINGS.replaced[library]} took the place of what records {library}"
+        """The libraries that it sends over, and why no prompt was recorded there."""
+        replaced = [library for library in self.libraries if library in RECORDINGS.replaced]
+        recorded = [library for library in self.libraries if library in LIBRARIES and library not in replaced]
         others = [library for library in self.libraries if library not in LIBRARIES]
-        if others:
-            yield f"it sends over {' or '.join(others)}, which lore does not record"
-        if not self.libraries:
-            yield "it sends over no HTTP library that lore knows"
+        parts = [
+            f"it sends over {' or '.join(recorded)}, which lore records, and no prompt passed there"
+            if recorded
+            else "",
+            *(f"{RECORDINGS.replaced[library]} replaced lore's wrapper of {library}" for library in replaced),
+            f"it sends over {' or '.join(others)}, which lore does not record" if others else "",
+            "" if self.libraries else "it sends over no HTTP library that lore knows",
+        ]
+        return f"{f'{self.sdk} {self.version}'.strip()} was imported: {'; '.join(filter(None, parts))}"
 
 
 def missing() -> list[Missing]:
-    """Find the SDKs that are loaded, with the seams through which nothing came."""
+    """Return the SDKs that are loaded, with the libraries over which they send."""
     return [
         Missing(distribution, _version(distribution), _BY_NAME.get(name) or _libraries(name))
         for name, distribution in SDKS.items()
@@ -288,7 +280,7 @@ def _version(distribution: str) -> str:
 
 
 def _libraries(name: str) -> tuple[str, ...]:
-    """List the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
+    """Return the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
     found: set[str] = set()
     for module, loaded in list(sys.modules.items()):
         if f"{module}.".startswith(f"{name}."):
@@ -298,7 +290,7 @@ def _libraries(name: str) -> tuple[str, ...]:
 
 
 def _referred(names: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the libraries of the modules and classes among names; nothing else is looked at, as it may load more."""
+    """Yield the libraries of the modules and classes among names; looking at other values may import more."""
     for value in list(names.values()):
         kind = cast("Any", type(value))
         if issubclass(kind, ModuleType | type):
