@@ -8,8 +8,8 @@ with the most tokens that they may add. Only the main chain is considered. Costs
 compaction.
 
 The recorded side is the recorded usage. A turn without usage gets a predicted one, from times and lifetimes, and is
-marked as estimated. The other side is this usage without the pruned tokens (`usage_after_pruning`). The head (tools, system
-prompt) is the part of the first usage beyond the timeline; the latest usage says how many bytes a token has.
+marked as estimated. The other side is this usage without the pruned tokens (`usage_after_pruning`). The head (tools,
+system prompt) is the part of the first usage beyond the timeline; the latest usage says how many bytes a token has.
 """
 
 from __future__ import annotations
