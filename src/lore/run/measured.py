@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from lore.errors import lacks_plug_in
 from lore.model.results.measured import MeasuredResult
@@ -54,26 +54,11 @@ class EngineMeasures(Protocol):
         ...
 
 
-class _Unmeasured:
-    """Measures nothing."""
-
-    cache = None
-
-    def play(self) -> _Unmeasured:
-        return self
-
-    def follow(self, recording: Recording, played: Iterable[PlayedTurn]) -> Iterable[PlayedTurn]:  # noqa: ARG002
-        return played
-
-    def result(self) -> UnsetType:
-        return UNSET
-
-
-def read_logs(paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredRun:
-    """Read the logs of a run; raises LoreError for a file without measurements, or if no plug-in reads it."""
+def read_logs(paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredRun | None:
+    """Read the logs of a run; None if no plug-in reads them. Raises LoreError for a file without measurements."""
     found = cast("EngineMeasures | None", engine_measures())
     if found is not None:
         return found.read(paths, files, options, problems)
     if paths:
         raise lacks_plug_in("engines", "--measured")
-    return _Unmeasured()
+    return None

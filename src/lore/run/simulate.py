@@ -23,7 +23,7 @@ from lore.judge.agreement import SimulatedSums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, turns_of
 from lore.model.codes import Code, Problem, Reader
 from lore.model.results import Interruption
-from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
+from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.recording import corpus
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
@@ -39,7 +39,6 @@ from lore.run.rules import output_note, stale
 from lore.run.simulation import PlayedTurn, Simulation
 
 RANK = ""  # a change without a value: rank every fix
-# If requests that only append lose the cache more often, its predictions are guesses.
 
 
 class SimulateRequest(NamedTuple):
@@ -57,10 +56,6 @@ class SimulateRequest(NamedTuple):
     interrupted: Callable[[], bool] | None = None  # called after each turn
     measured: Sequence[str] = ()  # logs of the engines that served these recordings
 
-    def is_interrupted(self) -> bool:
-        """Return whether the user interrupted the run."""
-        return self.interrupted is not None and self.interrupted()
-
 
 def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> Iterator[SimulateResult]:
     """Yield a result for each cache. Raises LoreError for a named file that is not a recording.
@@ -76,7 +71,7 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     problems = Problems()
     measured = read_logs(request.measured, files, options, problems)
-    caches = request.caches or (measured.cache,)
+    caches = request.caches or (None if measured is None else measured.cache,)
     changes = [(text, what_if.change_of(text, request.caches)) for text in request.changes if text != RANK]
     for cache in caches:
         simulator = _Simulator(request, options, rules, files, cache, measured, problems.kept)
@@ -102,41 +97,33 @@ class _Simulator(NamedTuple):
     rules: DatedRules
     files: Sequence[Input]
     cache: str | None
-    measured: MeasuredRun
+    measured: MeasuredRun | None
     problems: Sequence[Problem]  # of the logs of engines
 
     def run(self, change: WhatIf = NO_CHANGE) -> SimulatedRun:
         """Simulate all files; raises InterruptedRunError if a change is not simulated to the end."""
-        request, options = self.request, self.options
-        count = None if options.counter is None else options.counter.count
-        predictor = Predictor(self.rules, self.cache, change, count)
+        request, counter = self.request, self.options.counter
+        predictor = Predictor(self.rules, self.cache, change, None if counter is None else counter.count)
         simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
-        sums, turns, found, measuring = SimulatedSums(), list[PaidTurn](), list(self.problems), self.measured.play()
+        measuring = None if self.measured is None else self.measured.play()
+        sums, turns, found = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, begun, done, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
         for file in ahead(self.files):
-            begun += 1
-            problems = Problems()
+            begun, problems = begun + 1, Problems()
             try:
                 for turn, project in self._turns(file, problems, simulation, measuring):
                     sums.add(turn.result, turn.row, turn.parts, project)
                     turns.append(turn.paid)
                     if request.progress is not None:
                         request.progress(done + (turn.byte or 0), size)
-                    if stopped := request.is_interrupted():
+                    if stopped := self._is_interrupted():
                         break
                 recordings += 1
-            except UnrecognisedError:
-                if file.named and not file.optional:
-                    raise
-                options.log(f"{corpus.show(file.path)}: no recording, passed over")
             except LoreError as error:
-                if file.named:
-                    raise
-                problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
-                recordings += 1
+                recordings += self._skip(file, error, problems)
             found.extend(problems.kept)
             done += file.size
-            if stopped or (stopped := request.is_interrupted()):
+            if stopped or (stopped := self._is_interrupted()):
                 break
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
@@ -145,20 +132,36 @@ class _Simulator(NamedTuple):
         as_of = None if self.rules.as_of is None else self.rules.as_of.isoformat()
         notes = _notes(sums.turns, self.rules, simulation)
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, found)
-        result = replace(result, measured=measuring.result())
+        if measuring is not None:
+            result = replace(result, measured=measuring.result())
         if stopped:
             result = replace(result, interrupted=Interruption(begun, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
+    def _is_interrupted(self) -> bool:
+        return self.request.interrupted is not None and self.request.interrupted()
+
+    def _skip(self, file: Input, error: LoreError, problems: Problems) -> int:
+        """Return 1 for a recording that could not be read, 0 for a file of another kind; raise if it was named."""
+        is_other = isinstance(error, UnrecognisedError)
+        if file.named and not (is_other and file.optional):
+            raise error
+        if is_other:
+            self.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
+            return 0
+        problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
+        return 1
+
     def _turns(
-        self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring
+        self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring | None
     ) -> Iterator[tuple[PlayedTurn, str]]:
         """Yield the turns of a file, each with its project."""
         if file.error is not None:
             raise file.error
         project = None if file.stream or file.together else project_of(corpus.open_head(file.path).head, file.path)
         recording = open_input(file, self.options, problems)
-        for turn in measuring.follow(recording, simulation.recording(recording)):
+        played = simulation.recording(recording)
+        for turn in played if measuring is None else measuring.follow(recording, played):
             path = turn.result.path
             known = project if path == corpus.show(file.path) else None  # a recording of several files names no project
             yield turn, known or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
@@ -173,49 +176,34 @@ def _no_recordings(request: SimulateRequest) -> LoreError:
     return LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)
 
 
-# what changes would have saved
-
-
 def _with_savings(
     base: SimulatedRun, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, once: bool
 ) -> SimulateResult:  # fmt: skip
     """Return the result with the savings of the changes that were asked for, else of the causes found."""
-    asked, found = simulator.request.changes, [_saving_of(text, change, base, simulator) for text, change in changes]
-    notes = [*base.result.notes, *(note for saving in found for note in saving.notes)]
-    saved = [saving.saving for saving in found]
+    asked, saved, notes = simulator.request.changes, list[NotedSaving](), list[str]()
+    ranked = list(what_if.rank_causes(base)) if RANK in asked or not asked else []
+    for text, change in changes:  # a cause (without change) needs no second simulation
+        without = change is None
+        saved.append(
+            what_if.without_causes(base, text) if without else what_if.compare_runs(text, base, simulator.run(change))
+        )
     if RANK in asked:
-        ranked, remarks = _rank_fixes(base, simulator, once=once)
-        saved += ranked
-        notes += remarks
+        for text, applies in ((what_if.TTL, base.expired), (what_if.AUTO, bool(base.bodies))):
+            if applies and once:
+                notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
+            elif applies:
+                run = simulator.run(what_if.change_of(text, ()) or NO_CHANGE)
+                ranked.append(what_if.compare_runs(text, base, run))
+        notes = [*what_if.describe_left_out(base), *notes]
     elif not asked:
-        fixes = [noted for noted in what_if.rank_causes(base) if noted.saving.saves]
-        saved = what_if.sort_savings(noted.saving for noted in fixes)
-        notes += [note for noted in fixes for note in noted.notes]
+        ranked = [noted for noted in ranked if noted.saving.saves]
     if once or not asked:
         notes += what_if.suggest_longer_life(base.result)
-    return replace(base.result, what_if=saved, notes=notes)
-
-
-def _saving_of(text: str, change: WhatIf | None, base: SimulatedRun, simulator: _Simulator) -> NotedSaving:
-    if change is None:  # a cause: the turns are simulated already
-        return what_if.without_causes(base, text)
-    return what_if.compare_runs(text, base, simulator.run(change))
-
-
-def _rank_fixes(base: SimulatedRun, simulator: _Simulator, *, once: bool) -> tuple[list[Saving], list[str]]:
-    """Return the savings of every fix that can be simulated, and notes on those that cannot."""
-    fixes = list(what_if.rank_causes(base))
-    notes = [note for noted in fixes for note in noted.notes] + list(what_if.describe_left_out(base))
-    for text, applies in ((what_if.TTL, base.expired), (what_if.AUTO, bool(base.bodies))):
-        if applies and once:
-            notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
-        elif applies:
-            fixes.append(_saving_of(text, what_if.change_of(text, ()), base, simulator))
-            notes += fixes[-1].notes
-    return what_if.sort_savings(noted.saving for noted in fixes), notes
-
-
-# notes
+    every = [*(note for noted in (*saved, *ranked) for note in noted.notes), *notes]
+    fixes = what_if.sort_savings(noted.saving for noted in ranked)
+    return replace(
+        base.result, what_if=[*(noted.saving for noted in saved), *fixes], notes=[*base.result.notes, *every]
+    )
 
 
 def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simulation) -> Iterator[str]:
@@ -226,10 +214,10 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     billed = {turn.path for turn in turns if turn.billed is not None}
     bare = sum(turn.path not in billed and turn.predicted.read_tokens is not None for turn in turns)
     if bare:
-        yield f"counted with o200k_base: {turns_of(bare)} without a bill; other tokenizers differ by up to 35 %"
+        yield f"counted with o200k_base: {turns_of(bare)} without usage; other tokenizers differ by up to 35 %"
     unknown = sum(turn.cache is None for turn in turns)
     if unknown:
-        yield f"not predicted: {turns_of(unknown)}; nothing says which cache served them (--cache NAME does)"
+        yield f"not predicted: {turns_of(unknown)} of an unknown provider (--cache NAME chooses a cache)"
     for cache in sorted({turn.cache for turn in turns if turn.cache and not is_known(turn.cache)}):
         missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
         yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
@@ -241,7 +229,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         if what:
             yield describe_missing(formats, what)
     if simulation.unlike:
-        yield f"not learned from: the bills of {turns_of(len(simulation.unlike))} ({simulation.unlike[0]})"
+        yield f"not learned from: usage of {turns_of(len(simulation.unlike))} ({simulation.unlike[0]})"
     yield from simulation.unpriced.notes()
     if simulation.copied:
         yield f"counted once: {turns_of(simulation.copied)} that other files hold as well"
