@@ -183,8 +183,8 @@ def test_colour_follows_flag_then_environment(monkeypatch, command, args, enviro
 @each([*CODES])
 def test_explain_for_audience_omits_other_part(code):
     page, author, user = (lore("explain", code, *options).out for options in ([], FOR_AUTHOR, FOR_USER))
-    head, part, rest = page.partition("### If you write the agent\n")
-    steps, other, last = rest.partition("### If you run it\n")
+    head, part, rest = page.partition("### Agent author\n")
+    steps, other, last = rest.partition("### User\n")
     assert author == head + part + steps.rstrip("\n") + "\n"
     assert user == head + other + last
 

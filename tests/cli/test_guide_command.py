@@ -49,7 +49,7 @@ def test_guide_page_fits_terminal_width(topic, columns, monkeypatch, capsys):
 @pytest.mark.parametrize("reader", [(), ("--for", "user")])
 def test_explain_page_fits_terminal_width(reader, monkeypatch, capsys):
     markdown = lore("explain", "LORE159", *reader).out
-    assert markdown.startswith("# LORE159 client-cause-unknown\n\n## What it means")
+    assert markdown.startswith("# LORE159 client-cause-unknown\n\n## Meaning")
     shown = laid_out(monkeypatch, capsys, 60, "LORE159", "--no-color", *reader, command="explain")
     assert max(map(len, map(str.rstrip, shown.splitlines()))) <= 60
     assert "## " not in shown

@@ -39,7 +39,7 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     return answer(FormatsResult(formats=rows, unread=unread), write_formats, as_json=as_json, color=color)
 
 
-_PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
+_PARTS = {"author": "### Agent author\n", "user": "### User\n"}
 
 
 def _codes(beginning: str) -> list[str]:
