@@ -13,7 +13,8 @@ from lore.commands import common, flags
 
 if TYPE_CHECKING:
     from lore.model.events import Event
-    from lore.recording.base import Problems
+    from lore.prompt.base import Rules
+    from lore.recording.base import Problems, Template
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
     from lore.run.appending import Append
@@ -74,10 +75,10 @@ def run(
         (persist and format not in (None, "lore"), f"--persist appends to lore logs, not to {format!r}",
          "lore convert writes a session as lore's own log"),
     )  # fmt: skip
-    rules = common.with_breakpoints(common.settings(config).assemble, marks if breakpoints is None else breakpoints)
+    rules = _with_breakpoints(common.settings(config).assemble, marks if breakpoints is None else breakpoints)
     options = Options(
         format=format, dialect=None if template is not None else dialect, policy=common.tail_policy(tail, rules.tail),
-        rules=rules, completion=common.completion(system, tools), template=common.template(template, dialect),
+        rules=rules, completion=common.completion(system, tools), template=_read_template(template, dialect),
         log=common.log(verbose),
     )  # fmt: skip
     answer = _Answer(name if turn is None else name._replace(turn=turn), options, output, force)
@@ -87,6 +88,39 @@ def run(
         else:
             answer.write_one(append, explain=explain, as_json=as_json, color=color)
     return 0
+
+
+def _with_breakpoints(rules: Rules, given: str | None) -> Rules:
+    """Return the rules with the requested breakpoints; raises LoreError for an unknown word."""
+    from msgspec.structs import replace
+
+    from lore.errors import LoreError
+
+    if given is None:
+        return rules
+    made = replace(rules, breakpoints=given)
+    fault = made.fault()
+    if fault is not None:
+        raise LoreError(f"--breakpoints: {fault}", hint="lore (its own places), recorded (as they were), none")
+    return made
+
+
+def _read_template(path: str | None, dialect: str | None) -> Template | None:
+    """Return the chat template in a file; None without one."""
+    if path is None:
+        return None
+    from lore.errors import LoreError, Where
+    from lore.recording import corpus
+    from lore.recording.base import Template
+
+    if dialect not in (None, "template"):
+        raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
+    shown, data = corpus.show(path), b"".join(corpus.pieces(path))
+    try:
+        return Template(data.decode("utf-8").removeprefix("\ufeff"), shown)
+    except UnicodeDecodeError as error:
+        place = Where(shown, data.count(b"\n", 0, error.start) + 1, error.start)
+        raise LoreError(f"{shown} holds bytes that are not UTF-8", where=place) from None
 
 
 @contextmanager

@@ -1,8 +1,4 @@
-"""What the commands share: settings, output, closed pipes, questions, a progress bar on standard error.
-
-A bar is drawn only where standard error is a terminal that can move its cursor and there is enough to wait for; it is
-gone before anything else is written; no thread redraws it, since one must not be there when processes fork.
-"""
+"""Helpers of several commands: settings, output, closed pipes, questions, a progress bar on standard error."""
 
 from __future__ import annotations
 
@@ -20,14 +16,15 @@ import typer
 
 if TYPE_CHECKING:
     from msgspec import Struct
+    from rich.progress import Progress as RichProgress
 
     from lore.compaction.settings import Compaction
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
     from lore.model.results import CommandResult
-    from lore.prompt.base import Policy, Rules
+    from lore.prompt.base import Policy
     from lore.recording.agents.logs import Surroundings
-    from lore.recording.base import Problems, Template
+    from lore.recording.base import Problems
     from lore.recording.overrides import Completion
     from lore.report.console import Console
     from lore.run.dated import Dated
@@ -100,7 +97,7 @@ def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, col
 
 
 def refuse(*cases: tuple[bool, str, str]) -> None:
-    """Raise LoreError for the first case that is so, with its message and its hint."""
+    """Raise LoreError for the first true case, with its message and hint."""
     from lore.errors import LoreError
 
     for is_so, message, hint in cases:
@@ -112,7 +109,7 @@ def refuse(*cases: tuple[bool, str, str]) -> None:
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
     """Open standard output, or a file that is written completely or not at all.
 
-    A file and a pipe get the bytes as they are, a terminal what is invisible in them as escapes.
+    A terminal gets invisible characters as escapes, a file and a pipe the bytes unchanged.
     """
     from lore.recording.corpus import STDIN
     from lore.report.plain import Escaping
@@ -219,41 +216,8 @@ def tail_policy(given: str | None, configured: Policy) -> Policy:
     raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
 
 
-def with_breakpoints(rules: Rules, given: str | None) -> Rules:
-    """Return the settings with the breakpoints that were asked for; raises LoreError for an unknown word."""
-    from msgspec.structs import replace
-
-    from lore.errors import LoreError
-
-    if given is None:
-        return rules
-    made = replace(rules, breakpoints=given)
-    fault = made.fault()
-    if fault is not None:
-        raise LoreError(f"--breakpoints: {fault}", hint="lore (its own places), recorded (as they were), none")
-    return made
-
-
-def template(path: str | None, dialect: str | None) -> Template | None:
-    """Return the text of the chat template that --template names; None without the option."""
-    if path is None:
-        return None
-    from lore.errors import LoreError, Where
-    from lore.recording import corpus
-    from lore.recording.base import Template
-
-    if dialect not in (None, "template"):
-        raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
-    shown, data = corpus.show(path), b"".join(corpus.pieces(path))
-    try:
-        return Template(data.decode("utf-8").removeprefix("\ufeff"), shown)
-    except UnicodeDecodeError as error:
-        place = Where(shown, data.count(b"\n", 0, error.start) + 1, error.start)
-        raise LoreError(f"{shown} holds bytes that are not UTF-8", where=place) from None
-
-
 def completion(system: str | None, tools: str | None, *, strict: bool = True) -> Completion | None:
-    """Return what --system and --tools name, read; None where neither is given."""
+    """Return the system prompt and tools of --system and --tools; None if neither is given."""
     if system is None and tools is None:
         return None
     from lore.run.completion import read_completion
@@ -273,7 +237,7 @@ def say_problems(problems: Problems) -> None:
 
 
 def log(verbose: bool) -> Callable[[str], None]:
-    """Return what says things on standard error, if they are wanted."""
+    """Return a function that writes to standard error if `verbose`, and else does nothing."""
 
     def say(text: str) -> None:
         if verbose:
@@ -296,7 +260,7 @@ def can_ask() -> bool:
 
 
 def confirmed(question: str) -> bool:
-    """Ask on standard error, and tell whether standard input says yes; its end is a no."""
+    """Ask on standard error, and return whether standard input answers yes."""
     from lore.report.plain import visible
 
     print(visible(question), end="", file=sys.stderr, flush=True)
@@ -341,8 +305,8 @@ INTERRUPTED = 130  # exit code
 def interruptible(*, wanted: bool = True) -> Generator[Callable[[], bool]]:
     """Record the first interrupt instead of stopping, so that finished work can be reported; the second one stops.
 
-    Yields what tells whether there was one. An interrupt that somebody else handles, or ignores, is left to them.
-    What waits for its input (not `wanted`) stops at once.
+    Yields a function that returns whether there was one. An existing handler of interrupts is kept. A command that
+    waits for its input (not `wanted`) stops at once.
     """
     seen: list[int] = []
 
@@ -372,54 +336,50 @@ Progress = Callable[[int, int], None]
 def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
     """Return a callback for progress (bytes done, bytes in all); None if no bar is shown.
 
-    `what` is being done stands before the bar.
+    The bar is labelled with `what`. It is drawn only if standard error is a terminal that can move its cursor.
     """
     if not wanted or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         yield None
         return
     bar = _Bar(colour, what)
     try:
-        yield bar.tell
+        yield bar.update
     finally:
         bar.stop()
 
 
 class _Bar:
+    """A bar that is redrawn when it is updated: a thread must not be there when processes fork."""
+
     def __init__(self, colour: bool | None, what: str) -> None:
-        self._what = what
-        self._plain = None if colour is None else not colour
-        self._stop: Callable[[], None] | None = None
-        self._draw: Callable[[int], None] | None = None
+        self._colour, self._what = colour, what
+        self._shown: RichProgress | None = None
         self._next = 0.0
 
-    def tell(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
+        """Show how far the work is."""
         now = time.monotonic()
         if total < LEAST or now < self._next:
             return
         self._next = now + REDRAW_SECONDS
-        if self._draw is None:
-            self._start(total)
-        if self._draw is not None:
-            self._draw(done)
+        if self._shown is None:
+            self._shown = self._start(total)
+        self._shown.update(self._shown.task_ids[0], completed=done, refresh=True)
 
-    def _start(self, total: int) -> None:
+    def _start(self, total: int) -> RichProgress:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
         shown = Progress(
             TextColumn(self._what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-            console=Console(file=sys.stderr, no_color=self._plain), auto_refresh=False, transient=True,
-            redirect_stdout=False, redirect_stderr=False,
+            console=Console(file=sys.stderr, no_color=None if self._colour is None else not self._colour),
+            auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
-        task = shown.add_task("", total=total)
+        shown.add_task("", total=total)
         shown.start()
-
-        def draw(done: int) -> None:
-            shown.update(task, completed=done)
-            shown.refresh()
-
-        self._stop, self._draw = shown.stop, draw
+        return shown
 
     def stop(self) -> None:
-        if self._stop is not None:
-            self._stop()
+        """Remove the bar."""
+        if self._shown is not None:
+            self._shown.stop()

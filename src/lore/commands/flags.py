@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, and what those that choose recordings stand for.
+"""Options and arguments of several commands, and the recordings that they choose.
 
 Typer reads them from annotations. Recordings are the paths that are given, else what is found where agents keep logs.
 """

@@ -23,9 +23,9 @@ def run(
     unpruned: Annotated[
         bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")
     ] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Show what is added, until interrupted.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Show new items until interrupted.")] = False,
     since: Annotated[
-        str | None, typer.Option("--since", help="With --follow --json: what came after this cursor (EPOCH:N).")
+        str | None, typer.Option("--since", help="With --follow --json: only events after this cursor (EPOCH:N).")
     ] = None,
     redact: flags.Redact = False,
     as_json: flags.AsJson = False,

@@ -1,4 +1,4 @@
-"""Commands to run next, as a shell takes them: of the recordings that a report is about, chosen as it chose them."""
+"""Commands to run next, quoted for a shell, for the recordings of a report."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _COMMAND = pattern(r"(?:.*: )?lore [a-z-]")
 
 
 def in_shell(path: str, home: str = "") -> str:
-    """Return a path as a shell takes it, short where it lies below the home folder; empty where none can be typed.
+    """Return a path quoted for a shell, with `~` for the home folder; empty if its shown name is not its real name.
 
-    So it is where what is shown is not the name: control characters, bytes that are no text, values that are masked.
+    That is so with control characters, bytes that are not text, and masked values.
     """
     if _ALTERED.search(path) or visible(path) != path:
         return ""
@@ -39,7 +39,7 @@ def shorten_path(path: str, home: str = "", most: int = 60) -> str:
 
 
 def is_command(advice: str) -> bool:
-    """Tell whether an advice ends in a command, which is copied from one line."""
+    """Return whether an advice ends in a command, which is copied from one line."""
     return _COMMAND.match(advice) is not None
 
 
@@ -70,7 +70,7 @@ class OverviewSelection(NamedTuple):
         return _OVER_FILES.sub(lambda command: " ".join([command[0], *more]), text)
 
     def before(self) -> str:
-        """Return what compares this time with as much before it; empty where no length of time was given."""
+        """Return the command that compares this time with the previous one; empty without a length of time."""
         length = _AGO.fullmatch(self.since)
         if length is None or self.until:
             return ""

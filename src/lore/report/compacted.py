@@ -1,4 +1,4 @@
-"""`lore compact` for a person: a row a compaction, both sides, and the answer."""
+"""`lore compact` in the terminal: a row for each compaction, both sides, and the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) -> None:
-    """Write where a policy would have fired, and what that would have changed."""
+    """Write the compactions that a policy would have made, and the costs with and without them."""
     rows = [_row(fired) for fired in result.triggers]
     if rows:
         write_table(_COLUMNS, rows, out)
@@ -48,7 +48,7 @@ def _row(fired: FiredTrigger) -> tuple[Cell, ...]:
 
 
 def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
-    """Write what was compacted, and where it was written."""
+    """Write the compactions, and where they were saved."""
     for fired in result.triggers:
         head = (
             f"{fired.trigger} after turn {fired.turn}: {counted(fired.pruned, 'message')} pruned, {fired.kept:,} kept"
@@ -62,10 +62,10 @@ def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None
 
 def _price(cost: CompactionCost) -> str:
     if cost.next_warm is None:
-        return "what it costs is not known: no price is known for the model"
+        return "cost unknown: no price is known for the model"
     pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
     later = f"saves {format_money(cost.later)}{pays}"
-    if cost.later is not None and cost.later < 0:  # what was put in is longer than what went
+    if cost.later is not None and cost.later < 0:  # the summary is longer than the pruned messages
         later = f"costs {_more(-cost.later)}"
     return (
         f"the next turn costs {_more(cost.next_warm)} in a warm cache, {_more(cost.next_cold)} in a cold one; each "
@@ -87,7 +87,7 @@ def signed(amount: float | None) -> str:
 
 
 def side_in_words(side: CompactedSide) -> str:
-    """Say what prompts came to with or without compaction: tokens, the longest, the cost."""
+    """Return the sums over prompts with or without compaction: tokens, the longest, the cost."""
     prices = format_prices(side.by_price, side.billed)
     prices = f" ({prices})" if prices else ""
     return (

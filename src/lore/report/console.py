@@ -1,9 +1,9 @@
 """The terminal: lines of safe text, colours, and lines that fit: wrapped between words or cut to what is left.
 
-Rules: colour by flag, then NO_COLOR, then FORCE_COLOR, then whether it is one. Text from recordings is data: it never
-carries markup, and control characters, escapes, zero-width and direction marks are shown as what they are instead of
-being obeyed. Only a terminal has a width that lines keep to; in a pipe or a file a sentence is one line, whole, so that
-it can be searched. A word wider than the room (a path, a command) stays whole, so that it can be copied.
+Colour is decided by the flag, then NO_COLOR, then FORCE_COLOR, then whether the stream is a terminal. Text from
+recordings is data: it holds no markup, and invisible characters are shown by name. Lines are wrapped only on a
+terminal; in a pipe or a file a sentence is one line, so that it can be searched. A word wider than the terminal (a
+path, a command) is not broken, so that it can be copied.
 
 rich is imported for Markdown, screens and progress bars only: importing its console takes 20 ms (measured 2026-11-27).
 """
@@ -22,7 +22,7 @@ from lore.report.plain import uncommanded, visible
 if TYPE_CHECKING:
     import rich.console
 
-WIDTH = 100  # columns where there is no terminal to ask: the same text on every machine
+WIDTH = 100  # columns without a terminal: the same text on every machine
 _WORD = pattern(r"\s*\S+\s*")
 _DEEPER = 4  # columns, of what follows the first line
 _NARROW = 24  # columns that text keeps however deep it is indented
@@ -89,7 +89,7 @@ class Console:
         self.file, self.colour, self.wraps, self.width = file, colour, wraps, width
 
     def print(self, text: StyledLine | str = "") -> None:
-        """Print a line; if it is too long for a terminal, wrap it, what follows indented by four more columns."""
+        """Print a line; if it is too long for a terminal, wrap it, following lines indented by four more columns."""
         shown = text if isinstance(text, StyledLine) else line(text)
         if self.wraps and width_of(shown.plain) > self.width:
             hang(self, shown, len(shown.plain) - len(shown.plain.lstrip()) + _DEEPER)
@@ -158,10 +158,7 @@ def whole(out: Console, text: StyledLine) -> None:
 
 
 def hang(out: Console, text: StyledLine, indent: int, *, width: int | None = None) -> None:
-    """Print a line; if it exceeds the terminal's width (or `width`), wrap it, what follows indented so many columns.
-
-    Cost O(characters).
-    """
+    """Print a line; if it exceeds the terminal's width (or `width`), wrap it, following lines indented."""
     room = width if width is not None else columns_of(out)
     plain = text.plain
     if room is None or width_of(plain) <= room:
@@ -185,12 +182,12 @@ def _breaks(text: str, columns: int) -> Iterator[int]:
 
 
 def columns_of(out: Console) -> int | None:
-    """Return how wide lines may be; None where they are not for a terminal, and stay whole."""
+    """Return the columns of the terminal; None for a pipe or a file."""
     return out.width if out.wraps else None
 
 
 def cut(text: str, columns: int) -> str:
-    """Return the beginning of a text in so many columns, up to a whole word where one ends not too far before."""
+    """Return the beginning of a text that fits into the columns, up to a whole word if one ends nearby."""
     if width_of(text) <= columns:
         return text
     from rich.cells import set_cell_size  # noqa: PLC0415 - as above

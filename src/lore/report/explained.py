@@ -1,4 +1,4 @@
-"""`lore assemble --explain` for a person: a table of segments, then what the dialect can express."""
+"""`lore assemble --explain` in the terminal: a table of segments, then the capabilities of the dialect."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ def write(result: AssembleExplanation, out: Console) -> None:
 
 
 def _system_messages(result: AssembleExplanation) -> Iterator[str]:
-    """Say whether a system message may stand at the end, why, and what chat templates do with one there."""
+    """Yield whether a prompt may end with a system message, the reason, and how chat templates treat it."""
     placed = result.system_messages
     model = result.model or "a model without a name"
     seen = f" ({placed.source}, {placed.since})" if placed.source else ""
     yield _PLACED[placed.accepted, placed.by].format(model=model, dialect=result.dialect) + seen
     if result.chat_templates:
-        yield "what chat templates do with a system message behind the first"
+        yield "chat templates, given a second system message:"
     width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)
     for row in result.chat_templates:
         yield f"  {', '.join(row.models):<{width}}  {_DONE[row.does]} (seen {row.since}: {row.source})"
 
 
 def _news(result: AssembleExplanation) -> str:
-    """Say where a change of what is known goes."""
-    told = "news of what is known: before the user's next message"
+    """Return the place of knowledge that changed."""
+    told = "changed knowledge: before the user's next message"
     if not result.max_loop_turns:
-        return f"{told}, also in a tool loop, where they wait for it"
+        return f"{told}, also in a tool loop"
     turns = counted(result.max_loop_turns, "turn")
-    return f"{told}; in a tool loop behind the last result, in its message, after {turns} without one (max_loop_turns)"
+    return f"{told}; in a tool loop after the last result, once {turns} had none (max_loop_turns)"
 
 
 _PLACED = {
-    (True, "setting"): "a system message at the end: system_in_conversation says that {model} takes one",
+    (True, "setting"): "a system message at the end: {model} takes one (system_in_conversation)",
     (True, "row"): "a system message at the end: {model} takes one",
     (False, "template"): "no system message at the end: the chat template of {model} does not write one there",
     (False, "dialect"): "no system message at the end: {dialect} has no place for one",
     (False, "unknown"): (
-        "no system message at the end: nothing says that {model} takes one; if it does, name it in "
+        "no system message at the end: not known if {model} takes one; if it does, name it in "
         "assemble.system_in_conversation"
     ),
 }

@@ -1,7 +1,4 @@
-"""A pair of turns as a result: how much of the prompt before is reused, where the two part, why, and what was billed.
-
-In: pairs of one chain, in order. Out: a `DiffResult` each, in bytes, canonical bytes and tokens.
-"""
+"""A pair of turns as a `DiffResult`: the common prefix in bytes and tokens, the first difference, causes, usage."""
 
 from __future__ import annotations
 
@@ -32,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[results.CauseResult]:
-    """Return findings as results about a turn show them."""
+    """Return findings in the form of results about a turn."""
     return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
 
 
 class PairFigures:
-    """Describe the successive pairs of one chain, from its first turn on; each segment is weighed once.
+    """Describes the successive pairs of one chain, from its first turn on; each segment is measured once.
 
-    Tokens are given where there is a `counter`; with `redact` no result carries content.
+    Tokens are counted if there is a `counter`; with `redact` no result holds content.
     """
 
     def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
@@ -56,10 +53,7 @@ class PairFigures:
         file: results.FileLengths | None = None,
         problems: Sequence[Problem] = (), caches: Sequence[results.CachePrediction] = (), named: bool = False,
     ) -> results.DiffResult:  # fmt: skip
-        """Return the result for the next pair; `named` adds the chain and turn of its right side.
-
-        `place` says where causes are reported, and to whom.
-        """
+        """Return the result for the next pair; `named` adds the chain and turn of its right side."""
         usage, verdict = pair.right.usage, pair.right.verdict
         return results.DiffResult(
             left=left,
@@ -80,7 +74,7 @@ class PairFigures:
         )
 
     def _begin_at(self, left: Turn) -> None:
-        """Go back to a turn that is not the one that was weighed last: a request may go on from an earlier one."""
+        """Measure from this turn, which may not be the last one: a request may continue any earlier request."""
         if (left.chain, left.number) == (self._latest.chain, self._latest.number):
             return
         self._canonical = CanonicalSums(left.prompt)

@@ -1,4 +1,4 @@
-"""Plain text: of recordings, in which nothing is obeyed by a terminal or a CI runner; notes on prompts."""
+"""Text of recordings made harmless for terminals and CI runners; words for numbers, times and names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 _BLANK = pattern(f"[{_BLANKS}]")
 
-_UNSEEN = pattern(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # what a terminal would obey or not show in JSON
-_PARTING = frozenset('",')  # what names are quoted with, and parted by
+_UNSEEN = pattern(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # characters that a terminal obeys or hides
+_PARTING = frozenset('",')  # quotes and separators of names
 
 
 def visible(text: str) -> str:
@@ -32,7 +32,7 @@ def visible(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Spell what is invisible in JSON text as JSON's escapes (`\\u202e`): it says the same to whoever parses it."""
+    """Return JSON text with invisible characters as JSON escapes (`\\u202e`); it parses to the same values."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
@@ -53,7 +53,7 @@ class Escaping(io.RawIOBase):
 
 
 def counted(number: int, word: str, several: str = "") -> str:
-    """Return `1 file`, `2 files`; `several` is the plural of a word that an s does not make one of."""
+    """Return `1 file`, `2 files`; `several` is an irregular plural."""
     return f"{number:,} {word if number == 1 else several or f'{word}s'}"
 
 
@@ -63,12 +63,12 @@ def turn_of(number: int, chain: str | None) -> str:
 
 
 def place_of(path: str, line: int | None) -> str:
-    """Return where something stands: `PATH:LINE`, or `PATH` where no line is known."""
+    """Return `PATH:LINE`, or `PATH` if the line is unknown."""
     return path if line is None else f"{path}:{line}"
 
 
 def when(at: float | None, form: str = "%Y-%m-%d %H:%M", *, unknown: str = "") -> str:
-    """Return a time in UTC; `unknown` where it is not known, or no calendar holds it."""
+    """Return a time in UTC; `unknown` if it is not known or out of range."""
     try:
         return unknown if at is None else f"{datetime.fromtimestamp(at, UTC):{form}}"
     except (ValueError, OverflowError, OSError):
@@ -89,7 +89,7 @@ def local_time(at: float | None, form: str = "%H:%M:%S") -> str:
 
 
 def cell(value: object) -> object:
-    """Return a value as a spreadsheet may have it: visible, without credentials, never run."""
+    """Return a value for a spreadsheet: visible, without credentials, never a formula."""
     if not isinstance(value, str):
         return value
     text = mask(visible(value))
@@ -97,18 +97,18 @@ def cell(value: object) -> object:
 
 
 def named(name: str) -> str:
-    """Return a name as it is; in quotes, with escapes, where it could be taken for another one: `"ann "` for one."""
+    """Return a name; in quotes, with escapes, if it could be taken for another one, such as `"ann "`."""
     plain = " ".join(normalize("NFKC", name).split())
     return name if name == plain and not set(name) & _PARTING else json.dumps(name)
 
 
 def uncommanded(text: str) -> str:
-    """Take the sign of a workflow command out of a line: GitHub's runner obeys one wherever in a log it stands."""
+    """Return a line without markers of workflow commands: GitHub's runner obeys them anywhere in a log."""
     return text.replace("##[", "##<U+005B>") if "##[" in text else text
 
 
 def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable[str]) -> list[str]:
-    """Say what a prompt leaves out, and why a provider would refuse it."""
+    """Return what a prompt leaves out, and why a provider would refuse it."""
     notes = [
         f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
         for what, count in sorted(Counter(omitted).items())
@@ -122,9 +122,9 @@ def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable
 
 
 def unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:
-    """Say what of a prompt a recording does not hold, or holds in a form that no prompt has (`records`, by kind).
+    """Return the parts of a prompt that are not recorded, or recorded in an unknown form (`records`, by kind).
 
-    With `completes` options can give what is missing.
+    `completes`: options can add the missing parts.
     """
     missing = [("the system prompt", "is", "--system")] * (not system) + [("the tools", "are", "--tools")] * (not tools)
     notes: list[str] = []

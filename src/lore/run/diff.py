@@ -155,7 +155,7 @@ def _not_failed(turn: Turn) -> Turn:
 
 
 def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare a named turn with the one that it continues; raises LoreError if there is none, or no such turn."""
+    """Compare a named turn with the one that it continues; raises LoreError if there is no previous or no such turn."""
     parsed = corpus.parse_name(name)
     diff = _find_in_session(None, parsed, comparison)
     if diff is not None:
@@ -167,7 +167,7 @@ def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
 
 
 def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison) -> results.DiffResult | None:
-    """Return the session's own comparison of a turn with its previous one; None if that is not `left`."""
+    """Return the comparison of a turn with its previous one in the session; None if that is not `left`."""
     several = right.chain is not None or (left is not None and left.chain is not None)
     try:
         recording = comparison.options.open(right.path, Problems(), subagents=several)

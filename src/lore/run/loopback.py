@@ -19,6 +19,6 @@ def listening(port: int) -> socket.socket:
             f"cannot listen on {ADDRESS}:{port}: {reason}", hint="--port 0 takes one that is free"
         ) from None
     # Connections inherit it; asyncio sets it only on sockets that name their protocol, which these do not. Without it
-    # what is written in two pieces waits for the client's acknowledgement of the first: 40 ms.
+    # an answer in two pieces waits 40 ms for the client's acknowledgement of the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -73,7 +73,7 @@ def test_measured_requests_are_paired_by_response_id():
 def test_log_with_bodies_is_simulated_and_measured():
     log = engine(*served(0, "r0", body(1), 4001, 0), *served(60, "r1", body(3), 4010, 4000))
     out = lore("simulate", log).out
-    assert "2 turns; predicted: read" in out
+    assert "tokens predicted: " in out
     assert "read of the prompts: measured 49.9%, predicted" in out
     assert lore("check", log).code == 0
 
