@@ -51,10 +51,8 @@ def test_bucket_as_store_names_postgresql_instead(url):
 def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
     monkeypatch.setattr(registry, "published", lambda group: [])
     monkeypatch.setattr(registry, "STORES", {})
-    registry._load_published.cache_clear()
     with pytest.raises(StoreError, match="needs lore's plug-in 'postgres'") as caught:
         open_store(url)
-    registry._load_published.cache_clear()
     assert caught.value.hint == "in a clone of lore: pipx install --force '.[postgres]', or pip install '.[postgres]'"
     assert "hunter2" not in caught.value.message
     assert is_store(url)

@@ -74,14 +74,15 @@ class Stored(Protocol):
 class PendingChange(NamedTuple):
     """The change that a call makes."""
 
-    head: Head  # the base for the caller's next delta: the stored head, or that of its own last event
-    before: SessionSummary | None = None  # the stored state; with head NOTHING if the session is new
-    after: SessionSummary | None = None  # the state to store; None if nothing is to be written
-    lines: Sequence[bytes] = ()  # to append; for a new session the header first
-    digests: Sequence[bytes] = ()  # after each of the lines
+    before: SessionSummary  # the stored state; with head NOTHING if the session is new
+    after: SessionSummary  # the state to store; its head is the base for the caller's next delta
+    lines: Sequence[bytes]  # to append; for a new session the header first
+    digests: Sequence[bytes]  # after each of the lines
 
 
-Decide: TypeAlias = Callable[[Stored | None], PendingChange]
+# Returns the change to write, or the head if nothing is to be written: the stored one, or that of the caller's own last
+# event, as the base for its next delta.
+Decide: TypeAlias = Callable[[Stored | None], PendingChange | Head]
 
 
 def extend(
@@ -95,10 +96,10 @@ def extend(
     after = replace(before, turns=turns, used_at=used_at, size=size, **notes)
     digest = digests[-1].hex() if digests else before.head.digest
     head = Head(before.head.number + len(lines), digest, digest_notes(after.leaf_id, after.metadata))
-    return PendingChange(head, before, replace(after, head=head), lines, digests)
+    return PendingChange(before, replace(after, head=head), lines, digests)
 
 
-def settle(delta: SessionDelta, stored: Stored) -> PendingChange:
+def settle(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
     """Return the change that a delta makes to a session; raises ConflictError, StoreError. Costs O(the delta)."""
     refuse_other_version("a delta of", delta.version, VERSION)
     check_notes(delta.leaf_id, delta.created_at, delta.updated_at)
@@ -112,9 +113,9 @@ def settle(delta: SessionDelta, stored: Stored) -> PendingChange:
         raise conflict(base, head)
     if not is_last:
         number = base.number + known
-        return PendingChange(Head(number, stored.digest(number) or "", head.note))
+        return Head(number, stored.digest(number) or "", head.note)
     if is_noted and known == len(lines):
-        return PendingChange(head)
+        return head
     times = {"created_at": delta.created_at, "updated_at": delta.updated_at}
     times = {name: time for name, time in times.items() if time}
     return extend(before, lines[known:], leaf_id=leaf_id, metadata=metadata, **times)
@@ -163,7 +164,7 @@ def merge_metadata(known: bytes, new: bytes) -> bytes:
 # whole sessions
 
 
-def settle_new(header: SessionHeader, stored: Stored | None) -> PendingChange:
+def settle_new(header: SessionHeader, stored: Stored | None) -> PendingChange | Head:
     """Return the change that creates a session; raises ConflictError if it exists with another header."""
     if stored is None:
         return extend(empty_session(header), (header.line,))
@@ -172,12 +173,12 @@ def settle_new(header: SessionHeader, stored: Stored | None) -> PendingChange:
     if not first:
         raise DamagedError(f"session {header.session_id!r}: event 1 is missing")
     if is_same_event(first[0], header.line):
-        return PendingChange(head)
+        return head
     message = f"session {header.session_id!r} exists with another header"
     raise ConflictError(message, hint="append to it, or choose another id", stored=head)
 
 
-def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange:
+def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange | Head:
     """Return the change that saves a session in full; raises ConflictError, StoreError.
 
     It is a conflict if the store holds an event that `data` lacks.
@@ -202,7 +203,7 @@ def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange:
         before, lines, digests[known:], project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
         created_at=data.created_at, updated_at=data.updated_at,
     )  # fmt: skip
-    return PendingChange(change.head) if change.after == before else change
+    return change.after.head if change.after == before else change
 
 
 def digests_of(events: Iterable[bytes]) -> list[bytes]:
@@ -242,9 +243,10 @@ def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
         return cast("DeltaStore", store).save_delta(session_id, delta)
     data = store.load(session_id)
     change = settle(delta, WholeSession(data))
-    if change.after is not None:
-        store.save(change.after.with_events((*data.events, *change.lines), 1))
-    return change.head
+    if isinstance(change, Head):
+        return change
+    store.save(change.after.with_events((*data.events, *change.lines), 1))
+    return change.after.head
 
 
 class DeltaStore(ABC):
@@ -280,10 +282,9 @@ class DeltaStore(ABC):
     def move(self, session_id: str, project_id: str) -> None:
         check_id(project_id, "project id")
 
-        def decide(stored: Stored | None) -> PendingChange:
+        def decide(stored: Stored | None) -> PendingChange | Head:
             before = self._require(session_id, stored).summary
-            is_there = before.project_id == project_id
-            return PendingChange(before.head) if is_there else extend(before, (), project_id=project_id)
+            return before.head if before.project_id == project_id else extend(before, (), project_id=project_id)
 
         self._change(session_id, decide)
 

@@ -128,25 +128,27 @@ class Jsonl(DeltaStore):
 
     def _change(self, session_id: str, decide: Decide) -> Head:
         self._is_stamped()
-        name, change = log_name(session_id), None
+        name = log_name(session_id)
         if not os.path.lexists(self._file(name)):
-            change = decide(None)  # raises UnknownSessionError unless it creates the session
+            decide(None)  # raises UnknownSessionError unless it creates the session
         self._prepare()
         with self._locked(name):
             try:
                 with self._opened(session_id, write=True) as log:
                     change = decide(log)
+                    if isinstance(change, Head):  # its writer may have died before it was durable
+                        self._flush(log)
+                        return change
                     self._append(log, change)
             except UnknownSessionError:
-                change = change or decide(None)
+                change = decide(None)
+                if isinstance(change, Head):
+                    return change
                 self._write_whole(name, encode_log(change))
-        return change.head
+        return change.after.head
 
     def _append(self, log: LogFile, change: PendingChange) -> None:
         """Write a change after the end of a log."""
-        if change.after is None:  # its writer may have died before it was durable
-            self._flush(log)
-            return
         part = log.part(log.summary.head.number)
         start = b"" if part.has_end else b"\n"
         data = start + encode_save(change, part.end + len(start))

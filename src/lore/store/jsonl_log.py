@@ -68,8 +68,6 @@ def is_record(line: bytes) -> bool:
 def encode_save(change: PendingChange, byte: int) -> bytes:
     """Return a save as it is written at this byte of a log; raises StoreError if a log cannot hold it."""
     before, after = change.before, change.after
-    assert before is not None
-    assert after is not None
     metadata = NULL if after.metadata == EMPTY else Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" "))
     record = Saved(
         size=after.size - before.size, byte=byte, after=before.head.number, base=before.head.digest, log=before.size,
@@ -94,15 +92,12 @@ def _join(lines: Sequence[bytes], events: Sequence[bytes]) -> bytes:
 
 def encode_log(change: PendingChange) -> Iterator[bytes]:
     """Yield the bytes of a new log: the header, and groups of events with a record each."""
-    before, after, lines, digests = change.before, change.after, change.lines, change.digests
-    assert before is not None
-    assert after is not None
+    before, after, lines, digests = change
     header = _join(lines[:1], lines[:1])
     yield header
     notes = {name: getattr(after, name) for name in ("project_id", "leaf_id", "metadata", "created_at", "updated_at")}
     summary, byte = extend(before, lines[:1], digests[:1]).after, len(header)
     for start in range(1, max(2, len(lines)), _GROUP):
-        assert summary is not None
         group = extend(summary, lines[start : start + _GROUP], digests[start : start + _GROUP], **notes)
         data = encode_save(group, byte)
         yield data

@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import NamedTuple, cast
 
@@ -52,22 +51,20 @@ def scheme_of(url: str) -> str | None:
     """Return the scheme of a store's URL; None for all other text."""
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else ""
-    is_known = scheme in _OWN_STORES or scheme in STORES or scheme in _EXTRAS
-    return scheme if is_known or (scheme and _load_published(scheme)) else None
+    return scheme if scheme in _OWN_STORES or scheme in _EXTRAS or (scheme and _published_store(scheme)) else None
 
 
-@cache
-def _load_published(scheme: str) -> bool:
-    """Load the store that another package publishes for a scheme into STORES; returns whether there is one."""
-    for point in published(GROUP):
-        if point.name == scheme:
-            try:
-                STORES[scheme] = point.load()
-            except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
-                message = f"the plug-in {scheme!r} ({GROUP}) cannot be loaded: {error}"
-                raise StoreError(message, hint=f"repair or remove {point.value}") from None
-            return True
-    return False
+def _published_store(scheme: str) -> Callable[[str, Tell], Store] | None:
+    """Return the store that another package publishes for a scheme; None if there is none."""
+    if scheme not in STORES:
+        for point in published(GROUP):
+            if point.name == scheme:
+                try:
+                    STORES[scheme] = point.load()
+                except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+                    message = f"the plug-in {scheme!r} ({GROUP}) cannot be loaded: {error}"
+                    raise StoreError(message, hint=f"repair or remove {point.value}") from None
+    return STORES.get(scheme)
 
 
 def open_store(url: str, tell: Tell = ignore) -> Store:
@@ -76,20 +73,20 @@ def open_store(url: str, tell: Tell = ignore) -> Store:
     Raises StoreError if there is no such kind of store, or it cannot be opened.
     """
     scheme = scheme_of(url)
-    if scheme is None and url.lower().startswith("s3://"):
-        hint = "to share a store between machines, use a PostgreSQL database: --store postgresql://HOST/DATABASE"
-        raise StoreError(f"{mask_url(url)!r} names no store: sessions are not stored in buckets", hint=hint)
     if scheme is None:
-        hint = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
-        raise StoreError(f"{mask_url(url)!r} names no store", hint=hint)
+        message, hint = "", "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
+        if url.lower().startswith("s3://"):
+            message = ": sessions are not stored in buckets"
+            hint = "to share a store between machines, use a PostgreSQL database: --store postgresql://HOST/DATABASE"
+        raise StoreError(f"{mask_url(url)!r} names no store{message}", hint=hint)
     if scheme in _OWN_STORES:
         module, name = _OWN_STORES[scheme]
         return cast("Callable[[str, Tell], Store]", getattr(import_module(module), name).open)(url, tell)
-    if scheme not in STORES and not _load_published(scheme):
-        extra = _EXTRAS[scheme]
-        message = f"{mask_url(url)} needs lore's plug-in {extra!r}, which this installation lacks"
-        raise StoreError(message, hint=install_hint(extra))
-    return STORES[scheme](url, tell)
+    store = _published_store(scheme)
+    if store is None:
+        message = f"{mask_url(url)} needs lore's plug-in {_EXTRAS[scheme]!r}, which this installation lacks"
+        raise StoreError(message, hint=install_hint(_EXTRAS[scheme]))
+    return store(url, tell)
 
 
 def open_existing(url: str, tell: Tell = ignore) -> Store:
@@ -209,12 +206,15 @@ def read_log(address: SessionAddress, size: int) -> Iterator[bytes]:
     """Yield the log of a stored session in pieces of about `size` bytes that end with a line; raises StoreError."""
     with closing(open_existing(address.url, print_note_once)) as store:
         try:
-            events = deque(store.load(address.session_id).events)
+            events = store.load(address.session_id).events
         except UnknownSessionError:
             raise UnknownSessionError(address.session_id, mask_url(address.url)) from None
-    while events:
-        piece = bytearray()
-        while events and len(piece) < size:
-            piece += events.popleft()
-            piece += b"\n"
+    piece = bytearray()
+    for event in events:
+        piece += event
+        piece += b"\n"
+        if len(piece) >= size:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
         yield bytes(piece)

@@ -215,8 +215,6 @@ class SqlSession:
 
     def write(self, change: PendingChange) -> None:
         """Write a change to the session's row, and its events."""
-        assert change.before is not None
-        assert change.after is not None
         known = _columns_of(change.before)
         columns = {name: value for name, value in _columns_of(change.after).items() if value != known[name]}
         names = ", ".join(f"{name} = ?" for name in columns)
@@ -226,7 +224,6 @@ class SqlSession:
 
 def _create(tx: SqlTransaction, change: PendingChange) -> bool:
     """Write a new session; returns False if another writer has created it meanwhile."""
-    assert change.after is not None
     columns = _columns_of(change.after)
     names, places = ", ".join(columns), ", ".join("?" * len(columns))
     sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
@@ -237,7 +234,6 @@ def _create(tx: SqlTransaction, change: PendingChange) -> bool:
 
 
 def _write_events(tx: SqlTransaction, key: int, change: PendingChange) -> None:
-    assert change.before is not None
     events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
     sql = "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)"
     tx.executemany(sql, ((key, number, line, digest) for number, (line, digest) in events))
@@ -297,13 +293,12 @@ class SqlStore(DeltaStore):
                 if session is not None:
                     session.check_end()
                 change = decide(session)
-                if change.after is None:
-                    return change.head
+                if isinstance(change, Head):
+                    return change
                 if session is not None:
                     session.write(change)
-                    return change.head
-                if _create(tx, change):
-                    return change.head
+                if session is not None or _create(tx, change):
+                    return change.after.head
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self.transaction(write=True) as tx:
