@@ -55,9 +55,10 @@ def test_converted_claude_code_log_folds_equally(data):
 
 @given(any_events())
 def test_events_in_any_order_are_read_back(events):
-    data = b"".join(e.encode(event) + b"\n" for event in events)
-    if not data:
+    events = [event for event in events if not isinstance(event, e.Saved)]  # a store's own records are omitted
+    if all(isinstance(event, e.OpaqueEvent) for event in events):  # not a session
         return
+    data = b"".join(e.encode(event) + b"\n" for event in events)
     with tempfile.TemporaryDirectory() as folder:
         made = converted(put(Path(folder), data))
     before = [read.value for read in read_all(LoreLog(), data) if isinstance(read.value, e.Envelope)]

@@ -1,8 +1,8 @@
 """Convert a session to lore's own log: the output of `lore convert`.
 
 The log folds to the same state and assembles to the same prompts; the files of subagents become chains of it. The
-header names the original format and comes first. Content is written as it was spelled, unmasked; a record of lore's own
-log that has unknown keys is copied as it is.
+header names the original format and comes first. Content is written as it was spelled, unmasked; the records of lore's
+own logs are copied, except the `saved` records of a store.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from lore.formats.base import Read
 from lore.formats.lines import Line, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Code, Problem
-from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
+from lore.model.events import Event, OpaqueEvent, Saved, SessionStarted, encode
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 
-_STRICT = msgspec.json.Decoder(Event)
 _HEADER = b'{"kind":"session_started"'
 _DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder's limit of nesting
 
@@ -54,44 +53,46 @@ def converted(recording: Recording) -> Conversion:
 
 
 class _Verbatim(LoreLog):
-    """lore's own reader, which remembers the lines whose events were not taken yet."""
+    """lore's own reader, which keeps each line that is one record until it is taken."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: dict[int, bytes] = {}
+        self.lines: dict[int, bytes] = {}
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        self._lines[line.number] = line.data
+        if not fault(line.data):
+            self.lines[line.number] = line.data
         return super().read_line(line)
-
-    def take_line(self, number: int) -> bytes | None:
-        """Return a line once, and forget the lines before it."""
-        while (first := next(iter(self._lines), number)) < number:
-            del self._lines[first]
-        return self._lines.pop(number, None)
 
 
 def _lines(recording: EventRecording) -> Iterator[bytes]:
-    own: _Verbatim | None = None
-    origin: str | None = recording.reader.name
-    if type(recording.reader) is LoreLog:
-        recording.reader, origin = (own := _Verbatim()), None
+    own = _Verbatim() if type(recording.reader) is LoreLog else None
+    origin = recording.reader.name if own is None else None
+    recording.reader = own or recording.reader
     for read in _header_first(recording, is_own=own is not None):
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
-        raw = own.take_line(read.line) if own is not None else None
-        if raw is not None and not isinstance(event, OpaqueEvent) and not _is_plain(raw) and not fault(raw):
-            line = raw
-        elif not isinstance(event, SessionStarted):
-            line = encode(event)
-        else:
-            line = encode(msgspec.structs.replace(event, origin=event.origin or origin))
-            line = line if event.v != 1 else _HEADER + b',"v":1' + line[len(_HEADER) :]
-        line = line.translate(None, b"\r\n")  # a reader may have kept them between values; in strings they are escapes
-        if line.count(b"[") + line.count(b"{") > _DEEP and not _reads_back(line, event):
-            message = "a record nested so deeply that lore cannot read it inside its own log"
-            problem = Problem(Code.MALFORMED_RECORD, message)
-            recording.problems.add(problem, recording.reading, read.line, read.byte)
+        line = own.lines.pop(read.line, None) if own is not None else None
+        if isinstance(event, Saved):
+            continue
+        if line is None:
+            line = _encode(event, origin)
+            if line.count(b"[") + line.count(b"{") > _DEEP and not _reads_back(line, event):
+                message = "a record nested so deeply that lore cannot read it inside its own log"
+                problem = Problem(Code.MALFORMED_RECORD, message)
+                recording.problems.add(problem, recording.reading, read.line, read.byte)
         yield line + b"\n"
+
+
+def _encode(event: Event, origin: str | None) -> bytes:
+    """Return an event as a line of lore's log; `origin` is the format that a header names, None for lore's own."""
+    if isinstance(event, OpaqueEvent) and origin is None:
+        return bytes(event.record)
+    if not isinstance(event, SessionStarted):
+        line = encode(event)
+    else:
+        line = encode(msgspec.structs.replace(event, origin=event.origin or origin))
+        line = line if event.v != 1 else _HEADER + b',"v":1' + line[len(_HEADER) :]
+    return line.translate(None, b"\r\n")  # a reader may have kept them between values; in strings they are escapes
 
 
 def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
@@ -110,24 +111,15 @@ def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
         held.append(read)
         if is_own and not isinstance(read.value, OpaqueEvent):
             break
-    if header is None and not (is_own and held):
-        if all(isinstance(read.value, OpaqueEvent) for read in held):
-            shown = recording.shown
-            raise LoreError(f"{shown} holds no session: there is nothing to convert", where=Where(shown))
+    if header is None and all(isinstance(read.value, OpaqueEvent) for read in held):
+        shown = recording.shown
+        raise LoreError(f"{shown} holds no session", where=Where(shown))
+    if header is None and not is_own:
         header = Read(SessionStarted(session_id=""), held[0].line, held[0].byte)
     if header is not None:
         yield header
     yield from held
     yield from reads
-
-
-def _is_plain(raw: bytes) -> bool:
-    """Return whether the event of a line holds everything in it."""
-    try:
-        _STRICT.decode(raw)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _reads_back(line: bytes, event: object) -> bool:

@@ -14,12 +14,12 @@ from contextlib import closing
 from itertools import chain, count
 from typing import NamedTuple
 
-from lore.commands.store.syncing import SyncSource, put_header_first, read_storable_lines, rename_session, sync
+from lore.commands.store.syncing import SyncSource, rename_session, sync
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.codes import Problem
-from lore.model.events import SessionStarted
+from lore.model.events import SessionStarted, encode
 from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus
 from lore.recording.agents.companions import companions, is_companion
@@ -152,11 +152,11 @@ class _Importer:
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
                 hint="import the session that they were assembled from",
             )
-        if is_own := type(recording.reader) is LoreLog:
-            lines = put_header_first(read_storable_lines(data, recording.take_problem), recording.shown)
-        else:
-            lines = (line[:-1] for line in converted(recording).lines)
+        is_own = type(recording.reader) is LoreLog
+        lines = (line[:-1] for line in converted(recording).lines)
         header = next(lines)
+        if not isinstance(event_of(header), SessionStarted):  # lore's own log may have none, or a late one
+            header, lines = encode(SessionStarted(session_id="")), chain((header,), lines)
         session_id = self._name(path, header)
         if is_of_requests and session_id in self._taken:
             session_id = self._free_name(path)

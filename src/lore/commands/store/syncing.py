@@ -13,18 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.errors import LoreError, Where
-from lore.formats.base import Read
-from lore.formats.lines import fault, problem, read_lines, split_joined
-from lore.formats.lore_log import event_of, kind_of
+from lore.formats.lore_log import event_of
 from lore.model import lenient
 from lore.model.canonical import encode as encode_json
-from lore.model.codes import Code
-from lore.model.events import MAIN, Append, OpaqueEvent, Remove, SessionStarted, encode
+from lore.model.events import MAIN, Append, Remove, encode
 from lore.model.jsonslice import member_ranges
 from lore.store.base import EMPTY, Clock, ConflictError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same_event, save_delta
-from lore.store.lines import NOTHING, SessionHeader, is_id, may_contain, refusal
+from lore.store.lines import NOTHING, SessionHeader, is_id, may_contain
 from lore.store.registry import load_notes
 from lore.store.reserved import refuse_header
 
@@ -33,49 +29,6 @@ _ANSWER_ITEMS = ("assistant_message", "tool_call")
 _STARTED = b'{"kind":"turn_started"'
 # A transcript that stops within a turn is stored with the turn closed. When it continues, the turn is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
-
-
-# lines of a log
-
-
-def read_storable_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> Iterator[bytes]:
-    """Yield the records of a log that can be stored, in order and with their bytes, without line ends.
-
-    `tell` receives a problem for each line that readers of logs refuse. Several records on one line become several
-    lines. `saved` records of a store are omitted.
-    """
-    for line in read_lines(data):
-        reason = refusal(line.data)
-        records = split_joined(line.data) if reason and line.data else [line.data]
-        if reason and (not line.data or records is None or any(map(fault, records))):
-            unreadable = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
-            code = unreadable if line.data else Code.LINE_TOO_LONG
-            tell(problem(code, f"unreadable line: {reason}", line))
-            continue
-        if reason and records is not None:
-            tell(problem(Code.JOINED_LINES, f"{len(records)} records on one line", line))
-        yield from (record for record in records or () if b'"saved"' not in record or kind_of(record) != "saved")
-
-
-def put_header_first(lines: Iterator[bytes], shown: str) -> Iterator[bytes]:
-    """Yield the lines of the log `shown`, the header first, or one that names no session.
-
-    Opaque records before the header follow it. Raises LoreError if no line is an event.
-    """
-    before: list[bytes] = []
-    header = None
-    for line in lines:
-        event = event_of(line)
-        if isinstance(event, SessionStarted):
-            header = line
-            break
-        before.append(line)
-        if event is not None and not isinstance(event, OpaqueEvent):
-            header = encode(SessionStarted(session_id=""))
-            break
-    if header is None:
-        raise LoreError(f"{shown} holds no session: there is nothing to store", where=Where(shown))
-    yield from chain((header,), before, lines)
 
 
 def rename_session(header: bytes, session_id: str) -> bytes:
@@ -99,9 +52,6 @@ def find_leaf(lines: Iterable[bytes]) -> str | None:
         elif isinstance(event, Append) and event.chain == MAIN and event.item.uuid not in removed:
             return event.item.uuid if is_id(event.item.uuid) else None
     return None
-
-
-# whole sessions
 
 
 class SyncSource(NamedTuple):
