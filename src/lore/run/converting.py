@@ -48,7 +48,7 @@ def convert(name: corpus.Name, options: Options, problems: Problems) -> Conversi
 def converted(recording: Recording) -> Conversion:
     """Convert an opened recording, which is read to its end; raises LoreError if it holds no session."""
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
-    log = session_of(recording, "events: there is no session to convert", hint=hint)
+    log = session_of(recording, "events: it holds no session", hint=hint)
     return Conversion(_lines(log), (recording.path, *recording.companions))
 
 
