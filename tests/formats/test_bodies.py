@@ -9,7 +9,6 @@ import pytest
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model import jsonslice
-from lore.model.events import Usage
 from lore.model.turn import Call, Exchange
 from lore.recording.corpus import open_head
 from lore.recording.opening import Options
@@ -53,17 +52,6 @@ def test_record_with_other_member_names_is_read(request_name, response_name):
     assert (json.loads(found.body), found.response_id, found.usage.uncached_tokens) == (ONE, "m", 7)
 
 
-def test_request_as_text_is_wire():
-    text = json.dumps(ONE, indent=1)
-    found = one({"request": text, "usage": {"input_tokens": 1}})
-    assert (found.body, found.fidelity) == (text.encode(), "wire")
-
-
-def test_body_of_a_record_is_a_slice():
-    found = read(b'{"request": {"messages" : [ ] , "temperature":1.0}, "ts": 1}\n')
-    assert found[0].body == b'{"messages" : [ ] , "temperature":1.0}'
-
-
 @pytest.mark.parametrize(
     ("stamp", "seconds"),
     [
@@ -83,12 +71,6 @@ def test_body_of_a_record_is_a_slice():
 @pytest.mark.parametrize("key", ["timestamp", "ts"])
 def test_times_are_seconds_or_unknown(key, stamp, seconds):
     assert one({"request": ONE, key: stamp}).at == seconds
-
-
-def test_usage_in_the_record_is_read():
-    record = {"request": ONE, "usage": None, "response": {"usage": {"input_tokens": 4}}}
-    assert one(record).usage == Usage(uncached_tokens=4)
-    assert one({"request": ONE, "response": "text"}).usage is None
 
 
 @pytest.mark.parametrize(
@@ -213,9 +195,3 @@ def test_recognised_body_is_decoded_once(end, tmp_path, monkeypatch):
         monkeypatch.setattr(jsonslice, name, decoder)
     assert len(list(Options().open(str(path)).turns())) == 1
     assert sum(decoder.found for decoder in decoders) == 1
-
-
-def test_llama_cpp_timings_name_the_engine():
-    response = {"usage": {"prompt_tokens": 900}, "timings": {"cache_n": 700, "prompt_n": 200}}
-    found = one({"url": "http://127.0.0.1:8080/v1/chat/completions", "request": ONE, "response": response})
-    assert (found.call.answered_by, found.usage.read_tokens) == ("llama.cpp", 700)

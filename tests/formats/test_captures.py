@@ -13,7 +13,6 @@ from lore.formats.captures import layouts
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
-from lore.model.events import Usage
 from lore.model.turn import Exchange
 from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
@@ -104,52 +103,6 @@ def test_response_without_its_request_line_is_a_problem():
     assert found.value.code == "LORE226"
 
 
-CALLS = ("har", "vcr", "claude-tap", "cassette", "proxy", "proxy-list")
-FILES = sorted(file for name in CALLS for file in (FIXTURES / name).iterdir())
-
-
-def test_every_format_gives_the_same_usage():
-    stable = [file for file in FILES if "stable" in file.name]
-    bills = {
-        tuple(read.value.usage for read in everything(recognise(file.read_bytes())(), file.read_bytes())[:3])
-        for file in stable
-    }
-    assert len(stable) == 6
-    assert len(bills) == 1
-
-
-def test_har_timings_give_the_start_of_the_response():
-    found = everything(Har(), har(ASKED))[0].value
-    assert (found.at, found.answered, found.fidelity) == (1772442000.0, 1772442000.5, "wire")
-
-
-def test_har_without_model_calls_is_empty():
-    entries = {"request": {"method": "GET", "url": "https://x.test/"}, "response": {}}
-    assert everything(Har(), dumps({"log": {"entries": [entries, {}, {"request": 5}]}})) == []
-
-
-def test_places_are_those_of_the_entries():
-    data = har(ASKED, body("x"))
-    for read in everything(Har(), data):
-        assert data[read.byte : read.byte + 1] == b"{"
-        assert data.count(b"\n", 0, read.byte) + 1 == read.line
-
-
-def test_refusal_in_har_has_its_place():
-    refused = json.loads(har(ASKED, ASKED))
-    refused["log"]["entries"][1]["response"] |= {
-        "status": 400,
-        "content": {"text": '{"error": {"message": "too long"}}'},
-    }
-    data = json.dumps(refused, indent=1).encode()
-    (found,) = [read.value for read in everything(Har(), data) if isinstance(read.value, Problem)]
-    assert (found.code, found.message.rpartition(": ")[2]) == ("LORE231", "too long")
-    assert (found.byte, found.line) == (
-        data.rindex(b'  {\n    "startedDateTime"') + 2,
-        data.count(b"\n", 0, found.byte) + 1,
-    )
-
-
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -167,31 +120,6 @@ def test_entry_over_the_limit_is_skipped(monkeypatch):
     monkeypatch.setattr(Har, "longest", 3000)
     found = everything(Har(), har(ASKED, body("x" * 5000), ASKED))
     assert [getattr(read.value, "code", "exchange") for read in found] == ["exchange", "LORE220", "exchange"]
-
-
-def test_proxy_records_text_events_or_no_response():
-    lines = [
-        pair(json.dumps(ASKED), json.dumps(SAID)),
-        pair() | {"response": None},
-        pair()
-        | {
-            "response": {
-                "status_code": 200,
-                "events": [{"event": "x", "data": {"id": "e", "usage": {"input_tokens": 4}}}],
-            }
-        },
-    ]
-    found = [read.value for read in everything(ProxyLines(), b"".join(dumps(one) + b"\n" for one in lines))]
-    assert [one.fidelity for one in found] == ["wire", "parsed", "parsed"]
-    assert [one.usage for one in found[1:]] == [None, Usage(uncached_tokens=4)]
-
-
-@pytest.mark.parametrize(("answered", "known"), [(11.0, 11.0), (14.99, None)])
-def test_stamp_of_logging_is_not_the_response_start(answered, known):
-    record = pair(logged_at="1970-01-01T00:00:15Z")
-    record["request"]["timestamp"], record["response"]["timestamp"] = 10.0, answered
-    found = everything(ProxyLines(), dumps(record) + b"\n")[0].value
-    assert (found.at, found.answered) == (10.0, known)
 
 
 @pytest.mark.parametrize(

@@ -47,28 +47,6 @@ def turns(values):
 # responses
 
 
-def test_response_over_several_records_is_one_request():
-    ends = turns(read(*PLAIN))
-    assert [(end.turn, end.chain) for end in ends] == [(1, "main"), (2, "main")]
-    assert ends[0].usage == e.Usage(3, 100, 50, 77)  # of the last record: the earlier ones have partial output
-
-
-def test_lifetimes_of_writes_are_read():
-    usage = {**counts(1, 2, 3, 4), "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 3}}
-    billed = turns(read(asked("u", "x"), answered("a", "r", text("y"), "u", usage=usage)))[0].usage
-    assert (billed.write_5m_tokens, billed.write_1h_tokens) == (0, 3)
-
-
-def test_turn_has_times_of_prompt_and_first_record():
-    values = read(
-        asked("u", "x", timestamp="2026-01-01T00:00:00Z"),
-        answered("a", "r", text("1"), "u", timestamp="2026-01-01T00:00:05Z"),
-        answered("b", "r", text("2"), "a", timestamp="2026-01-01T00:00:09Z"),
-    )
-    opened = next(value for value in values if isinstance(value, e.TurnStarted))
-    assert (opened.at, turns(values)[0].at) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z")
-
-
 def test_late_usage_replaces_that_of_the_previous_turn():
     lines = (
         asked("u", "x"),
@@ -107,12 +85,6 @@ def test_messages_inside_progress_records_are_no_requests():
     assert {value.chain for value in values} == {"main"}
 
 
-def test_other_model_changes_the_session():
-    second = asked("v", "y", "a"), answered("b", "r2", text("2"), "v", model="m-2")
-    fold = folded(asked("u", "x"), answered("a", "r1", text("1"), "u", model="m-1"), *second)
-    assert [change.cause for change in fold.state.main().turn.since] == ["LORE119"]
-
-
 # content
 
 
@@ -143,12 +115,6 @@ REFERENCE = {"type": "tool_reference", "tool_name": "Read"}
 def test_result_of_any_content_is_kept(content, output):
     fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c", content)], "a"))
     assert json.loads(bytes(fold.item(1).output)) == output
-
-
-def test_text_beside_result_is_message_after_it():
-    fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c"), text("and this")], "a"))
-    assert isinstance(fold.item(2), UserMessage)
-    assert [type(block) for block in fold.item(2).blocks] == [TextBlock]
 
 
 @pytest.mark.parametrize(
@@ -301,11 +267,6 @@ def test_lone_surrogates_are_kept_as_written():
 
 def test_record_without_uuid_is_named_by_line():
     assert folded(asked("u", "x"), asked(None, "y")).uuids == ["u", "line-2"]
-
-
-def test_call_without_id_is_kept_as_block():
-    fold = folded(asked("u", "x"), answered("a", "r", {"type": "tool_use", "name": "n", "input": {}}, "u"))
-    assert isinstance(fold.item(1).blocks[0], RawBlock)
 
 
 @pytest.mark.parametrize(

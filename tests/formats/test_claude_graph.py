@@ -63,13 +63,6 @@ def test_compaction_keeps_listed_records_or_a_segment(meta, kept):
     assert (fold.uuids, fold.codes) == (["b1", *kept], [])
 
 
-@pytest.mark.parametrize("anchor", ["s1", "b1"])
-@pytest.mark.parametrize("parent", ["s1", "a5"])
-def test_later_records_follow_summary_or_kept_end(anchor, parent):
-    fold = folded(*HISTORY, *compacted(segment("u4", "a5", anchor)), asked("u5", "go on", parent))
-    assert (fold.uuids, fold.codes) == (["b1", "u4", "a5", "u5"], [])
-
-
 @pytest.mark.parametrize("meta", [messages("s1", "u5"), segment("s1", "u5")])
 def test_summary_kept_by_next_compaction_stays(meta):
     second = compacted(meta, 2, "second")
@@ -146,11 +139,6 @@ def test_history_repeated_after_a_compaction_is_skipped():
 def test_repeated_uuid_has_first_place_and_last_content():
     fold = folded(*HISTORY[:2], asked("u1", "look there"))
     assert (fold.uuids, bytes(fold.item(0).text), fold.codes) == (["u1", "a1"], b'"look there"', ["LORE205"])
-
-
-def test_parent_that_comes_later_is_no_problem():
-    lines = asked("u1", "x"), answered("a1", "r1", text("1"), "a0"), answered("a0", "r1", text("0"), "u1")
-    assert folded(*lines).codes == []
 
 
 def test_every_record_with_a_missing_parent_is_reported():

@@ -61,13 +61,6 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
     assert ("no-thinking" in [signal.name for signal in signals]) == expected
 
 
-def test_interrupt_is_not_a_prompt():
-    stop = asked("u2", [text("[Request interrupted by user]")], "a1")
-    more = asked("u3", "on", "u2", thinkingMetadata=ON)
-    assert [signal.name for signal in observed(*FIRST, stop, more)] == ["interrupt", "no-thinking"]
-    assert [signal.name for signal in observed(*THOUGHT, stop, more)] == ["interrupt"]
-
-
 @pytest.mark.parametrize(("more", "signals"), [
     (found(REFERENCE, text("and"), {**REFERENCE, "tool_name": "mcp__context7__query-docs"}, REFERENCE),
      [Sign("tool-reference", ("WebSearch", "mcp__context7__query-docs"))]),
@@ -181,21 +174,3 @@ def test_tokens_left_uncached_show_switched_thinking():
     # this model leaves as much uncached either way, or nothing shows that thinking was on
     assert observed(FIRST[0], turn(1, thinking(), 2), turn(2, text("a"), 1), turn(3, thinking(), 3)) == []
     assert observed(FIRST[0], turn(1, text("a"), 10), turn(2, text("b"), 3)) == []
-
-
-def test_changed_permission_mode_is_a_signal():
-    more = asked("u2", "on", "a1", permissionMode="auto"), asked("u3", "on", "u2", permissionMode="plan")
-    assert observed(*FIRST, *more) == [Sign("permission-mode", before="auto", after="plan")]
-
-
-def test_settings_of_other_types_are_no_problem():
-    more = asked("u2", "on", "a1", version=7), answered("a2", "r2", text("x"), "u2", version=5, effort=None)
-    assert observed(*FIRST[:1], {**FIRST[1], "version": {"a": 1}, "effort": [1]}, *more) == [
-        Sign("client-version", before='{"a":1}', after="5")
-    ]
-
-
-def test_signal_has_the_version_of_its_client():
-    more = line("attachment", "x1", "u1", attachment={"type": "deferred_tools_delta"}, version="2.1.119")
-    for record, version in ((more, "2.1.119"), (attached(type="deferred_tools_delta"), "")):
-        assert [value.version for value in read(*FIRST, record) if isinstance(value, e.Observed)] == [version]

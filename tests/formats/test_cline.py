@@ -14,7 +14,7 @@ from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, TextBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.testing import ReaderContract, everything
+from lore.testing import ReaderContract
 
 CLI = json.dumps({
     "version": 1, "sessionId": "s-7", "system_prompt": "You are Cline.", "messages": [
@@ -182,12 +182,6 @@ def test_condensation_comes_before_its_request():
     ] == kinds
 
 
-def test_message_with_missing_summary_stays():
-    task = Task().request("q", tokens_in=1, tokens_out=1).user("<task>q</task>", condenseParent="gone").answer("a")
-    assert texts(timeline(ClineTask, task.pack()))[0] == "<task>q</task>"
-    assert not [event for event in joined(task) if isinstance(event, e.CompactApplied)]
-
-
 def test_messages_that_roo_deleted_come_from_the_screen():
     """The history has the first message, the summary and the kept messages; the screen has the others."""
     task = Task().show("text", "t").request("q1", tokens_in=1, tokens_out=1)
@@ -301,8 +295,3 @@ def test_truncated_file_is_a_problem():
     cut = simple().shown[:-40]
     assert Code.TORN_LAST_LINE in codes(Cline, cut)
     assert Code.TORN_LAST_LINE in codes(ClineTask, packed(((UI, cut), (API, simple().sent))))
-
-
-def test_items_have_the_place_in_their_file():
-    reads = everything(ClineTask(), simple().pack())
-    assert {read.file for read in reads if isinstance(read.value, e.Append)} == {API}

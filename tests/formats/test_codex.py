@@ -94,27 +94,6 @@ def test_rollout_is_recognised_by_its_first_line():
     assert recognise(b'{"type":"session.start","payload":{}}\n') is None
 
 
-def test_changed_sums_are_one_request():
-    assert turns(plain()) == [(7_568, 2_432, 10), (216, 9_984, 10)]
-    again = plain()
-    assert turns(again.counted({"input_tokens": 1, "cached_input_tokens": 0, "output_tokens": 1})) == turns(plain())
-
-
-def test_usage_record_and_its_copy_count_once():
-    made = Rollout().meta().context().user("hi").message("assistant", "a").recorded("resp_1", 100, 0).count(100, 0)
-    made.message("assistant", "b").recorded("resp_2", 200, 96).count(200, 96)
-    assert turns(made) == [(100, 0, 10), (104, 96, 10)]
-    assert [value.response_id for value in made.read() if isinstance(value, e.TurnCompleted)] == ["resp_1", "resp_2"]
-
-
-def test_interrupted_response_is_no_request():
-    made = plain().user("go on").thought().call("c2").result("c2").event("turn_aborted", reason="interrupted")
-    made.user("again").message("assistant", "ok").count(10_400, 10_112)
-    assert len(turns(made)) == 3
-    assert not made.folded().problems
-    assert "interrupt" in [value.name for value in made.read() if isinstance(value, e.Observed)]
-
-
 def test_interrupted_response_in_the_sums_is_a_request():
     made = plain().user("go on").thought().call("c2").event("turn_aborted", reason="interrupted")
     lost = {"input_tokens": 10_300, "cached_input_tokens": 9_984, "output_tokens": 69}
@@ -143,27 +122,12 @@ def test_log_without_usage_has_a_request_per_response():
     assert [end.usage for end in ends] == [None, None]
 
 
-def test_compaction_replaces_the_history():
-    session = busy().folded()
-    assert not [found for found in session.problems if "preserved" in found.message]
-    items = [entry.item for entry in session.state.main().entries]
-    assert items[0].pruned > 5
-    assert items[1].source == "user"
-
-
 def test_rollback_removes_prompts_and_their_client_messages():
     made = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
     made.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
     assert [item.uuid for item in items(made)] == [item.uuid for item in items(plain())]
     assert [item.uuid for item in items(made.event("thread_rolled_back", num_turns=9))] == ["item-1", "item-2"]
     assert not made.folded().problems
-
-
-def test_more_cached_than_input_is_a_contradiction():
-    usage = plain().user("x").message("assistant", "y").count(10, 128).read()[-1].usage
-    assert usage is not None
-    assert usage.contradiction
-    assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
 
 
 def signals(*contexts):
@@ -256,13 +220,6 @@ def requests_and_copies(path):
     return summary.turns, summary.copied, summary.chains
 
 
-def test_subagent_names_its_parent():
-    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "t-1", "depth": 1, "agent_nickname": "x"}}}
-    for fields in ({"source": spawned}, {"parent_thread_id": "t-1"}):
-        header = Rollout().meta("t-9", **fields).read()[0]
-        assert (header.session_id, header.parent_session_id) == ("t-9", "t-1")
-
-
 def test_thread_name_is_the_title():
     made = plain().event("thread_name_updated", thread_id="t-1", thread_name="Look at files").user("more")
     session = made.message("assistant", "ok").count(10_400, 10_112).folded().state
@@ -331,13 +288,6 @@ def test_known_provider_serves_the_thread(tmp_path, name, served):
     assert tuple(served_by(turn)) == served
     assert turn.model == "gpt-5.4"
     assert turn.answered_at - turn.at == 3.0
-
-
-def test_usage_record_copied_in_compaction_is_ignored():
-    made = Rollout().meta().context().user("hi").message("assistant", "a").recorded("resp_1", 100, 0)
-    copy = made.lines[-1]["payload"]
-    made.line("compacted", {"message": "", "replacement_history": [], "latest_token_usage_record": copy})
-    assert turns(made) == [(100, 0, 10)]
 
 
 def test_older_compaction_keeps_prompts_and_summary():

@@ -96,13 +96,6 @@ def test_json_output_of_command_line_is_read():
     assert [value.name for value in read if isinstance(value, e.Observed)] == ["api-error"]
 
 
-def test_unknown_line_is_opaque_unless_ephemeral():
-    made = plain().line("new.kind", {}).line("newer.kind", {})
-    made.lines[-1]["ephemeral"] = True
-    found = [value.message for value in made.read() if isinstance(value, Problem)]
-    assert found == ["unknown record type 'new.kind'; kept as opaque"]
-
-
 def test_messages_of_one_api_call_are_one_request():
     made = plain().user("more").answer("first", api="resp_9", output=3).answer("second", api="resp_9", output=9)
     assert [(end.turn, end.usage.output_tokens) for end in ends(made)][2:] == [(3, 3), (3, 9)]
@@ -116,25 +109,12 @@ def test_header_has_model_chosen_before_first_message():
     assert Log().start("auto").user("hi").folded().state.model is None
 
 
-def test_only_changed_system_prompt_is_a_change():
-    again = plain().system().user("x").answer("y").folded().state.main().turn
-    other = plain().system("Another.").user("x").answer("y").folded().state.main().turn
-    assert [change.cause for change in again.since] == []
-    assert [change.detail for change in other.since] == ["system changed"]
-
-
 def test_subagent_is_chain_without_system_prompt():
     state = busy().folded().state
     chain = state.chains["c3"]
     assert (chain.kind, chain.turns, chain.model) == ("subagent", 2, "claude-opus-5")
     assert bytes(chain.system) == b"null"
     assert "d1" not in [item.call_id for item in items(busy()) if isinstance(item, ToolCall)]
-
-
-def test_older_subagent_is_known_by_its_call():
-    made = plain().answer("", "c9").answer("inner", "d9", parentToolCallId="c9").result("d9", parentToolCallId="c9")
-    state = made.folded().state
-    assert (state.main().turns, state.chains["c9"].turns) == (3, 1)
 
 
 def test_agent_named_main_is_not_main_chain():
@@ -203,12 +183,6 @@ def test_more_cached_than_input_is_contradiction():
     assert bill is not None
     assert bill.contradiction
     assert (bill.uncached_tokens, bill.read_tokens) == (None, 90)
-
-
-def test_signals_precede_next_request():
-    made = busy().read()
-    signs = [value.name for value in made if isinstance(value, e.Observed)]
-    assert signs == ["effort", "permission-mode", "interrupt", "micro-compaction", "skill", "resume"]
 
 
 def test_source_of_message():

@@ -38,16 +38,6 @@ def test_elements_are_cut_unchanged_with_places(size):
     assert elements.is_whole
 
 
-def test_list_of_same_name_elsewhere_is_ignored():
-    assert DOCUMENT[array_at(DOCUMENT, PATHS) - 12 :].startswith(b'"entries": [')
-    assert array_at(b'{"a": "\\"log\\"", "entries": [1]}', PATHS) == -1
-
-
-def test_a_document_may_be_the_array():
-    assert [line.data for line in cut(b' [ {"a":1} , {"b":2}]', ("",))[0]] == [b'{"a":1}', b'{"b":2}']
-    assert cut(b'{"a":[1]}', ("",))[0] == []
-
-
 ODD = {
     "lone surrogates": b'{"a":"\\ud83d"}',
     "NaN": b'{"a":NaN}',

@@ -8,7 +8,7 @@ from formats.captures import codes, exchanges, fixture, pack
 from lore.formats.captures.bodies import BodyPairs
 from lore.formats.captures.litellm import Completions
 from lore.model.limits import MEMBER_BYTES
-from lore.testing import ReaderContract, everything
+from lore.testing import ReaderContract
 from model.making import body, dumps
 
 ASK = ({"name": "a.request.json", "awaits": True, "place": True}, dumps(body("x")))
@@ -33,26 +33,8 @@ class TestCompletionsContract(ReaderContract):
     samples = (pack("completions", ({}, ONE), ({}, ONE)),)
 
 
-def test_request_has_usage_of_following_response():
-    found = exchanges(BodyPairs, PAIRS)
-    assert [(one.response_id, one.usage is None) for one in found] == [("m", False), ("", True)]
-
-
-def test_bodies_keep_their_white_space():
-    assert exchanges(BodyPairs, PAIRS)[1].body == ALONE[1]
-
-
-def test_read_names_its_file():
-    assert [one.file for one in everything(BodyPairs(), PAIRS)][:2] == ["a.request.json", "b.request.json"]
-
-
 def test_response_without_request_is_a_problem():
     assert codes(BodyPairs, PAIRS) == ["LORE226"]
-
-
-def test_unreadable_response_keeps_its_request():
-    data = pack("body-pairs", ASK, ({"fault": "permission denied"}, b""), ALONE)
-    assert (codes(BodyPairs, data), len(exchanges(BodyPairs, data))) == (["LORE225"], 2)
 
 
 def test_file_without_request_is_a_problem():

@@ -8,7 +8,6 @@ from formats.gemini import MODEL, Chat, call, old, plain, tokens
 from formats.recorded import ends, folded, items
 from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
 from lore.formats.registry import reader_of, recognise
-from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ToolCall, UserMessage
@@ -61,30 +60,6 @@ def test_lines_and_document_fold_alike():
     assert lines.state.main().totals == document.state.main().totals
 
 
-def test_rewritten_message_is_one_request_with_last_counts():
-    assert ends(plain()) == [(10_000, 0, 10), (400, 9_800, 10)]
-
-
-def test_turn_starts_after_prompt_and_before_answer():
-    assert [type(value).__name__ for value in plain().read()] == [
-        "SessionStarted", "Append", "SessionChanged", "TurnStarted", "Append", "Append", "TurnCompleted", "TurnStarted",
-        "Append", "TurnCompleted",
-    ]  # fmt: skip
-    starts = [value.at for value in plain().read() if isinstance(value, e.TurnStarted)]
-    assert starts == ["2026-04-14T08:00:01.000Z", "2026-04-14T08:00:30.000Z"]
-
-
-def test_text_and_calls_are_items_thoughts_are_not():
-    prompt, spoken, called, answer = items(plain())
-    assert isinstance(prompt, UserMessage)
-    assert [text_of(bytes(block.text)) for block in spoken.blocks] == ["I look."]
-    assert isinstance(answer, AssistantMessage)
-    assert isinstance(called, ToolCall)
-    assert (called.name, bytes(called.input), text_of(bytes(called.output)), called.status) == (
-        "read_file", b'{"file_path":"a.py"}', "done", "completed",
-    )  # fmt: skip
-
-
 def test_calls_after_screen_message_belong_to_previous_response():
     made = plain().model("m-3", "Removing.", tokens(10_400, 0)).message("info", "i-1", "an update")
     made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
@@ -97,13 +72,6 @@ def test_calls_after_screen_message_belong_to_previous_response():
 
 def test_counts_of_zero_are_unknown():
     assert ends(plain().model("m-3", "x", tokens(0, 0, 0, 0)))[2:] == [None]
-
-
-def test_more_cached_than_input_is_a_contradiction():
-    usage = plain().model("m-3", "x", tokens(10, 128)).read()[-1].usage
-    assert usage is not None
-    assert usage.contradiction
-    assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
 
 
 def test_thoughts_and_server_tool_prompts_are_own_passes():
@@ -170,12 +138,6 @@ def test_screen_errors_and_cancels_are_signals():
     made = plain().message("error", "x", "[API Error: quota]").message("info", "y", "Request cancelled.")
     made.message("warning", "z", "beware").set(sessionId="s-1").set(summary="talk").model("m-3", "x", tokens(9, 0))
     assert [sign.name for sign in made.folded().state.main().turn.signs] == ["api-error", "interrupt", "resume"]
-
-
-def test_subagent_chat_is_its_own_chain():
-    made = Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", tokens(5, 0))
-    chains = made.folded().state.chains
-    assert [name for name, chain in chains.items() if chain.turns] == ["agent-s-9"]
 
 
 def test_content_of_every_shape_is_read():

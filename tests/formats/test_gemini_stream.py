@@ -64,13 +64,6 @@ def test_run_tokens_are_passes_of_last_request():
     assert (totals.uncached_tokens, totals.read_tokens, totals.output_tokens) == (12_900, 8_200, 380)
 
 
-def test_tokens_of_a_single_request_are_its_usage():
-    tokens = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 10, "cached": 60}
-    answer = {"type": "message", "role": "assistant", "content": "yes", "delta": True}
-    (end,) = ends(run({"type": "message", "role": "user", "content": "ready?"}, answer, result(**{"gemini-3": tokens})))
-    assert (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.output_tokens) == (40, 60, 20)
-
-
 def test_run_ending_with_call_keeps_tokens():
     call = {"type": "tool_use", "tool_name": "ls", "tool_id": "ls-1", "parameters": {}}
     done = {"type": "tool_result", "tool_id": "ls-1", "status": "success", "output": "a.py"}

@@ -37,17 +37,6 @@ def test_body_names_session_cache_key_comes_last(members, session):
     assert call_of({}, said(**members)).session == session
 
 
-def test_hidden_header_names_no_session():
-    body = said(metadata={"user_id": json.dumps({"session_id": UUID})})
-    assert call_of({"x-claude-code-session-id": "[REDACTED]"}, body).session == UUID
-
-
-def test_thread_unlike_session_is_an_agent():
-    assert call_of({"session-id": "s", "thread-id": "t"}, {}).agent == "t"
-    assert call_of({"session-id": "s", "thread-id": "s"}, {}).agent == ""
-    assert call_of({"x-claude-code-agent-id": "a1"}, {}).agent == "a1"
-
-
 @pytest.mark.parametrize(
     ("headers", "endpoint", "purpose"),
     [
@@ -61,10 +50,6 @@ def test_thread_unlike_session_is_an_agent():
 )
 def test_purpose_comes_from_client_or_endpoint(headers, endpoint, purpose):
     assert call_of(headers, {}, endpoint=endpoint).purpose == purpose
-
-
-def test_betas_are_listed_if_headers_are_recorded():
-    assert call_of({"anthropic-beta": "a-1, b-2"}, {}).betas == ("a-1", "b-2")
 
 
 def test_credential_with_comma_in_betas_is_masked():

@@ -39,31 +39,11 @@ def model(**more):
     return {"event": "model", "input": [], "config": {}, "output": {}, **more}
 
 
-def test_sample_and_epoch_are_a_session():
-    assert [one.call.session for one in exchanges(InspectLog, LOG)] == ["row:1"] * 3 + ["row:2"] * 2
-
-
-def test_messages_come_from_the_pool():
-    found = exchanges(InspectLog, LOG)
-    assert [len(json.loads(one.body)["messages"]) for one in found[:3]] == [1, 3, 5]
-    assert {one.fidelity for one in found[:3]} == {"parsed"}
-
-
 def test_pools_of_newer_logs_are_read():
     call = {"request": {"model": "m"}, "call_refs": [[0, 2], [3, 4]], "call_key": "messages"}
     pool = [{"role": "user", "content": str(n)} for n in range(5)]
     found = read(model(call=call), events_data={"calls": pool, "messages": []})
     assert [one["content"] for one in json.loads(found[0].body)["messages"]] == ["0", "1", "3"]
-
-
-def test_messages_of_event_replace_missing_body():
-    found = exchanges(InspectLog, LOG)[3]
-    assert found.fidelity == "structural"
-    assert b'"id":"m' not in found.body
-
-
-def test_attachments_are_inserted():
-    assert b"You work in a small repository." in exchanges(InspectLog, LOG)[3].body
 
 
 def test_attachments_over_the_limit_remain_references(monkeypatch):
@@ -89,10 +69,6 @@ def test_counts_are_split_by_their_total():
     for total, uncached in ((105, 40), (165, 100)):
         found = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
         assert found[0].usage == Usage(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
-
-
-def test_unreadable_sample_is_a_problem():
-    assert codes(InspectArchive, ARCHIVE) == ["LORE225"]
 
 
 def test_wrong_types_raise_nothing():

@@ -71,19 +71,6 @@ def test_older_compaction_replaces_first_messages():
     assert text_of(bytes(found[0].summary)) == "So far."
 
 
-def test_newer_compaction_keeps_prompts():
-    made = plain().message("more").step(text("ok")).record("full_compaction.begin", source="manual")
-    made.record("usage.record", model=MODEL, usage=usage(900, 9_000))
-    kept = {"summary": "So far.", "compactedCount": 7, "tokensBefore": 11_000, "tokensAfter": 900}
-    made.record("context.apply_compaction", **kept, keptUserMessageCount=2).record("full_compaction.complete")
-    found = items(made)
-    assert [type(item) for item in found] == [CompactDivider, UserMessage, UserMessage, UserMessage]
-    assert [item.source for item in found[1:]] == ["user", "user", "context_injection"]
-    assert (found[0].trigger, found[0].pre_tokens, found[0].post_tokens) == ("manual", 11_000, 900)
-    assert ends(made, "utility-compaction") == [(900, 9_000, 10)]
-    assert not made.folded().problems
-
-
 def test_messages_have_sources_and_calls_arguments():
     made = Wire().message("a").message("b", "cron_job").message("c", "injection")
     call = {"type": "function", "id": "c-1", "function": {"name": "Read", "arguments": '{"path":1}'}}

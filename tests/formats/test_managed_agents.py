@@ -127,7 +127,3 @@ def test_malformed_event_of_a_page_hides_no_other():
         {"data": [event("agent.message", "x-1", content=7), event("user.message", "x-2", content=says("y"))]}
     )
     assert (session.state.opaque, len(session.state.main().entries)) == (1, 1)
-
-
-def test_repeated_events_are_read_once():
-    assert len(ends(EVENTS + EVENTS)) == len(ends(EVENTS))

@@ -25,11 +25,6 @@ def turns(made):
     return [bill and (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
 
 
-def signs(made):
-    """What was seen besides the timeline."""
-    return [value for value in made.read() if isinstance(value, e.Observed)]
-
-
 def busy() -> Export:
     """All that happens in one session."""
     made = compacted(tail_start_id="msg_004")
@@ -66,11 +61,6 @@ def test_export_is_recognised_by_its_session():
     assert recognise(b'{"info":{"model_stats":{}},"messages":[{"role":"user","content":"x"}]}') is not OpenCode
 
 
-@pytest.mark.parametrize(("given", "title"), [("Add a licence", "Add a licence"), ("New session - 2026-11-01", None)])
-def test_title_of_session_is_read(given, title):
-    assert Export(title=given).user("go").read()[0].title == title
-
-
 def test_placeholder_ids_of_redactor_are_different():
     made = Export().user("look")
     made.answer(made.tool("call_1", "first")).answer(made.tool("call_2", "second"))
@@ -80,11 +70,6 @@ def test_placeholder_ids_of_redactor_are_different():
     assert len(uuids) == len(set(uuids)) == 3
     calls = [value.item.call_id for value in found if isinstance(value, e.Append) and isinstance(value.item, ToolCall)]
     assert calls == [value.call_id for value in found if isinstance(value, e.PatchToolCall)]
-
-
-def test_session_names_its_parent():
-    header = Export(parentID="ses_0").user("a").read()[0]
-    assert (header.session_id, header.parent_session_id, header.at) == ("ses_1", "ses_0", "2026-04-08T08:00:00.000Z")
 
 
 def test_cost_of_step_or_message_is_recorded():
@@ -115,12 +100,6 @@ def test_total_below_its_parts_is_contradiction():
     found = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)][1]
     assert found is not None
     assert found.contradiction
-
-
-def test_zero_writes_are_known_where_writes_are_billed():
-    made = plain().user("go").answer("x", providerID="anthropic", modelID="claude-opus-4-5")
-    bills = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
-    assert [bill.write_tokens for bill in bills] == [None, None, 0]
 
 
 def test_turns_have_dialect_of_their_provider(tmp_path):
@@ -154,29 +133,6 @@ def test_failed_compaction_changes_nothing():
     made = compacted()
     made.messages[6]["info"]["error"] = {"name": "APIError", "data": {}}
     assert not [item for item in items(made) if isinstance(item, CompactDivider)]
-
-
-def test_pruned_output_is_cleared_before_next_request():
-    made = Export().user("a")
-    made.answer(made.tool("c1", "long", time={"compacted": START + 25_000})).user("b").answer("c")
-    found = made.read()
-    cleared = next(at for at, value in enumerate(found) if isinstance(value, e.ToolResultCleared))
-    assert isinstance(found[cleared + 1], e.TurnStarted)
-    assert found[cleared].call_ids == ("c1",)
-    early = Export().user("a")
-    early.answer(early.tool("c1", "long", time={"compacted": START + 95_000})).answer("b")
-    assert not [value for value in early.read() if isinstance(value, e.ToolResultCleared)]
-
-
-def test_tools_of_first_message_are_not_a_change():
-    assert not signs(Export().user("a", tools={"bash": False}).answer("b").user("c", tools={"bash": False}).answer("d"))
-
-
-def test_interrupted_and_failed_requests_have_no_usage():
-    made = plain().user("x").answer("part", error={"name": "MessageAbortedError", "data": {}}, bill=(0, 0, 0))
-    made.user("y").answer(error={"name": "APIError", "data": {}}, bill=(0, 0, 0))
-    assert turns(made)[2:] == [None, None]
-    assert [sign.name for sign in signs(made)] == ["interrupt", "api-error"]
 
 
 def test_reverted_messages_are_removed_at_the_end():

@@ -173,17 +173,6 @@ def test_branch_from_call_removes_its_result():
     assert [entry.item.status for entry in items if isinstance(entry.item, ToolCall)] == ["running"]
 
 
-def test_compaction_keeps_entries_from_first_kept():
-    made = plain().user("two").answer("b")
-    made.entry("compaction", summary="so far", firstKeptEntryId="00000007", tokensBefore=900).user("three").answer("c")
-    assert shown(made) == [
-        ("CompactDivider", "so far"), ("UserMessage", '"two"'), ("AssistantMessage", '"b"'),
-        ("UserMessage", '"three"'), ("AssistantMessage", '"c"'),
-    ]  # fmt: skip
-    applied = next(value for value in made.read() if isinstance(value, e.CompactApplied))
-    assert (applied.pre_tokens, applied.preserved_uuids) == (900, ("00000007", "00000008"))
-
-
 def test_version_1_compaction_keeps_by_line_index():
     made = plain(1).user("two").answer("b").entry("compaction", summary="so far", firstKeptEntryIndex=7, tokensBefore=9)
     assert [text for _, text in shown(made)] == ["so far", '"two"', '"b"']

@@ -90,16 +90,6 @@ def test_odd_counts_are_completed_or_unknown(counts, expected):
     assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=counts)) == [expected]
 
 
-def test_continuing_earlier_record_removes_what_followed_it():
-    made = plain().user("u-2", "no").model("m-3", {"text": "well"}, usage=usage(10_400, 0))
-    made.system("w-1", "rewind", {"truncatedCount": 2}, parent="m-2")
-    assert items(made) == items(plain())
-    assert not made.folded().problems
-    (taken,) = [value for value in made.read() if isinstance(value, e.Remove)]
-    assert taken.uuids == ("u-2", "m-3")
-    assert not items(plain().system("w-1", "rewind", {"truncatedCount": 9}, parent=None))
-
-
 def test_screen_note_off_the_path_removes_nothing():
     made = plain().system("x-1", "custom_title", {"customTitle": "t"}).user("u-2", "go on", parent="m-2")
     assert len(items(made)) == 5
@@ -154,11 +144,6 @@ def test_subagent_answer_of_several_records_is_one_request():
         UserMessage, AssistantMessage, UserMessage, AssistantMessage, ToolCall, ToolCall, ToolCall,
     ]  # fmt: skip
     assert [entry.item.status for entry in list(chain.entries)[4:]] == ["completed"] * 3
-
-
-def test_forked_session_names_its_parent():
-    made = Chat(forkedFrom={"sessionId": "s-0", "messageUuid": "u-1"}).user("u-1", "x")
-    assert made.read()[0].parent_session_id == "s-0"
 
 
 def test_auth_type_gives_the_dialect():

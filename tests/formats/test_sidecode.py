@@ -10,7 +10,6 @@ import pytest
 from lore.fold.step import step
 from lore.formats.registry import recognise
 from lore.formats.sidecode import Sidecode
-from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ImageBlock, RawBlock, TextBlock, UserMessage
 from lore.model.state import FoldedSession
@@ -97,24 +96,6 @@ def test_other_json_lines_are_not_recognised(records):
     assert recognise(log(*records)) is not Sidecode
 
 
-def test_result_is_the_output_of_its_detail():
-    detail = {"type": "bash", "output": "a\u2028b"}
-    _, event = events(call(), patched(detail=detail))
-    assert (json.loads(bytes(event.output)), json.loads(bytes(event.detail))) == ("a\u2028b", detail)
-
-
-def test_failed_call_has_its_error():
-    state = folded(call(), patched(status="failed", error="no", detail={"output": "no"}))
-    item = state.main().entries[0].item
-    assert (item.status, bytes(item.error), bytes(item.output)) == ("failed", b'"no"', b"null")
-
-
-def test_usage_of_one_answer_is_its_requests():
-    usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
-    *_, event = events(user(), START, said("a1"), usage)
-    assert event.usage == e.Usage(1, 3, 4, 2)
-
-
 def test_usage_of_several_answers_is_a_sum():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     records = (user(), START, said("a1"), call(), patched(), said("a2"), usage)
@@ -122,13 +103,6 @@ def test_usage_of_several_answers_is_a_sum():
     assert (bill.read_tokens, bill.first_pass.read_tokens) == (None, None)
     totals = folded(*records).main().totals
     assert (totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens) == (1, 3, 4, 2)
-
-
-def test_answer_after_result_is_another_response():
-    groups = [entry.group for entry in folded(
-        user(), START, said("a1"), call("c1"), call("c2"), patched("c1"), patched("c2"), said("a2"), call("c3"),
-    ).main().entries]  # fmt: skip
-    assert groups[1] == groups[2] == groups[3] != groups[4] == groups[5]
 
 
 def test_null_stop_reason_means_interrupted():
@@ -142,23 +116,3 @@ def test_images_are_blocks_after_the_text():
     (event,) = events(user(images=[{"mediaType": "image/png", "data": "AAAA"}, {"path": "x.png"}]))
     assert isinstance(event.item, UserMessage)
     assert [type(block) for block in event.item.blocks] == [TextBlock, ImageBlock, RawBlock]
-
-
-def test_compaction_keeps_trigger_counts_and_duration():
-    record = {
-        "kind": "compact_applied", "trigger": "auto", "preTokens": 9, "postTokens": 3, "durationMs": 37.5,
-        "preservedUuids": ["u2"], "uuid": "b1",
-    }  # fmt: skip
-    divider, kept = (
-        entry.item for entry in folded(user(), user("u2"), {"kind": "compact_started"}, record).main().entries
-    )
-    assert kept.uuid == "u2"
-    assert (divider.uuid, divider.trigger, divider.pre_tokens, divider.post_tokens, divider.duration_ms) == (
-        "b1", "auto", 9, 3, 37.5,
-    )  # fmt: skip
-
-
-def test_malformed_delta_is_an_opaque_problem():
-    reads = [read.value for read in everything(Sidecode(), log(user(), {"kind": "patch_text", "uuid": 3}))]
-    assert [value.code for value in reads if isinstance(value, Problem)] == ["LORE229", "LORE207"]
-    assert isinstance(reads[-1], e.OpaqueEvent)

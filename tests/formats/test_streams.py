@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.formats.answers import NOTHING, answer_of_stream, is_stream
-from lore.model.events import Usage, Verdict
+from lore.model.events import Usage
 from model.making import dumps
 
 START = {
@@ -35,26 +35,6 @@ def stream(*events, named=True, end="\n"):
 
 
 BILLED = Usage(uncached_tokens=3, read_tokens=20, output_tokens=50)
-
-
-def test_verdict_comes_at_start_or_end():
-    why = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 12}}
-    told = Verdict("tools_changed", 12, "diagnostics")
-    start = {**START, "message": {**START["message"], "diagnostics": why}}
-    assert answer_of_stream(stream(start, DELTA, END)).verdict == told
-    assert answer_of_stream(stream(START, DELTA, {**END, "diagnostics": why}, {"type": "message_stop"})).verdict == told
-
-
-def test_chat_counts_in_the_last_chunk():
-    chunk = {"id": "c1", "choices": [{"delta": {"content": "x"}}], "usage": None}
-    last = {
-        "id": "c1",
-        "choices": [],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
-    }
-    found = answer_of_stream(stream(chunk, chunk, last, "[DONE]"))
-    assert (found.usage, found.response_id) == (Usage(uncached_tokens=6, read_tokens=4, output_tokens=2), "c1")
-    assert answer_of_stream(stream(chunk, chunk, "[DONE]")).response_id == "c1"
 
 
 ITEM = {"type": "message", "id": "m1", "role": "assistant", "content": []}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from formats.captures import codes, exchanges, fixture
+from formats.captures import exchanges, fixture
 from lore.formats.captures.telemetry import GenAI
 from lore.model.events import Usage
 from lore.model.turn import Memo
@@ -58,29 +58,6 @@ def test_usage_attributes_of_every_convention_are_read(counts, usage):
     assert read == Usage(*usage, 5)
 
 
-def test_local_server_is_not_the_endpoint():
-    assert only(span(**{"server.address": "127.0.0.1"})).call.endpoint == ""
-
-
-def test_calls_and_results_are_written_as_openais():
-    parts = [{"type": "tool_call", "id": "c", "name": "ls", "arguments": {"p": 1}}]
-    result = [{"type": "tool_call_response", "id": "c", "response": {"files": []}}]
-    messages = [*MESSAGES, {"role": "assistant", "parts": parts}, {"role": "tool", "parts": result}]
-    sent = json.loads(only(span(**{"gen_ai.input.messages": messages})).body)["messages"]
-    assert sent[1]["tool_calls"][0]["function"] == {"name": "ls", "arguments": '{"p":1}'}
-    assert sent[2] == {"role": "tool", "tool_call_id": "c", "content": '{"files":[]}'}
-
-
-def test_unknown_parts_are_unchanged():
-    part = {"type": "blob", "mime_type": "image/png", "content": "aGk="}
-    sent = json.loads(only(span(**{"gen_ai.input.messages": [{"role": "user", "parts": [part]}]})).body)
-    assert sent["messages"][0]["content"] == [part]
-
-
-def test_call_without_content_is_a_problem():
-    assert codes(GenAI, span(**{"gen_ai.input.messages": None})) == ["LORE228"]
-
-
 TOO_LONG = "Error code: 400 - {'error': {'message': 'prompt is too long'}}"
 FAILED = {"exception.message": TOO_LONG}
 
@@ -106,10 +83,6 @@ def test_failed_span_quotes_what_the_api_said(status, more, message, code):
     first, *problems = [read.value for read in everything(GenAI(), dumps(failed))]
     assert first.call.status == code
     assert [(found.code, found.message) for found in problems] == ([("LORE231", message)] if message else [])
-
-
-def test_span_of_an_agent_is_ignored():
-    assert exchanges(GenAI, span(**{"gen_ai.operation.name": "invoke_agent"})) == []
 
 
 def test_wrong_types_raise_nothing():
