@@ -2,21 +2,293 @@
 
 Logs are those of `--measured`, and logs among the recordings, which measure their own requests. The result is the
 measured part of a `SimulateResult`. Each log is read once; a measurement takes some 150 bytes of memory.
+
+The result has the sums of each log, and rows with both sides: a request and its turn if they can be paired, else all of
+the same span of time, else sums of all. Of several kinds of measurements only the finest counts. A request is paired by
+the id of its response, else by the size of its prompt if usage reports that, else by order if there are equal numbers
+of both. Times without a zone are shifted by quarters of an hour, times without a year to the year of the turns, to
+where both overlap most. Cost: O(n); pairing by size O(n²) for at most `MOST_SIZES`.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import MAXYEAR, UTC, datetime
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from lore.cache import total
 from lore.errors import LoreError
-from lore.model import Code, MeasuredResult
+from lore.model import EXTERNAL, PROCESS, Code, Extent, MeasuredLog, MeasuredResult, MeasuredRow, Measurement
 from lore.recording import HINT_MEASURED, Input, Options, Problems, Recording, UnrecognisedError, kind_of, open_head
 from lore.run import PlayedTurn
-from lore_plugins.engines.comparing import LogMeasures, PredictedTurn, compare_measures
+
+WINDOW = 1000  # requests in vLLM's hit rate: `CachingMetrics`, vLLM 0.32.0
+MOST_ROWS = 12  # of a table by time
+MOST_SIZES = 3000  # requests that are paired by size
+_ORDER: tuple[Extent, ...] = ("request", "interval", "batch", "window")
+_ENOUGH = 0.8  # share of the turns: fewer pairs of equal size may be chance
+_QUARTER, _FARTHEST = 900, 14 * 3600  # seconds: time zones differ by multiples of the first, at most by the second
+_SLACK = 60  # seconds by which an engine's log may begin later or end earlier than its run
+_WIDTHS = (1, 10, 60, 300, 600, 1800, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
+
+
+class LogMeasures(NamedTuple):
+    """The measurements of one log, in its order."""
+
+    path: str
+    format: str
+    measures: Sequence[Measurement]
+
+
+class PredictedTurn(NamedTuple):
+    """A turn and its prediction."""
+
+    at: float | None  # when it was sent
+    name: str  # the id of its response
+    prompt: int | None  # tokens
+    read: int | None  # predicted tokens
+    billed: bool  # whether the size of the prompt is from usage, not counted
+    turn: int
+    chain: str
+    path: str
+
+
+_Pairs: TypeAlias = list[tuple[Measurement, PredictedTurn]]
+
+
+def compare_measures(logs: Sequence[LogMeasures], turns: Sequence[PredictedTurn]) -> MeasuredResult:
+    """Return the measurements next to the predictions of these turns; alone, if there are no predictions."""
+    summed = [summary for log in logs for summary in _summaries(log)]
+    measures = _finest(logs)
+    known = [turn for turn in turns if turn.read is not None and turn.prompt]
+    alone = MeasuredResult(logs=summed, pairing=None, rows=_by_time(measures, ()))
+    if not known or not measures:
+        return alone
+    for pairing, pair in (("id", _pair_by_id), ("size", _pair_by_size), ("order", _pair_by_order)):
+        if found := pair(measures, known):
+            rows = [
+                replace(_sums((request,), (turn,), turn.at), turn=turn.turn, chain=turn.chain, path=turn.path)
+                for request, turn in found
+            ]
+            return replace(alone, pairing=pairing, rows=rows, **_shares(rows))
+    shift = _shift(measures, known)
+    moved = measures if not shift else [
+        measure if measure.at is None else replace(measure, at=measure.at + shift) for measure in measures
+    ]  # fmt: skip
+    rows = [] if shift is None else _by_time(moved, known)
+    if any(row.share is not None and row.predicted_share is not None for row in rows):
+        return replace(alone, pairing="time", rows=rows, shifted_seconds=shift or None, **_shares(rows))
+    if None not in (
+        _range(measure.at for measure in measures if measure.clock != "start"),
+        _range(turn.at for turn in known),
+    ):
+        return replace(alone, apart=True)
+    rows = [_sums(measures, known, None)]
+    return replace(alone, pairing="totals", rows=rows, **_shares(rows))
+
+
+def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
+    """Yield the sums of each engine and kind of measurement in a log, the finest kind first."""
+    groups: dict[tuple[Extent, str, str, str], list[Measurement]] = {}
+    for measure in _of_servers(log.measures):
+        name = measure.name if measure.extent == "window" else ""
+        groups.setdefault((measure.extent, measure.engine, name, measure.server), []).append(measure)
+    for (extent, engine, name, server), found in sorted(groups.items(), key=lambda group: _ORDER.index(group[0][0])):
+        row = _sums(found, (), None)
+        times = _range(measure.at for measure in found)
+        yield MeasuredLog(
+            path=log.path, format=log.format, engine=engine, name=name, extent=extent, measurements=len(found),
+            requests=row.requests, prompt_tokens=row.prompt_tokens, cached_tokens=row.cached_tokens, share=row.share,
+            clock=None if times is None else found[0].clock, first=None if times is None else times[0],
+            last=None if times is None else times[1], server=server,
+        )  # fmt: skip
+
+
+def _of_servers(measures: Sequence[Measurement]) -> list[Measurement]:
+    """Return measurements without process ids if processes wrote one after another: then it is one restarted server."""
+    processes = [measure.server for measure in measures if measure.server.startswith(PROCESS)]
+    if len(list(groupby(processes))) > len(set(processes)):
+        return list(measures)
+    return [replace(measure, server="") if measure.server.startswith(PROCESS) else measure for measure in measures]
+
+
+def _finest(logs: Sequence[LogMeasures]) -> list[Measurement]:
+    """Return the measurements of the finest kind in the logs, of the engine with most of them."""
+    every = [measure for log in logs for measure in _of_servers(log.measures)]
+    for extent in _ORDER:
+        groups: dict[tuple[str, ...], list[Measurement]] = {}
+        for measure in every:
+            if measure.extent == extent and measure.engine != EXTERNAL:
+                names = (measure.name, measure.server) if extent == "window" else ()
+                groups.setdefault((measure.engine, *names), []).append(measure)
+        if groups:
+            return max(groups.values(), key=len)
+    return []
+
+
+def _pair_by_id(measures: list[Measurement], turns: list[PredictedTurn]) -> _Pairs:
+    """Pair by the response's id; an engine may append parts to it after a hyphen."""
+    named = {turn.name: turn for turn in turns if turn.name}
+    pairs: _Pairs = []
+    for measure in measures:
+        name = measure.name if measure.extent == "request" else ""
+        while name and name not in named:
+            name = name.rpartition("-")[0]
+        if name:
+            pairs.append((measure, named.pop(name)))
+    return pairs
+
+
+def _pair_by_size(measures: list[Measurement], turns: list[PredictedTurn]) -> _Pairs:
+    """Pair by the sizes of prompts, keeping both orders, if most turns then have a request of the same size."""
+    if measures[0].extent != "request" or max(len(measures), len(turns)) > MOST_SIZES:
+        return []
+    if sum(turn.billed for turn in turns) < _ENOUGH * len(turns):
+        return []
+    sizes = [measure.prompt_tokens for measure in measures], [turn.prompt for turn in turns]
+    blocks = SequenceMatcher(None, *sizes, autojunk=False).get_matching_blocks()
+    pairs = [(measures[block.a + step], turns[block.b + step]) for block in blocks for step in range(block.size)]
+    return pairs if len(pairs) >= _ENOUGH * len(turns) else []
+
+
+def _pair_by_order(measures: list[Measurement], turns: list[PredictedTurn]) -> _Pairs:
+    """Pair by order, if the numbers are equal and no usage reports the sizes of prompts."""
+    if measures[0].extent != "request" or len(measures) != len(turns) or any(turn.billed for turn in turns):
+        return []
+    return list(zip(measures, turns, strict=True))
+
+
+def _shift(measures: list[Measurement], turns: list[PredictedTurn]) -> float | None:
+    """Return the seconds to add to a log's times so that they overlap those of the turns; None if they never do."""
+    found, wanted = _range(measure.at for measure in measures), _range(turn.at for turn in turns)
+    clock = measures[0].clock
+    if found is None or wanted is None or clock == "start":
+        return None
+    whole = [0.0] if clock != "year" else list(_years(found[1], wanted[1]))
+    zones = [0] if clock == "utc" else sorted(range(-_FARTHEST, _FARTHEST + 1, _QUARTER), key=abs)
+    best, most = None, float("-inf")
+    for shift in (years + zone for years in whole for zone in zones):
+        overlap = min(found[1] + shift, wanted[1]) - max(found[0] + shift, wanted[0])
+        if overlap >= -_SLACK and overlap > most + _SLACK * (best is not None):
+            best, most = shift, overlap
+    return best
+
+
+def _years(at: float, wanted: float) -> Iterator[float]:
+    """Yield the seconds to add to a time without a year, to move it to the year of another one or the years next to it.
+
+    A log that spans the end of February is off by a day before it if the year has no 29th.
+    """
+    time, then = _date(at), _date(wanted)
+    if time is None or then is None or not 1 < then.year < MAXYEAR:  # a wrong clock
+        return
+    for near in (then.year, then.year - 1, then.year + 1):
+        if (time.month, time.day) != (2, 29) or near % 4 == 0:
+            yield time.replace(year=near).timestamp() - at
+
+
+def _by_time(measures: list[Measurement], turns: Sequence[PredictedTurn]) -> list[MeasuredRow]:
+    """Return a row for each span of time, at most `MOST_ROWS`; none if the log has no times."""
+    timed = sorted((measure for measure in measures if measure.at is not None), key=lambda found: found.at or 0.0)
+    if not timed:
+        return []
+    if timed[0].extent == "window":
+        return _windows(timed, turns)
+    ends = _ends(timed)
+    rows: list[MeasuredRow] = []
+    start = float("-inf")
+    for end in ends:
+        inside = [measure for measure in timed if start < (measure.at or 0.0) <= end]
+        sent = [turn for turn in turns if turn.at is not None and start < turn.at <= end]
+        if inside or sent:
+            rows.append(_sums(inside, sent, end))
+        start = end
+    return rows
+
+
+def _ends(timed: list[Measurement]) -> list[float]:
+    """Return where spans of time end: at scrapes, else at round times."""
+    first, last = timed[0].at or 0.0, timed[-1].at or 0.0
+    if timed[0].extent == "interval":
+        scrapes = [measure.at or 0.0 for measure in timed]
+        step = -(-len(scrapes) // MOST_ROWS)
+        return sorted({*scrapes[step - 1 :: step], last})
+    width = next((width for width in _WIDTHS if (last - first) / width < MOST_ROWS - 1), _WIDTHS[-1])
+    start = first // width * width
+    count = min(int((last - start) // width) + 1, MOST_ROWS * 4)
+    ends = [start + width * number for number in range(1, count + 1)]
+    return [*ends[:-1], max(ends[-1], last)]
+
+
+def _windows(timed: list[Measurement], turns: Sequence[PredictedTurn]) -> list[MeasuredRow]:
+    """Return rows with some of the measured rates, and the predictions of the `WINDOW` turns before each."""
+    step = -(-len(timed) // MOST_ROWS)
+    chosen = timed[::-1][::step][::-1]
+    waiting = deque(sorted((turn for turn in turns if turn.at is not None), key=lambda turn: turn.at or 0.0))
+    recent, rows = deque[PredictedTurn](maxlen=WINDOW), list[MeasuredRow]()
+    for measure in chosen:
+        while waiting and (waiting[0].at or 0.0) <= (measure.at or 0.0):
+            recent.append(waiting.popleft())
+        rows.append(_sums((measure,), recent, measure.at))
+    return rows
+
+
+def _sums(measures: Sequence[Measurement], turns: Iterable[PredictedTurn], at: float | None) -> MeasuredRow:
+    """Sum both sides; of rates the last one is taken."""
+    prompt, cached, requests = (
+        _added(getattr(measure, name) for measure in measures)
+        for name in ("prompt_tokens", "cached_tokens", "requests")
+    )
+    share = cached / prompt if prompt and cached is not None else None
+    if share is None and measures:
+        share = measures[-1].share
+    predicted = list(turns)
+    sizes, reads = sum(turn.prompt or 0 for turn in predicted), sum(turn.read or 0 for turn in predicted)
+    return MeasuredRow(
+        at=at, requests=requests, prompt_tokens=prompt, cached_tokens=cached, share=share,
+        turns=len(predicted) or None, predicted_prompt_tokens=sizes or None,
+        predicted_tokens=reads if predicted else None, predicted_share=min(1.0, reads / sizes) if sizes else None,
+    )  # fmt: skip
+
+
+def _shares(rows: list[MeasuredRow]) -> dict[str, float | None]:
+    """Return the share of both sides over all rows that have both; of rates the last one."""
+    both = [row for row in rows if row.share is not None and row.predicted_share is not None]
+    if not both:
+        return {}
+    prompt, cached = _added(row.prompt_tokens for row in both), _added(row.cached_tokens for row in both)
+    if not prompt or cached is None:
+        return {"share": both[-1].share, "predicted_share": both[-1].predicted_share}
+    sizes, reads = _added(row.predicted_prompt_tokens for row in both), _added(row.predicted_tokens for row in both)
+    predicted = min(1.0, reads / sizes) if sizes and reads is not None else None
+    return {"share": cached / prompt, "predicted_share": predicted}
+
+
+def _range(times: Iterable[float | None]) -> tuple[float, float] | None:
+    known = [at for at in times if at is not None]
+    return (min(known), max(known)) if known else None
+
+
+def _added(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of the known counts, None if all are unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _date(at: float) -> datetime | None:
+    """Return a time in UTC, None if it is out of range."""
+    try:
+        return datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
 
 _LOGS = {"engine-metrics": "", "vllm-log": "vllm", "sglang-log": "sglang", "llama-log": "llama.cpp"}  # and their caches
 _OF_BODIES = (Code.REQUEST_NOT_JUDGED, Code.CONTENT_NOT_RECORDED)

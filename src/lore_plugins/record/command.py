@@ -51,7 +51,7 @@ def run(
 
     Needs the extra `record`. lore's own lines go to standard error; --json adds one line after the command's output.
     """
-    from lore_plugins.record.lines import closing_lines, export_lines, opening_lines
+    from lore_plugins.record.live import closing_lines, export_lines, opening_lines
     from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
     from lore_plugins.record.upstreams import make_routes
 

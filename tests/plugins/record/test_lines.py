@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
-from lore_plugins.record.lines import closing_lines, live_line
+from lore_plugins.record.live import closing_lines, live_line
 
 
 def row(*, prompt: int | None = None, billed: bool = False, answered: float | None = 9.0) -> LedgerRow:

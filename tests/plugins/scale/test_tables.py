@@ -23,7 +23,7 @@ from lore.recording.opening import Options
 from lore.run.checking.check import CheckRun, check
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.tables import write_tables
-from lore_plugins.scale.columns import TABLES
+from lore_plugins.scale.tables import TABLES
 
 pytestmark = pytest.mark.skipif(find_spec("pyarrow") is None, reason="extra: tables")
 GUIDE = (ROOT / "src" / "lore" / "guide" / "tables.md").read_text("utf-8")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lore.model.results.measured import EXTERNAL, MeasuredResult, Measurement
-from lore_plugins.engines.comparing import LogMeasures, PredictedTurn, compare_measures
+from lore_plugins.engines.measuring import LogMeasures, PredictedTurn, compare_measures
 
 NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
 
