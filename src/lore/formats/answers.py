@@ -73,12 +73,15 @@ def with_response(exchange: Exchange, response: bytes, *, at: float | None = Non
 def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:
     """Return a call with the provider that answered and the edits of the prompt, both from its response.
 
-    If the gateway names no provider, the ids of the response show it: each provider's begin differently.
+    If the gateway names no provider, the ids of the response and of its calls show it: each provider's begin
+    differently.
     """
     headers = headers or {}
     by = answer.provider or headers.get("x-litellm-model-api-base", "")
     if not by and provider_of(call.endpoint, None, "") in GATEWAYS:
-        by = provider_by_id(answer.response_id) or _by_calls(answer.output)
+        raw = answer.output if isinstance(answer.output, bytes) else answer.output.raw
+        call_id = _CALL_ID.search(raw) if b"toolu" in raw else None
+        by = provider_by_id(answer.response_id) or ("" if call_id is None else provider_by_id(call_id[1].decode()))
     deployment = headers.get("x-litellm-model-id", "")
     if not by and not deployment and answer.edits is None:
         return call
@@ -88,13 +91,6 @@ def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] |
 
 LONGEST_NAME = 200  # characters of a name
 _CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
-
-
-def _by_calls(output: Output) -> str:
-    """Return the provider by the ids of an answer's calls, which differ between servers of Claude."""
-    raw = output if isinstance(output, bytes) else output.raw
-    found = _CALL_ID.search(raw) if b"toolu" in raw else None
-    return "" if found is None else provider_by_id(found[1].decode())
 
 
 def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:

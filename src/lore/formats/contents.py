@@ -96,7 +96,7 @@ def open_content(content: Content, encoding: str = "", *, binary: Callable[[byte
         data = decompress(_decoded(content.raw), encoding)
         return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
-        text = body_text(content.raw)
+        text = unescape(content.raw).strip()
         found = decompress(text, encoding)
         return text if found is text else _checked(found)
     return content.raw
@@ -109,11 +109,6 @@ def _checked(data: bytes) -> bytes:
     except UnicodeDecodeError:
         raise ContentError("it is not text") from None
     return data
-
-
-def body_text(raw: bytes) -> bytes:
-    """Return the body in a JSON string, without white space around it."""
-    return unescape(raw).strip()
 
 
 def unescape(raw: bytes) -> bytes:
@@ -308,11 +303,6 @@ def message_of(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] 
     return b'{"role":' + encode(role) + b',"content":[' + b",".join(content) + b"]" + end
 
 
-def text_block(text: bytes) -> bytes:
-    """Return a text block of a JSON string."""
-    return b'{"type":"text","text":' + text + b"}"
-
-
 def call_of(call_id: bytes, name: bytes, arguments: bytes) -> bytes:
     """Return a call; arguments that are not text become text, unchanged."""
     text = arguments if arguments[:1] == b'"' else encode(arguments.decode("utf-8", "backslashreplace"))
@@ -356,7 +346,7 @@ def messages_of(own: Mapping[str, bytes]) -> list[bytes]:
 def part_of(raw: bytes, members: Mapping[str, bytes]) -> bytes:
     """Return text, or a part whose `content` is text, as a text block, and any other part unchanged."""
     text = raw if raw[:1] == b'"' else members.get("content", b"") if members.get("type") == b'"text"' else b""
-    return text_block(text) if text[:1] == b'"' else raw
+    return b'{"type":"text","text":' + text + b"}" if text[:1] == b'"' else raw
 
 
 def _id_in(members: Mapping[str, bytes]) -> bytes:

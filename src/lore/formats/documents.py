@@ -66,7 +66,11 @@ class ElementCutter:
     def find_array(self) -> bool:
         """Read up to the first element; False if the document has no such array in its first 4 MiB."""
         while True:
-            at = self._begin()
+            text, at = self._data.removeprefix(BOM).lstrip(SPACE), 0
+            if text[:1] == b"[" and "" in self._paths:
+                at = len(self._data) - len(text) + 1
+            else:
+                at = array_at(self._data, self._paths)
             if at >= 0:
                 self.begin = self._data[:at]
                 self._pass(at)
@@ -75,12 +79,6 @@ class ElementCutter:
             if self.is_cut or not self._read_on():
                 self.is_empty = not self._data.strip()
                 return False
-
-    def _begin(self) -> int:
-        text = self._data.removeprefix(BOM).lstrip(SPACE)
-        if text[:1] == b"[" and "" in self._paths:
-            return len(self._data) - len(text) + 1
-        return array_at(self._data, self._paths)
 
     def _read_on(self) -> bool:
         """Double the bytes that are held, so that a long element is parsed a few times only."""

@@ -115,19 +115,14 @@ def exchanges_of(http: Http) -> list[Judged]:
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
-        _usage(http, answer.usage),
+        reconcile(answer.usage, http.usage, "the response", http.usage_from)
+        if http.usage_from
+        else reconcile(http.usage, answer.usage, "the record's usage", "its response"),
         answer.verdict, began if http.at is None else http.answered, http.response_id or answer.response_id,
         answer.output, call, http.ended,
     )  # fmt: skip
     failed = failure_of(http, call.purpose)
     return [exchange, *found, failed] if failed else [exchange, *found]
-
-
-def _usage(http: Http, answered: Usage | None) -> Usage | None:
-    """Return the usage of a call, which says so if the response and the record around it disagree."""
-    if http.usage_from:
-        return reconcile(answered, http.usage, "the response", http.usage_from)
-    return reconcile(http.usage, answered, "the record's usage", "its response")
 
 
 def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:

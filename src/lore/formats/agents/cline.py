@@ -26,7 +26,7 @@ Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -149,6 +149,8 @@ class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
     parent_task_id: str | None = None
 
 
+# Counts of a message of the command line, whose input is the whole prompt.
+_METRICS = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
 RECORD = msgspec.json.Decoder(ClineRecord)
 _API_REQUEST = msgspec.json.Decoder(ApiRequest)
 
@@ -178,11 +180,6 @@ def model_in(text: Raw) -> str:
     return models[-1].decode("utf-8", "replace").strip() if models else ""
 
 
-def request_in(text: Raw) -> ApiRequest:
-    """Read the JSON in the text of an `api_req_started`; ValueError if it is malformed."""
-    return _API_REQUEST.decode(text_in(text) or "{}")
-
-
 def usage_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Usage | None:
     """Return the counts of a request that began `at` this time in milliseconds; None if nothing was counted.
 
@@ -199,12 +196,6 @@ def usage_of(request: ApiRequest, provider: str | None, model: str | None, at: f
     if whole is None or not is_whole or (cached > whole and protocol != "openai"):
         return Usage(whole, read, write, output)
     return usage_with_cached_input(whole, read, write, output)
-
-
-def usage_in(metrics: Mapping[str, Raw]) -> Usage:
-    """Return the counts of a message of the command line, whose input is the whole prompt."""
-    names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-    return usage_with_cached_input(*(count_in(metrics.get(name, NULL)) for name in names))
 
 
 _ROLES = frozenset(("user", "assistant"))
@@ -336,7 +327,7 @@ class Cline(DocumentReader):
         self._end_request(record)
         session, info = self.session, record.model_info or ModelInfo()
         try:
-            counts = request_in(record.text)
+            counts = _API_REQUEST.decode(text_in(record.text) or "{}")
         except ValueError:
             counts = ApiRequest()
             session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
@@ -480,7 +471,7 @@ class Cline(DocumentReader):
             usage = self._usage_of(request, record)
         self._start_turn(request, record.model_info)
         if record.metrics is not None:
-            usage = usage_in(record.metrics)
+            usage = usage_with_cached_input(*(count_in(record.metrics.get(name, NULL)) for name in _METRICS))
         uuid = self._uuid_of(message)
         if blocks := tuple([block for block in said.blocks if not is_environment(block)]):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))

@@ -110,7 +110,11 @@ class _ManagedEvents:
         session.at, session.chain = event.processed_at or event.created_at, e.MAIN
         session.start_session(event.id if kind == "session" else "", at=session.at, dialect="anthropic")
         if event.agent is not None:
-            self._read_agent(event.agent)
+            agent = event.agent
+            model = text_in((raw_members(bytes(agent.model)) or {}).get("id", bytes(agent.model)))
+            self._model = model or self._model
+            if not is_absent(agent.system):
+                session.emit(e.SessionChanged(system=agent.system, at=session.at))
         if event.session_thread_id is not None or kind == "session" or event.id in self._processed:
             return
         if event.processed_at is not None and event.id:  # interrupts may have no id
@@ -140,12 +144,6 @@ class _ManagedEvents:
             session.signal(Sign(SIGNALS[kind]))
         elif not kind.startswith(IGNORED):
             session.keep_unknown("unknown event type", kind)
-
-    def _read_agent(self, agent: ManagedAgent) -> None:
-        model = text_in((raw_members(bytes(agent.model)) or {}).get("id", bytes(agent.model)))
-        self._model = model or self._model
-        if not is_absent(agent.system):
-            self.session.emit(e.SessionChanged(system=agent.system, at=self.session.at))
 
     def _add_message(self, event: ManagedEvent) -> None:
         """Append a message to the next request; one that is queued comes again when it is processed."""

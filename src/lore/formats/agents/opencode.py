@@ -16,7 +16,7 @@ Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -225,14 +225,6 @@ def with_own_ids(record: OpenCodeRecord, line_id: str, seen: set[str]) -> OpenCo
     return OpenCodeRecord(replace(record.info, id=own(record.info.id)), parts)
 
 
-def decode_session(data: bytes) -> OpenCodeSession:
-    """Decode a session; an empty one if the data has another shape."""
-    try:
-        return _SESSION.decode(data)
-    except (ValueError, RecursionError):
-        return OpenCodeSession()
-
-
 # parts in a prompt
 
 
@@ -287,13 +279,6 @@ def result_of(state: OpenCodeState) -> tuple[Literal["failed", "completed"], Raw
     if files and not has_failed:
         output = Raw(msgspec.json.encode([TextBlock(output), *files]))
     return "failed" if has_failed else "completed", output
-
-
-def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
-    """Return the text of a response; NULL if it has none."""
-    texts = [text_in(part.text).strip() for part in parts if part.type == "text"]
-    text = "\n\n".join(filter(None, texts))
-    return Raw(encode(text)) if text else NULL
 
 
 # usage
@@ -382,7 +367,10 @@ class OpenCode(DocumentReader):
         return _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0
 
     def handle_head(self, data: bytes) -> None:
-        self._start_session(decode_session((raw_members(data) or {}).get("info", b"{}")))
+        try:
+            self._start_session(_SESSION.decode((raw_members(data) or {}).get("info", b"{}")))
+        except (ValueError, RecursionError):
+            self._start_session(OpenCodeSession())
 
     def _start_session(self, info: OpenCodeSession) -> None:
         self.version = info.version
@@ -558,21 +546,17 @@ class OpenCode(DocumentReader):
         tokens, _ = counted(record.parts)
         self._end_turn(turn, info, tokens or info.tokens, info.cost, is_last=True)
         session.chain = e.MAIN
-        text, marker, self.marker = text_of_parts(record.parts), self.marker, None
-        if info.error is None and text != NULL:
+        texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
+        text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker, None
+        if info.error is None and text:
             marker = marker or Marker(info.id, is_auto=True)
-            self.items = list(self._kept(marker))
+            messages, pre_tokens = [message for message, _ in self.items], self.prompt_size
+            first = messages.index(marker.tail) if marker.tail in messages else len(messages)
+            self.items = [item for item in self.items[first:] if item[0] != marker.id]
             kept = [uuid for _, uuid in self.items]
-            pre_tokens = self.prompt_size
-            session.prune(f"{marker.id}:summary", kept, trigger=marker.trigger, pre_tokens=pre_tokens, summary=text)
-
-    def _kept(self, marker: Marker) -> Iterator[tuple[str, str]]:
-        """Yield the items that a compaction keeps: those from its tail on, without its marker."""
-        is_kept = False
-        for message, uuid in self.items:
-            is_kept = is_kept or (bool(marker.tail) and message == marker.tail)
-            if is_kept and message != marker.id:
-                yield message, uuid
+            session.prune(
+                f"{marker.id}:summary", kept, trigger=marker.trigger, pre_tokens=pre_tokens, summary=Raw(encode(text))
+            )
 
 
 def _change(name: str, before: str | None, after: str | None) -> Sign:

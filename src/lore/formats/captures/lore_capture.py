@@ -92,7 +92,8 @@ class LoreCapture(PairedLines):
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
             return
-        self._hold(call, len(line.data))
+        call.size += len(line.data)
+        self._held += len(line.data)
         for key in ("body", "base64"):
             raw = members.get(key, b"")
             if raw[:1] == b'"':

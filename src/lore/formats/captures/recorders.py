@@ -194,10 +194,6 @@ class PairedLines(LineReader):
         call = self._calls[name] = OpenCall(line, Side(members), Side())
         return call
 
-    def _hold(self, call: OpenCall, size: int) -> None:
-        call.size += size
-        self._held += size
-
     def _close(self, name: str) -> list[Read]:
         call = self._calls.pop(name)
         self._held -= call.size
@@ -240,7 +236,8 @@ class ProxyLines(PairedLines):
         side, name = _half_of(members)
         if side == "request":
             before = self._close(name) if name in self._calls else []
-            self._hold(self._open(name, members, line), len(line.data))
+            self._open(name, members, line).size = len(line.data)
+            self._held += len(line.data)
             return before + self._close_oldest()
         if not side:
             return [placed(value, line) for value in exchanges_of(call_in(Record(members)))]

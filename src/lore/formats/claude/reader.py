@@ -227,7 +227,9 @@ class ClaudeCode(LogReader):
             if type(part) is records.ToolResult:
                 if self._waiting_calls:
                     part = msgspec.structs.replace(part, tool_use_id=self._waiting_calls.pop(0))  # noqa: PLW2901
-                self._add_result(record, part)
+                self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
+                if opens(part.content) == "[":
+                    self._signal(record, records.signals_of_result(part.content))
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
@@ -253,11 +255,6 @@ class ClaudeCode(LogReader):
         if record.uuid is not None:
             chain.order[record.uuid] = None
             self._items[record.uuid] = items
-
-    def _add_result(self, record: ClaudeRecord, part: records.ToolResult) -> None:
-        self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
-        if opens(part.content) == "[":
-            self._signal(record, records.signals_of_result(part.content))
 
     def _add_prompt(
         self, record: ClaudeRecord, chain: ClaudeChain, parts: Sequence[Part], *, has_result: bool

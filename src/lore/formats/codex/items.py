@@ -12,7 +12,6 @@ Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/hist
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -388,15 +387,13 @@ def message_of(told: CodexCommunication) -> CodexPayload:
 
 def signal_of_search(payload: CodexPayload) -> Sign:
     """Return the signal of a tool search, with the tools that it found."""
-    return Sign("tool-reference", bounded(_found_names(payload.tools)))
-
-
-def _found_names(tools: Raw) -> Iterator[str]:
-    for tool in _tools_in({"tools": bytes(tools)}):
+    found: list[str] = []
+    for tool in _tools_in({"tools": bytes(payload.tools)}):
         members = raw_members(tool) or {}
         name = text_in(members.get("name", b""))
         names = [text_in((raw_members(inner) or {}).get("name", b"")) for inner in _tools_in(members)]
-        yield from [f"{name}__{inner}" for inner in names if inner] or [name]
+        found += [f"{name}__{inner}" for inner in names if inner] or [name]
+    return Sign("tool-reference", bounded(found))
 
 
 def spawner_of(source: Raw) -> str | None:

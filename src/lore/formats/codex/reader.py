@@ -240,11 +240,7 @@ class Codex(LogReader):
             text = f"the history before is in the log {mask(base)[:60]!r}, and not repeated here"
             session.problem(Code.DANGLING_PARENT, text)
             self._items += 1
-            session.add_message(OpaqueItem(self._uuid, Raw(session.line.data)))
-
-    @property
-    def _uuid(self) -> str:
-        return f"item-{self._items}"
+            session.add_message(OpaqueItem(f"item-{self._items}", Raw(session.line.data)))
 
     def _read_context(self, context: dict[str, Raw]) -> None:
         session = self._session

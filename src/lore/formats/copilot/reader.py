@@ -15,7 +15,7 @@ Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from msgspec import Raw
@@ -59,7 +59,7 @@ class Copilot(LogReader):
     def __init__(self) -> None:
         super().__init__()
         self.bills = CopilotBills(self.session)
-        self.header: records.Start | None = None  # until the first message, which shows the model
+        self.header: records.CopilotChange | None = None  # until the first message, which shows the model
         self.model: str | None = None
         self.effort: str | None = None
         self._lines: dict[str, int] = {}  # of the records of each id
@@ -72,7 +72,7 @@ class Copilot(LogReader):
             if line.startswith(OPENING):  # lore alone writes this
                 return True
             members = raw_members(line) or {}
-            is_known = text_in(members.get("type", b"")) in _HANDLERS.keys() | records.SILENT
+            is_known = text_in(members.get("type", b"")) in _KNOWN | records.SILENT
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
@@ -88,14 +88,50 @@ class Copilot(LogReader):
         return super().read_line(line)
 
     def handle(self, data: bytes) -> None:
-        record = _RECORDS.decode(data)
-        handler = _HANDLERS.get(record.type)
-        if handler is not None and not isinstance(record, records.CopilotPassed):
-            self.session.at, self.session.agent = record.timestamp, record.agent_id
-            self.session.chain = _chain_of(record.agent_id)
-            handler[1](self, record)
-        elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):
-            self.session.keep_unknown("unknown record type", record.type)
+        record, session = _RECORDS.decode(data), self.session
+        if record.type not in _KNOWN or isinstance(record, records.CopilotPassed):
+            if record.type not in records.SILENT and not getattr(record, "ephemeral", False):
+                session.keep_unknown("unknown record type", record.type)
+            return
+        session.at, session.agent, session.chain = record.timestamp, record.agent_id, _chain_of(record.agent_id)
+        match record.type:
+            case "assistant.message":
+                self._read_answer(record)
+            case "tool.execution_complete":
+                self._read_result(record)
+            case "user.message" | "system.notification":
+                self._read_message(record)
+            case "system.message":
+                self._read_system_prompt(record.data)
+            case "assistant.turn_start":
+                session.counter.asked_at = session.at
+            case "session.usage_checkpoint":
+                self.bills.read_checkpoint(record.data)
+            case "session.shutdown":
+                self.bills.read_shutdown(record.data)
+            case "session.error" | "model.call_failure":
+                session.signal(Sign("api-error"))
+            case "abort":
+                session.signal(Sign("interrupt"))
+            case "skill.invoked":
+                name = (raw_members(bytes(record.data)) or {}).get("name", b"")
+                session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
+            case "subagent.started":
+                session.chain = _chain_of(record.agent_id or record.data.tool_call_id)
+                self.chain.model = _model_named(record.data.model)
+            case "session.compaction_start":
+                chain = self.chain
+                chain.compacting, chain.compacting_at = len(chain.items), session.at
+                session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
+            case "session.compaction_complete":
+                self._read_compaction(record)
+            case "session.context_cleared":
+                session.remove(self.chain.items)
+                self.chain.items, self.chain.compacting = [], None
+            case "session.truncation":  # the log says how many messages were dropped, and not which
+                session.signal(Sign("micro-compaction"))
+            case _:
+                self._read_change(record.type, record.data)
 
     def finish(self) -> None:
         self._start_session()
@@ -115,10 +151,37 @@ class Copilot(LogReader):
 
     # the session
 
-    def read_start(self, record: records.CopilotLine[records.Start]) -> None:
-        start, session = record.data, self.session
-        model = _model_named(start.selected_model)
-        if record.type == "session.start" and self.header is None and not session.is_started:
+    def _read_change(self, kind: str, change: records.CopilotChange) -> None:
+        session, chain = self.session, self.chain
+        match kind:
+            case "session.start" | "session.resume":
+                self._read_start(kind, change)
+            case "session.model_change":
+                self.model = _model_named(change.new_model) or self.model
+                before = self.effort if self.effort is not None else change.previous_reasoning_effort
+                if change.reasoning_effort is not None:
+                    self.effort = change.reasoning_effort
+                    if before is not None and before != self.effort:
+                        session.signal(Sign("effort", before=before, after=self.effort))
+            case "session.title_changed":
+                if title := text_in(change.title):
+                    self._start_session()
+                    session.emit(e.SessionChanged(title=title, at=session.at))
+            case "session.snapshot_rewind":  # an event and those after it, if the log has it
+                target = change.up_to_event_id
+                at = next((at for at, uuid in enumerate(chain.items) if uuid.partition(":")[0] == target), None)
+                if target and at is not None:
+                    removed, chain.items = chain.items[at:], chain.items[:at]
+                    session.remove(removed)
+            case _:
+                before = change.previous_mode or change.previous_allow_all_permission_mode
+                after = change.new_mode or change.allow_all_permission_mode
+                if before != after:
+                    session.signal(Sign("permission-mode", before=before, after=after))
+
+    def _read_start(self, kind: str, start: records.CopilotChange) -> None:
+        session, model = self.session, _model_named(start.selected_model)
+        if kind == "session.start" and self.header is None and not session.is_started:
             self.header, session.version = start, start.copilot_version
             self.model, self.effort = model, start.reasoning_effort
             return
@@ -134,52 +197,14 @@ class Copilot(LogReader):
     def _start_session(self) -> None:
         """Emit the header, if there is one or a message needs it."""
         if not self.session.is_started and (self.header is not None or self.session.at is not None):
-            start = self.header or records.Start()
+            start = self.header or records.CopilotChange()
             at, model = start.start_time or self.session.at, self.model
             self.session.start_session(start.session_id, at=at, model=model, dialect=_dialect_of(model))
 
-    def read_model_change(self, record: records.CopilotLine[records.CopilotModel]) -> None:
-        change = record.data
-        self.model = _model_named(change.new_model) or self.model
-        before = self.effort if self.effort is not None else change.previous_reasoning_effort
-        if change.reasoning_effort is not None:
-            self.effort = change.reasoning_effort
-            if before is not None and before != self.effort:
-                self.session.signal(Sign("effort", before=before, after=self.effort))
-
-    def read_title(self, record: records.CopilotLine[records.Title]) -> None:
-        title = text_in(record.data.title)
-        if title:
-            self._start_session()
-            self.session.emit(e.SessionChanged(title=title, at=self.session.at))
-
-    def read_mode(self, record: records.CopilotLine[records.Mode]) -> None:
-        mode = record.data
-        before = mode.previous_mode or mode.previous_allow_all_permission_mode
-        after = mode.new_mode or mode.allow_all_permission_mode
-        if before != after:
-            self.session.signal(Sign("permission-mode", before=before, after=after))
-
-    def read_stop(self, record: records.CopilotOther) -> None:
-        self.session.signal(Sign("interrupt" if record.type == "abort" else "api-error"))
-
-    def read_skill(self, record: records.CopilotOther) -> None:
-        name = (raw_members(bytes(record.data)) or {}).get("name", b"")
-        self.session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
-
-    def read_checkpoint(self, record: records.CopilotLine[records.CopilotCheckpoint]) -> None:
-        self.bills.read_checkpoint(record.data)
-
-    def read_shutdown(self, record: records.CopilotLine[records.Shutdown]) -> None:
-        self.bills.read_shutdown(record.data)
-
     # messages
 
-    def read_turn_start(self, _: records.CopilotOther) -> None:
-        self.session.counter.asked_at = self.session.at
-
-    def read_system_prompt(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
-        content, chain = record.data.content, self.chain
+    def _read_system_prompt(self, message: records.CopilotMessage) -> None:
+        content, chain = message.content, self.chain
         if opens(content) != '"':
             raise ValueError("a system prompt that is not text")
         self._start_session()
@@ -188,7 +213,7 @@ class Copilot(LogReader):
             chain.system = digest
             self.session.emit(e.SessionChanged(system=content, chain=self.session.chain, at=self.session.at))
 
-    def read_message(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
+    def _read_message(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
         """Append a message that no model made, as the model gets it."""
         message, session = record.data, self.session
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
@@ -205,7 +230,7 @@ class Copilot(LogReader):
         self.chain.items.append(item.uuid)
         self.session.append(item)
 
-    def read_answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
+    def _read_answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
         """Read a response, or the continuation of one."""
         answer, session, bills = record.data, self.session, self.bills
         session.chain = name = _chain_of(record.agent_id or answer.parent_tool_call_id)
@@ -238,7 +263,7 @@ class Copilot(LogReader):
         chain.last = Answer(counter.number, session.at, response, counter.model, usage, ids)
         bills.end_turn(name, chain.last)
 
-    def read_result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
+    def _read_result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
         result, session = record.data, self.session
         session.chain = _chain_of(record.agent_id or result.parent_tool_call_id)
         session.counter.asked_at = session.at
@@ -250,18 +275,7 @@ class Copilot(LogReader):
             result.tool_call_id, text, failed=has_failed, error=error if has_failed and error in texts else NULL
         )
 
-    def read_subagent(self, record: records.CopilotLine[records.Subagent]) -> None:
-        self.session.chain = _chain_of(record.agent_id or record.data.tool_call_id)
-        self.chain.model = _model_named(record.data.model)
-
-    # what shortens a history
-
-    def read_compaction_start(self, _: records.CopilotOther) -> None:
-        chain, session = self.chain, self.session
-        chain.compacting, chain.compacting_at = len(chain.items), session.at
-        session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
-
-    def read_compaction(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
+    def _read_compaction(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
         chain, compaction, uuid = self.chain, record.data, self._uuid(record)
         self._start_session()
         used, asked_at, first_kept = compaction.compaction_tokens_used, chain.compacting_at, chain.compacting
@@ -279,53 +293,29 @@ class Copilot(LogReader):
             summary=summary if opens(summary) == '"' else NULL,
         )  # fmt: skip
 
-    def read_clearing(self, _: records.CopilotOther) -> None:
-        chain = self.chain
-        if chain.items:
-            self.session.remove(chain.items)
-            chain.items, chain.compacting = [], None
 
-    def read_truncation(self, _: records.CopilotOther) -> None:
-        self.session.signal(Sign("micro-compaction"))  # the log says how many messages were dropped, and not which
-
-    def read_rewind(self, record: records.CopilotLine[records.Rewind]) -> None:
-        """Remove what an event and those after it made, if the log has it."""
-        chain, target = self.chain, record.data.up_to_event_id
-        at = next((at for at, uuid in enumerate(chain.items) if uuid.partition(":")[0] == target), None)
-        if target and at is not None:
-            removed, chain.items = chain.items[at:], chain.items[:at]
-            self.session.remove(removed)
-
-
-# The record of each type of line, and its handler.
-_HANDLERS: dict[str, tuple[Any, Callable[[Copilot, Any], None]]] = {
-    "session.start": (records.CopilotLine[records.Start], Copilot.read_start),
-    "session.resume": (records.CopilotLine[records.Start], Copilot.read_start),
-    "session.model_change": (records.CopilotLine[records.CopilotModel], Copilot.read_model_change),
-    "session.title_changed": (records.CopilotLine[records.Title], Copilot.read_title),
-    "session.mode_changed": (records.CopilotLine[records.Mode], Copilot.read_mode),
-    "session.permissions_changed": (records.CopilotLine[records.Mode], Copilot.read_mode),
-    "session.compaction_start": (records.CopilotOther, Copilot.read_compaction_start),
-    "session.compaction_complete": (records.CopilotLine[records.CopilotCompaction], Copilot.read_compaction),
-    "session.context_cleared": (records.CopilotOther, Copilot.read_clearing),
-    "session.truncation": (records.CopilotOther, Copilot.read_truncation),
-    "session.snapshot_rewind": (records.CopilotLine[records.Rewind], Copilot.read_rewind),
-    "session.usage_checkpoint": (records.CopilotLine[records.CopilotCheckpoint], Copilot.read_checkpoint),
-    "session.shutdown": (records.CopilotLine[records.Shutdown], Copilot.read_shutdown),
-    "session.error": (records.CopilotOther, Copilot.read_stop),
-    "model.call_failure": (records.CopilotOther, Copilot.read_stop),
-    "abort": (records.CopilotOther, Copilot.read_stop),
-    "skill.invoked": (records.CopilotOther, Copilot.read_skill),
-    "system.message": (records.CopilotLine[records.CopilotMessage], Copilot.read_system_prompt),
-    "system.notification": (records.CopilotLine[records.CopilotMessage], Copilot.read_message),
-    "user.message": (records.CopilotLine[records.CopilotMessage], Copilot.read_message),
-    "assistant.turn_start": (records.CopilotOther, Copilot.read_turn_start),
-    "assistant.message": (records.CopilotLine[records.CopilotAnswer], Copilot.read_answer),
-    "tool.execution_complete": (records.CopilotLine[records.CopilotResult], Copilot.read_result),
-    "subagent.started": (records.CopilotLine[records.Subagent], Copilot.read_subagent),
+_CHANGES = (
+    "session.start", "session.resume", "session.model_change", "session.title_changed", "session.mode_changed",
+    "session.permissions_changed", "session.snapshot_rewind", "subagent.started",
+)  # fmt: skip
+_DATA: dict[str, Any] = {  # the record of a line by its type; of others the data is not read
+    **dict.fromkeys(_CHANGES, records.CopilotLine[records.CopilotChange]),
+    **dict.fromkeys(
+        ("system.message", "system.notification", "user.message"), records.CopilotLine[records.CopilotMessage]
+    ),
+    "assistant.message": records.CopilotLine[records.CopilotAnswer],
+    "tool.execution_complete": records.CopilotLine[records.CopilotResult],
+    "session.compaction_complete": records.CopilotLine[records.CopilotCompaction],
+    "session.usage_checkpoint": records.CopilotLine[records.CopilotCheckpoint],
+    "session.shutdown": records.CopilotLine[records.Shutdown],
 }
+_SIMPLE = (
+    "session.compaction_start", "session.context_cleared", "session.truncation", "session.error", "model.call_failure",
+    "abort", "skill.invoked", "assistant.turn_start",
+)  # fmt: skip
+_KNOWN = frozenset((*_DATA, *_SIMPLE))
 _RECORDS = Kinds[Any](
-    {**{kind: row[0] for kind, row in _HANDLERS.items()}, **dict.fromkeys(records.SILENT, records.CopilotOther)},
+    {**dict.fromkeys((*_SIMPLE, *records.SILENT), records.CopilotOther), **_DATA},
     records.CopilotOther, records.SILENT, records.CopilotPassed,
 )  # fmt: skip
 

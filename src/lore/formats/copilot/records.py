@@ -64,37 +64,24 @@ class CopilotPassed(Struct, frozen=True, gc=False):
     type: str
 
 
-class Start(Struct, frozen=True, gc=False, rename="camel"):
-    """A session begins or is resumed."""
+class CopilotChange(Struct, frozen=True, gc=False, rename="camel"):
+    """A change of the session, or a start of it or of a subagent; the type of the line decides which fields it has."""
 
     session_id: str = ""
     copilot_version: str = ""
     start_time: str | None = None
     selected_model: str | None = None
-    reasoning_effort: str | None = None
-
-
-class CopilotModel(Struct, frozen=True, gc=False, rename="camel"):
-    """The model or its effort changed."""
-
     new_model: str | None = None
     previous_reasoning_effort: str | None = None
     reasoning_effort: str | None = None
-
-
-class Title(Struct, frozen=True, gc=False):
-    """The session got a title, from a model or from the user."""
-
     title: Raw = NULL
-
-
-class Mode(Struct, frozen=True, gc=False, rename="camel"):
-    """The mode or the permissions changed."""
-
     previous_mode: str = ""
     new_mode: str = ""
     previous_allow_all_permission_mode: str = ""
     allow_all_permission_mode: str = ""
+    up_to_event_id: str = ""  # the first event that a rewind removes
+    tool_call_id: str = ""  # that started a subagent
+    model: str | None = None  # of a subagent
 
 
 class CopilotMessage(Struct, frozen=True, gc=False, rename="camel"):
@@ -141,13 +128,6 @@ class CopilotResult(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
-class Subagent(Struct, frozen=True, gc=False, rename="camel"):
-    """A tool call started a subagent."""
-
-    tool_call_id: str = ""
-    model: str | None = None
-
-
 class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
     """Token counts."""
 
@@ -168,12 +148,6 @@ class CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):
     summary_content: Raw = NULL
     compaction_tokens_used: CopilotUsage | None = None  # by the request for the summary
     request_id: str | None = None
-
-
-class Rewind(Struct, frozen=True, gc=False, rename="camel"):
-    """The session was taken back."""
-
-    up_to_event_id: str = ""  # the first event that is removed
 
 
 class CacheState(Struct, frozen=True, gc=False, rename="camel"):

@@ -178,9 +178,19 @@ def made_of(message: PiMessage, id: str, at: str | None) -> Made | None:
         case "user":
             return (user_message(id, message.content, "user"),)
         case "assistant":
-            return () if message.stop_reason in UNFINISHED else _answer(id, message)
+            if message.stop_reason in UNFINISHED:
+                return ()
+            stop = STOP_REASONS.get(message.stop_reason, message.stop_reason) or None
+            said = (
+                ToolCall("", part.id, part.name, part.arguments) if type(part) is PiCall else block_of(part)
+                for part in parts_of(message.content)
+            )
+            return tuple(spoken(said, id, message.response_id or id, stop))
         case "toolResult":
-            return _tool_result(message, at)
+            parts: Sequence[PiPart | Other] = () if is_absent(message.content) else parts_of(message.content)
+            status = "failed" if _is_true(message.is_error) else "completed"
+            output, call = result_of(tuple(map(block_of, parts))), message.tool_call_id
+            return PatchToolCall(call_id=call, status=status, output=output, detail=message.details, at=at)
         case "custom" | "hookMessage" | "developer":
             return (user_message(id, message.content),)
         case "bashExecution" | "pythonExecution":
@@ -264,22 +274,6 @@ def _thinking(part: PiThinking) -> Block:
     if part.redacted and signature[:1] == b'"':
         return RawBlock(Raw(b'{"type":"redacted_thinking","data":' + signature + b"}"))
     return ThinkingBlock(part.thinking, text_of(signature) if signature[:1] == b'"' else None)
-
-
-def _answer(id: str, message: PiMessage) -> tuple[Item, ...]:
-    stop = STOP_REASONS.get(message.stop_reason, message.stop_reason) or None
-    parts = (
-        ToolCall("", part.id, part.name, part.arguments) if type(part) is PiCall else block_of(part)
-        for part in parts_of(message.content)
-    )
-    return tuple(spoken(parts, id, message.response_id or id, stop))
-
-
-def _tool_result(message: PiMessage, at: str | None) -> PatchToolCall:
-    parts: Sequence[PiPart | Other] = () if is_absent(message.content) else parts_of(message.content)
-    status = "failed" if _is_true(message.is_error) else "completed"
-    output = result_of(tuple(map(block_of, parts)))
-    return PatchToolCall(call_id=message.tool_call_id, status=status, output=output, detail=message.details, at=at)
 
 
 def _execution(message: PiMessage) -> str:

@@ -195,9 +195,13 @@ class Pi(LogReader):
         if entry.type == "compaction":
             self._compact(node, entry)
         elif entry.type == "reset_boundary":
-            self._reset(node)
+            self.session.remove(_items_of(tree.shown()))  # no prompt holds what precedes a reset
+            node.kind, tree.boundary, tree.kept = "reset", node.depth, node.depth
         elif entry.type in ("title_change", "session_info"):
-            self._change_title(text_in(entry.title if entry.type == "title_change" else entry.name))
+            title = text_in(entry.title if entry.type == "title_change" else entry.name)
+            if title and title != self.title:
+                self.title = title
+                self.session.emit(e.SessionChanged(title=title, at=self.session.at))
         elif entry.type == "message" and message is not None and message.role == "assistant":
             self._add_answer(node, entry, message)
         else:
@@ -315,11 +319,6 @@ class Pi(LogReader):
             if messages.has_image(made):
                 self.session.signal(Sign("image"))
 
-    def _change_title(self, title: str) -> None:
-        if title and title != self.title:
-            self.title = title
-            self.session.emit(e.SessionChanged(title=title, at=self.session.at))
-
     def _add_answer(self, node: Node, entry: PiEntry, message: PiMessage) -> None:
         """Read a response: a turn."""
         session, dialect = self.session, messages.dialect_of(message.api)
@@ -399,13 +398,6 @@ class Pi(LogReader):
                     self.session.append(item)
                     tail.append(item.uuid)
         node.items = (node.id, *tail)
-
-    def _reset(self, node: Node) -> None:
-        """Begin from scratch: no prompt holds what precedes a reset."""
-        tree = self.tree
-        self.session.remove(_items_of(tree.shown()))
-        node.kind = "reset"
-        tree.boundary = tree.kept = len(tree.path) - 1
 
 
 def _is_known(members: dict[str, bytes]) -> bool:
