@@ -121,31 +121,21 @@ def is_string(raw: Raw) -> bool:
 
 def _well_formed(event: e.Event) -> bool:
     """Return whether the content that the decoder left raw has the right types."""
-    match event:
-        case e.Append(item=item):
-            return _good_item(item)
+    match event.item if isinstance(event, e.Append) else event:
+        case items.UserMessage(text=text, blocks=blocks) | items.AssistantMessage(text=text, blocks=blocks):
+            return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
+        case items.ToolCall(output=output, error=error) | e.PatchToolCall(output=output, error=error):
+            return _good_output(output) and is_string(error)
+        case items.CompactDivider(summary=summary):
+            return is_string(summary)
         case e.PatchText(delta_text=text):
             return bytes(text)[:1] == b'"'
-        case e.PatchToolCall(output=output, error=error):
-            return _good_output(output) and is_string(error)
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
             text = bytes(system)  # or a list of texts and blocks
             listed = text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text))
             return (listed or is_string(system)) and (items.is_absent(params) or bytes(params)[:1] == b"{")
-        case _:
-            return True
-
-
-def _good_item(item: items.Item) -> bool:
-    match item:
-        case items.UserMessage(text=text, blocks=blocks) | items.AssistantMessage(text=text, blocks=blocks):
-            return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
-        case items.ToolCall(output=output, error=error):
-            return _good_output(output) and is_string(error)
-        case items.CompactDivider(summary=summary):
-            return is_string(summary)
         case _:
             return True
 

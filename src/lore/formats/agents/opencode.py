@@ -333,12 +333,8 @@ class Marker:
     """A compaction that was asked for."""
 
     id: str  # its message
-    is_auto: bool
+    trigger: str = "auto"
     tail: str | None = None  # the first message that it keeps
-
-    @property
-    def trigger(self) -> str:
-        return "auto" if self.is_auto else "manual"
 
 
 class OpenCode(DocumentReader):
@@ -417,7 +413,7 @@ class OpenCode(DocumentReader):
         self._signal_changes(info)
         for part in record.parts:
             if part.type == "compaction":
-                self.marker = marker = Marker(info.id, part.auto is not False, part.tail_start_id)
+                self.marker = marker = Marker(info.id, "manual" if part.auto is False else "auto", part.tail_start_id)
                 pre_tokens = self.prompt_size
                 session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=pre_tokens, at=session.at))
         blocks, unknown = prompt_blocks(record.parts)
@@ -549,7 +545,7 @@ class OpenCode(DocumentReader):
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
         text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker, None
         if info.error is None and text:
-            marker = marker or Marker(info.id, is_auto=True)
+            marker = marker or Marker(info.id)
             messages, pre_tokens = [message for message, _ in self.items], self.prompt_size
             first = messages.index(marker.tail) if marker.tail in messages else len(messages)
             self.items = [item for item in self.items[first:] if item[0] != marker.id]

@@ -143,12 +143,7 @@ def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read
 _TAG = "tag:yaml.org,2002:"
 _BINARY = _TAG + "binary"
 _ALLOWED = {"!", *(_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "binary"))}
-_WORDS: dict[str, object] = {
-    "": None, "~": None, "null": None, "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False,
-}  # fmt: skip
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$")
-_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?)$")
-_ODD_NUMBER = re.compile(r"[-+]?0[0-7xXbB_][0-9a-fA-F_]*$")
+_PLAIN = {_TAG + name for name in ("int", "float", "bool", "null")}
 
 
 def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
@@ -157,7 +152,7 @@ def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
 
     try:
         events: Iterator[Any] = iter(yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-        return _Builder(anchors).build(events)
+        return _Builder(anchors, yaml.SafeLoader(b""), yaml.ScalarNode).build(events)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at its line {mark.line + 1}" if mark is not None else ""
@@ -177,8 +172,8 @@ class _OpenInteraction(Struct):
 
 
 class _Builder:
-    def __init__(self, anchors: dict[str, Anchored]) -> None:
-        self._anchors = anchors
+    def __init__(self, anchors: dict[str, Anchored], loader: Any, scalar: Any) -> None:
+        self._anchors, self._loader, self._node = anchors, loader, scalar
         self._stack: list[_OpenInteraction] = []
         self._result: list[Any] = []
         self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
@@ -215,8 +210,18 @@ class _Builder:
         if event.tag == _BINARY:
             value = {"base64_string": text}
         elif event.implicit[0] and event.tag is None:
-            value = _plain(text)
+            value = self._plain(text)
         self._put(value, 1, len(text), event.anchor)
+
+    def _plain(self, text: str) -> object:
+        """Return what a plain scalar means; dates, times, infinity and numbers that are too long remain text."""
+        tag: str = self._loader.resolve(self._node, text, (True, False))
+        if tag not in _PLAIN or ":" in text or text.lower().endswith(("inf", "nan")):
+            return text
+        try:
+            return self._loader.construct_object(self._node(tag, text))
+        except ValueError:
+            return text
 
     def _put(self, value: Any, values: int, size: int, anchor: str | None, *, counted: bool = False) -> None:
         """Put a value into the mapping or list around it; `counted` if its parts were counted while it was open."""
@@ -250,21 +255,3 @@ class _Builder:
 def _check_tag(tag: str | None) -> None:
     if tag not in (None, *_ALLOWED):
         raise YamlError(f"it asks for a value of the type {mask(tag)[:60]!r}, which lore does not make")
-
-
-def _plain(text: str) -> object:
-    """Return what a plain scalar means."""
-    if len(text) < 6 and (text.lower() in _WORDS) and text in (text.lower(), text.upper(), text.capitalize()):
-        return _WORDS[text.lower()]
-    if not text or text[0] not in "0123456789+-.":
-        return text
-    try:
-        if _NUMBER.match(text):
-            return int(text.replace("_", ""))
-        if _FLOAT.match(text):
-            return float(text.replace("_", ""))
-        if _ODD_NUMBER.match(text):
-            return int(text.replace("_", ""), 8 if text.lstrip("+-0")[:1].isdigit() else 0)
-    except ValueError:
-        return text
-    return text

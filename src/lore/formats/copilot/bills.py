@@ -117,23 +117,18 @@ _MOST = 10**15  # of a stated total; a larger one is not believed
 # promptCacheBreakState
 
 
-class _Tool(Struct, frozen=True, gc=False):
+class _Hashed(Struct, frozen=True, gc=False):
+    """A part of a prompt with its hash: a tool, a segment of the system prompt, or a place in the conversation."""
+
     name: str = ""
     schema_hash: str = ""
-
-
-class _Segment(Struct, frozen=True, gc=False):
     segment: str = ""
-    hash: str = ""
-
-
-class _Point(Struct, frozen=True, gc=False):
     index: int = 0
     hash: str = ""
 
 
 class _Conversation(Struct, frozen=True, gc=False):
-    points: tuple[_Point, ...] | None = None
+    points: tuple[_Hashed, ...] | None = None
 
 
 class _NotedRequest(Struct, frozen=True, gc=False):
@@ -146,8 +141,8 @@ class _NotedRequest(Struct, frozen=True, gc=False):
     cache_read: int | None = None
     cache_write: int | None = None
     ttl_seconds: int | float | None = None
-    tools: tuple[_Tool, ...] | None = None
-    system_segments: tuple[_Segment, ...] | None = None
+    tools: tuple[_Hashed, ...] | None = None
+    system_segments: tuple[_Hashed, ...] | None = None
     conversation: _Conversation | None = None
 
     @property
