@@ -61,10 +61,6 @@ def test_late_usage_replaces_that_of_the_previous_turn():
     assert (fold.problems, fold.uuids) == ([], ["u", "a", "b", "c"])
 
 
-def test_response_without_an_id_is_one_turn():
-    assert len(turns(read(asked("u", "x"), answered("a", None, "plain text", "u")))) == 1
-
-
 def test_error_shown_to_the_user_is_no_request():
     error = answered("a", "r", text("API Error"), "u", model="<synthetic>", usage=counts(0, 0, 0, 0))
     values = read(asked("u", "x"), error)
@@ -86,18 +82,6 @@ def test_messages_inside_progress_records_are_no_requests():
 
 
 # content
-
-
-def test_images_thinking_and_unknown_blocks_are_kept():
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-    linked = {"type": "image", "source": {"type": "url", "url": "https://example.org/x.png"}}
-    cited = {"type": "text", "text": "t", "citations": [1]}
-    blocks = folded(asked("u", [image, linked, cited, {"type": "novel", "x": 1.0}])).item(0).blocks
-    assert (blocks[0].media_type, bytes(blocks[0].data)) == ("image/png", b'"AAAA"')
-    assert [type(block) for block in blocks[1:]] == [RawBlock] * 3
-    assert json.loads(bytes(blocks[3].json)) == {"type": "novel", "x": 1.0}
-    thought = folded(*PLAIN).item(1).blocks[0]
-    assert thought == ThinkingBlock(thought.text, "sig")
 
 
 REFERENCE = {"type": "tool_reference", "tool_name": "Read"}
@@ -132,10 +116,6 @@ def test_source_of_a_user_message(fields, source):
     assert folded(asked("u", "words", **fields)).item(0).source == source
 
 
-def test_record_for_the_transcript_only_is_left_out():
-    assert folded(asked("u", "shown", isVisibleInTranscriptOnly=True)).uuids == []
-
-
 # subagents
 
 
@@ -155,45 +135,7 @@ def test_subagents_without_ids_are_separated_by_roots():
     assert chains == {"main": ["u"], "sidechain-1": ["s1", "s2"], "sidechain-2": ["t1", "t2"]}
 
 
-def test_subagent_records_of_odd_shape_have_one_chain():
-    named_main = side(asked("s1", "task"), agentId="main")
-    assert list(folded(asked("u1", "x"), named_main).state.chains) == ["main", "agent-main"]
-    without_uuid = b'{"type":"user","isSidechain":true,"sessionId":"s","message":{"role":"user","content":"x"}}\n'
-    assert {value.chain for value in read(without_uuid)} == {"sidechain-1"}
-
-
 # compactions
-
-
-BOUNDARY = line("system", "b", None, subtype="compact_boundary", compactMetadata={"trigger": "manual"})
-
-
-def test_summary_of_blocks_is_read_as_text():
-    fold = folded(asked("u", "x"), BOUNDARY, asked("v", [text("one"), text("two")], "b", isCompactSummary=True))
-    assert bytes(fold.item(0).summary) == b'"one\\n\\ntwo"'
-    surrogate = json.dumps(asked("v", [text("cut \ud83d")], "b", isCompactSummary=True)).encode() + b"\n"
-    fold = folded(asked("u", "x"), BOUNDARY, surrogate)
-    assert (bytes(fold.item(0).summary), fold.codes) == (b'"cut \\ud83d"', [])
-
-
-def test_boundary_without_a_summary_is_a_compaction():
-    assert folded(asked("u", "x"), BOUNDARY).uuids == ["b"]
-    assert folded(asked("u", "x"), BOUNDARY, asked("v", "y", "b")).uuids == ["b", "v"]
-
-
-def test_preserved_record_without_items_is_no_problem():
-    meta = {"trigger": "auto", "preservedMessages": {"uuids": ["n", "a4"]}}
-    noise = line("system", "n", "a4", subtype="turn_duration", durationMs=3)
-    boundary = line("system", "b", None, subtype="compact_boundary", compactMetadata=meta)
-    assert folded(*PLAIN, noise, boundary, asked("v", "s", "b", isCompactSummary=True)).problems == []
-
-
-@pytest.mark.parametrize(("calls", "is_cleared"), [(["c1"], True), ([], False)])
-def test_microcompaction_clears_named_results(calls, is_cleared):
-    meta = {"trigger": "auto", "preTokens": 9, "tokensSaved": 3, "compactedToolIds": calls}
-    fold = folded(*PLAIN, line("system", "m", "a4", subtype="microcompact_boundary", microcompactMetadata=meta))
-    assert (b"cleared" in bytes(fold.item(2).output), b"cleared" in bytes(fold.item(3).output)) == (is_cleared, False)
-    assert bool(fold.state.main().since) == is_cleared
 
 
 # forks and titles
@@ -235,11 +177,6 @@ def test_title_is_the_users_or_the_models(lines, expected):
     assert folded(*lines).state.title == expected
 
 
-def test_repeated_title_is_one_event():
-    values = read(*PLAIN, title("ai-title", "List files"), title("ai-title", "List files"))
-    assert sum(isinstance(value, e.SessionChanged) and value.title is not None for value in values) == 1
-
-
 # damage
 
 
@@ -255,18 +192,6 @@ def test_repeated_title_is_one_event():
 def test_unknown_or_malformed_record_is_opaque(odd, code):
     fold = folded(asked("u", "x"), odd)
     assert (fold.codes, fold.state.opaque, fold.uuids) == ([code], 1, ["u"])
-
-
-def test_lone_surrogates_are_kept_as_written():
-    data = json.dumps(asked("u", "cut \ud83d")).encode() + b"\n"
-    fold = folded(data + json.dumps(answered("a", "r", text("also \ud83d"), "u")).encode() + b"\n")
-    assert bytes(fold.item(0).text) == b'"cut \\ud83d"'
-    assert bytes(fold.item(1).blocks[0].text) == b'"also \\ud83d"'
-    assert fold.problems == []
-
-
-def test_record_without_uuid_is_named_by_line():
-    assert folded(asked("u", "x"), asked(None, "y")).uuids == ["u", "line-2"]
 
 
 @pytest.mark.parametrize(

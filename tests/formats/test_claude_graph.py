@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from formats.claude import answered, asked, folded, joined, line, read, result, text, use
+from formats.claude import answered, asked, folded, joined, line, result, text, use
 from helpers.fed import fed
 from lore.formats.claude.reader import ClaudeCode
-from lore.model.codes import Problem
-from lore.model.items import CompactDivider
 
 HISTORY = [
     asked("u1", "look around"),
@@ -63,14 +61,6 @@ def test_compaction_keeps_listed_records_or_a_segment(meta, kept):
     assert (fold.uuids, fold.codes) == (["b1", *kept], [])
 
 
-@pytest.mark.parametrize("meta", [messages("s1", "u5"), segment("s1", "u5")])
-def test_summary_kept_by_next_compaction_stays(meta):
-    second = compacted(meta, 2, "second")
-    fold = folded(*HISTORY, *compacted({}, words="first"), asked("u5", "more", "s1"), *second)
-    assert (fold.uuids, fold.codes) == (["b2", "b1", "u5"], [])
-    assert bytes(fold.item(1).summary) == b'"first"'
-
-
 @pytest.mark.parametrize("ends", [("u4", "nowhere"), ("nowhere", "a5"), ("a5", "u4"), (None, "a5"), ("u4", None)])
 def test_segment_without_its_head_removes_nothing(ends):
     fold = folded(*HISTORY, *compacted(segment(*ends)))
@@ -92,59 +82,6 @@ def test_cycle_of_parents_ends_the_walk():
 def test_second_compaction_decides_what_stays(second, kept):
     fold = folded(*HISTORY, *compacted(segment("u4", "a5")), asked("u5", "more", "a5"), *compacted(second, 2))
     assert (fold.uuids, fold.codes) == (["b2", *kept], [])
-
-
-def test_fork_beginning_at_a_boundary_reports_missing_records():
-    fold = folded(*compacted(messages("p1", "p2")), asked("u1", "on", "p2"))
-    assert (fold.uuids, sorted(fold.codes)) == (["b1", "u1"], ["LORE206", "LORE208"])
-
-
-@pytest.mark.parametrize("spelled", ["preserved_messages", "preserved_segment"])
-def test_snake_case_of_the_live_stream_is_read(spelled):
-    kept = {"preserved_messages": {"uuids": ["u4", "a5"]}, "preserved_segment": {"head_uuid": "u4", "tail_uuid": "a5"}}
-    meta = {"trigger": "manual", "pre_tokens": 900, "post_tokens": 90, spelled: kept[spelled]}
-    one = {"type": "system", "subtype": "compact_boundary", "session_id": "s", "uuid": "b1", "parent_uuid": None,
-           "is_sidechain": False, "compact_metadata": meta}  # fmt: skip
-    two = {"type": "user", "session_id": "s", "uuid": "s1", "parent_uuid": "b1", "is_compact_summary": True,
-           "message": {"role": "user", "content": "summary"}}  # fmt: skip
-    fold = folded(*HISTORY, one, two)
-    divider = fold.item(0)
-    assert isinstance(divider, CompactDivider)
-    assert (divider.pre_tokens, divider.post_tokens, divider.trigger) == (900, 90, "manual")
-    assert (bytes(divider.summary), fold.uuids, fold.codes) == (b'"summary"', ["b1", "u4", "a5"], [])
-    cleared = {"type": "system", "subtype": "microcompact_boundary", "session_id": "s", "uuid": "m"}
-    cleared["microcompact_metadata"] = {"trigger": "auto", "compacted_tool_ids": ["c1"]}
-    assert b"cleared" in bytes(folded(*HISTORY, cleared).item(2).output)
-
-
-def test_records_between_boundary_and_summary_follow_both():
-    hook = line("system", "h1", "b1", subtype="stop_hook_summary", hookCount=1)
-    file = line("attachment", "t1", "b1", attachment={"type": "compact_file_reference"})
-    fold = folded(*HISTORY, boundary("b1", {}), hook, file, summary("s1", "b1"), asked("u5", "go on", "s1"))
-    assert (fold.uuids, bytes(fold.item(0).summary)) == (["b1", "t1", "u5"], b'"summary"')
-
-
-@pytest.mark.parametrize("meta", [{"preTokens": "many"}, {"preservedMessages": {"uuids": [5]}}, {"trigger": 7}])
-def test_malformed_boundary_is_opaque_and_changes_nothing(meta):
-    fold = folded(*HISTORY, boundary("b1", meta))
-    assert (fold.codes, len(fold.uuids), fold.state.opaque) == (["LORE207"], 7, 1)
-
-
-def test_history_repeated_after_a_compaction_is_skipped():
-    again = [one for one in HISTORY if one["uuid"] in ("u1", "a1", "a4")]
-    fold = folded(*HISTORY, *compacted({}), *again, asked("u5", "go on", "s1"))
-    assert (fold.uuids, fold.codes, fold.state.main().turns) == (["b1", "u5"], ["LORE205"] * 3, 3)
-
-
-def test_repeated_uuid_has_first_place_and_last_content():
-    fold = folded(*HISTORY[:2], asked("u1", "look there"))
-    assert (fold.uuids, bytes(fold.item(0).text), fold.codes) == (["u1", "a1"], b'"look there"', ["LORE205"])
-
-
-def test_every_record_with_a_missing_parent_is_reported():
-    values = read(asked("u1", "x", "gone"), answered("a1", "r1", text("1"), "u1"), asked("u2", "y", "gone"))
-    missing = [value for value in values if isinstance(value, Problem)]
-    assert [(one.code, one.line) for one in missing] == [("LORE206", 1), ("LORE206", 3)]
 
 
 ANSWERED = asked("u1", "x"), answered("a1", "r1", text("1"), "u1")
@@ -208,17 +145,6 @@ def test_new_conversation_leaves_the_previous_one(lines, kept):
     assert (fold.uuids, fold.codes) == (kept, [])
 
 
-def test_new_conversation_is_noted_as_no_rewind():
-    fold = folded(*PLAN, asked("u4", CARRY_OUT, "u3"), answered("a4", "r4", text("done"), "u4"))
-    assert [change.cause for change in fold.state.main().turn.since] == ["LORE154"]
-
-
-def test_record_below_a_removed_branch_is_reported():
-    fold = folded(*HISTORY, asked("u5", "rather this", "a4"), asked("u6", "back again", "a5"))
-    assert (fold.uuids[-2:], fold.codes) == (["u5", "u6"], ["LORE206"])
-    assert "'a5' was taken back" in fold.problems[0].message
-
-
 def test_calls_of_one_response_are_one_group():
     fold = folded(
         asked("u1", "x"),
@@ -233,12 +159,6 @@ def test_calls_of_one_response_are_one_group():
     assert [entry.item.uuid for entry in entries] == ["u1", "a1", "a2", "t1", "a3"]
     assert entries[1].group == entries[2].group
     assert fold.codes == []
-
-
-def test_slice_from_the_middle_is_read_in_order():
-    fold = folded(asked("u2", [result("c0")], "a0"), answered("a4", "r2", text("seen"), "u2"), *HISTORY[7:])
-    assert fold.uuids == ["a4", "u4", "a5"]
-    assert sorted(fold.codes) == ["LORE204", "LORE206"]
 
 
 @pytest.mark.parametrize("head", ["a0", "nowhere"])

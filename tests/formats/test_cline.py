@@ -13,7 +13,7 @@ from lore.formats.folders import API, HISTORY, METADATA, UI
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, CompactDivider, TextBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.testing import ReaderContract
 
 CLI = json.dumps({
@@ -125,26 +125,6 @@ def test_meaning_of_input_count_depends_on_client(begin, protocol, counts, expec
     assert bool(bill.contradiction) == (expected[0] is None)
 
 
-def test_xai_input_count_includes_cached_tokens():
-    task = Task().request("x", None, tokens_in=1000, tokens_out=5, cache_reads=900)
-    task.ui[-1]["modelInfo"] = {"modelId": "grok-4", "providerId": "xai"}
-    (bill,) = bills(events(Cline, task.shown))
-    assert (bill.uncached_tokens, bill.read_tokens) == (100, 900)
-
-
-def test_cancelled_request_is_a_failed_turn():
-    task = Task().request("<task>x</task>", cancel_reason="user_cancelled").request("<task>x</task>").show("text", "hi")
-    found = events(Cline, task.shown)
-    assert [event.error for event in found if isinstance(event, e.TurnFailed)] == ["user_cancelled"]
-    assert bills(found) == [None]
-
-
-def test_reasoning_on_screen_is_thinking_empty_text_nothing():
-    task = Task().request("x", tokens_in=1, tokens_out=1).show("reasoning", "hm", partial=False).show("text", "")
-    (_, said) = timeline(Cline, task.show("text", "so").shown)
-    assert [type(block) for block in said.blocks] == [ThinkingBlock, TextBlock]
-
-
 def condensed() -> Task:
     """A task that is condensed before its third request: hidden messages stay in the file."""
     task = Task().show("text", "t")
@@ -157,29 +137,6 @@ def condensed() -> Task:
         "summary": "the summary", "cost": 0.02, "prevContextTokens": 2000, "newContextTokens": 400, "condenseId": "c-1",
     })  # fmt: skip
     return task.user("<feedback>q3</feedback>").answer("a3")
-
-
-@pytest.mark.parametrize(
-    ("reader", "data"),
-    [(ClineTask, condensed().pack()), (Cline, condensed().sent)],
-)
-def test_summary_hides_messages_that_name_it(reader, data):
-    items = timeline(reader, data)
-    assert texts(items)[0] == "the summary"
-    assert texts(items)[1] == "<feedback>q3</feedback>"
-    assert texts(items)[-1] == "a3"
-    assert len(items) == 4
-
-
-def test_condensation_comes_before_its_request():
-    found = joined(condensed())
-    kinds = [type(event) for event in found if isinstance(event, e.TurnStarted | e.CompactApplied)]
-    assert kinds == [e.TurnStarted, e.TurnStarted, e.CompactApplied, e.TurnStarted]
-    (cut,) = (event for event in found if isinstance(event, e.CompactApplied))
-    assert (cut.pre_tokens, cut.post_tokens) == (2000, 400)
-    assert [
-        type(event) for event in events(Cline, condensed().shown) if isinstance(event, e.TurnStarted | e.CompactApplied)
-    ] == kinds
 
 
 def test_messages_that_roo_deleted_come_from_the_screen():
@@ -200,74 +157,6 @@ def test_messages_that_roo_deleted_come_from_the_screen():
     assert "a2" not in shown
     assert [text for text in shown if len(text) < 30] == ["so far", "<task>q1</task>", "<feedback>q3</feedback>", "a3",
                                                           "<feedback>q4</feedback>", "a4"]  # fmt: skip
-
-
-def test_truncation_hides_messages_that_name_its_marker():
-    task = Task().request("q1", tokens_in=1, tokens_out=1).user("<task>q1</task>").answer("a1", truncationParent="t-1")
-    task.request("q2", tokens_in=1, tokens_out=1)
-    task.send("user", "[1 message hidden]", isTruncationMarker=True, truncationId="t-1")
-    task.show("sliding_window_truncation", contextTruncation={"truncationId": "t-1", "prevContextTokens": 7})
-    task.user("<feedback>q2</feedback>").answer("a2")
-    shown = texts(timeline(ClineTask, task.pack()))
-    assert "a1" not in shown
-    assert "[1 message hidden]" in shown
-
-
-def test_deleted_range_removes_its_messages():
-    task = Task()
-    for number in (1, 2, 3):
-        task.request(f"q{number}", None, tokens_in=1, tokens_out=1)
-        task.user(f"<task>q{number}</task>").answer(f"a{number}")
-    task.request("q4", None, tokens_in=1, tokens_out=1).show(
-        "checkpoint_created", conversationHistoryDeletedRange=[2, 3]
-    )
-    task.user("<task>q4</task>").answer("a4")
-    shown = texts(timeline(ClineTask, task.pack()))
-    assert "a1" in shown
-    assert "a2" not in shown
-    assert "a3" in shown
-    kinds = [type(event) for event in joined(task) if isinstance(event, e.TurnStarted | e.CompactApplied)]
-    assert kinds[-2:] == [e.CompactApplied, e.TurnStarted]
-
-
-def test_messages_without_times_are_paired_in_order():
-    task = Task(timed=False)
-    for number in (1, 2):
-        task.request(f"q{number}", None, tokens_in=number, tokens_out=1, cache_reads=0, cache_writes=0)
-        task.user(f"<task>q{number}</task>").answer(f"a{number}")
-    found = joined(task)
-    assert [bill.uncached_tokens for bill in bills(found)] == [1, 2]
-    assert len([event for event in found if isinstance(event, e.TurnStarted)]) == 2
-    shown = [text for text in texts(timeline(ClineTask, task.pack())) if len(text) < 30]
-    assert shown == ["<task>q1</task>", "a1", "<task>q2</task>", "a2"]
-
-
-def test_metadata_files_name_model_and_session():
-    task = Task().request("q", None, tokens_in=1, tokens_out=1, cache_reads=0, cache_writes=0)
-    task.send("user", "q").send("assistant", "a")
-    usage = [{"ts": BEGIN + 1500, "model_id": "gpt-5.4", "model_provider_id": "openai", "mode": "act"}]
-    found = joined(task, (METADATA, {"model_usage": usage}), (HISTORY, {"id": "t-9", "parentTaskId": "t-1"}))
-    (started,) = (event for event in found if isinstance(event, e.SessionStarted))
-    assert (started.session_id, started.parent_session_id) == ("t-9", "t-1")
-    assert [event.model for event in found if isinstance(event, e.SessionChanged)] == ["gpt-5.4"]
-
-
-def test_command_line_session_has_system_prompt_and_usage():
-    found = events(Cline, CLI)
-    (started,) = (event for event in found if isinstance(event, e.SessionStarted))
-    assert (bytes(started.system), started.session_id) == (b'"You are Cline."', "s-7")
-    assert bills(found) == [e.Usage(100, 400, 1000, 9)]
-    assert texts(timeline(Cline, CLI)) == ["a summary"]
-
-
-def test_images_calls_and_unknown_blocks_are_kept():
-    blocks = [
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
-        {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "novelty", "x": 1},
-    ]  # fmt: skip
-    task = Task().request("q", tokens_in=1, tokens_out=1).send("user", "q").send("assistant", blocks)
-    said = timeline(ClineTask, task.pack())[-1]
-    assert [type(block).__name__ for block in said.blocks] == ["ImageBlock", "ThinkingBlock", "RawBlock"]
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from formats.codex import BASE, Rollout, plain
-from formats.recorded import folded, items
+from formats.recorded import items
 from helpers.fed import fed
-from lore.cache.served import served_by
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.model import events as e
-from lore.model.canonical import decode, text_of
-from lore.model.items import ToolCall, UserMessage
 from lore.recording.opening import Options
 from lore.report.forms.terminal import unseen_lines
 from lore.run.checking.check import check
@@ -24,11 +21,6 @@ def turns(made):
     """Return the usage of each request: uncached, read and output tokens."""
     ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
     return [(end.usage.uncached_tokens, end.usage.read_tokens, end.usage.output_tokens) for end in ends if end.usage]
-
-
-def kinds(made):
-    """Return the names of the events."""
-    return [type(value).__name__ for value in made.read()]
 
 
 def busy() -> Rollout:
@@ -103,25 +95,6 @@ def test_interrupted_response_in_the_sums_is_a_request():
     assert not made.folded().problems
 
 
-def test_sums_with_unknown_usage_are_a_problem():
-    made = plain()
-    made.sums["input_tokens"] += 5_000
-    made.user("again").message("assistant", "ok").count(10_400, 10_112)
-    assert len(turns(made)) == 3
-    assert ["5,000 input tokens more" in found.message for found in made.folded().problems] == [True]
-
-
-def test_results_between_calls_do_not_split_a_request():
-    made = Rollout().meta().context().user("hi").call("c1").result("c1").call("c2").result("c2").count(100, 0)
-    assert turns(made) == [(100, 0, 10)]
-
-
-def test_log_without_usage_has_a_request_per_response():
-    made = Rollout().meta().context("qwen3").user("hi").call("c1").result("c1").user("go").message("assistant", "b")
-    ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
-    assert [end.usage for end in ends] == [None, None]
-
-
 def test_rollback_removes_prompts_and_their_client_messages():
     made = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
     made.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
@@ -161,14 +134,6 @@ def test_changed_context_is_a_signal():
     assert signals({"collaboration_mode": mode}, {"collaboration_mode": {**mode, "mode": "plan"}}) == [
         ("instructions", ("collaboration_mode",), "default", "plan")
     ]
-
-
-def test_resumed_session_signals_resume_and_version():
-    made = plain().meta(cli_version="0.141.0").user("hi").message("assistant", "yo").count(10_400, 128)
-    turn = made.folded().state.main().turn
-    assert [(sign.name, sign.before, sign.after) for sign in turn.signs] == [
-        ("resume", "", ""), ("client-version", "0.140.0", "0.141.0"),
-    ]  # fmt: skip
 
 
 def test_check_estimates_unrecorded_tools_once(tmp_path):
@@ -220,12 +185,6 @@ def requests_and_copies(path):
     return summary.turns, summary.copied, summary.chains
 
 
-def test_thread_name_is_the_title():
-    made = plain().event("thread_name_updated", thread_id="t-1", thread_name="Look at files").user("more")
-    session = made.message("assistant", "ok").count(10_400, 10_112).folded().state
-    assert (session.title, session.main().since) == ("Look at files", ())
-
-
 HOSTILE = (
     {"type": "response_item", "payload": {"type": "message", "role": 5}},
     {"type": "response_item", "payload": {"type": "function_call", "call_id": [], "name": "x"}},
@@ -250,14 +209,6 @@ def test_malformed_line_hides_no_request(line):
     assert len(turns(made)) == 2
     shown = line["type"] == "event_msg" if "type" in line else False
     assert len(session.problems) == (0 if shown else 1), session.problems
-
-
-def test_impossible_counts_are_unknown():
-    made = plain().event("thread_rolled_back", num_turns=10**30).event("thread_rolled_back", num_turns=-1)
-    made.event("thread_rolled_back", num_turns="x").user("x").message("assistant", "y").count(-5, 10**12)
-    session = made.folded()
-    usage = session.state.main().last.usage
-    assert (usage.uncached_tokens, usage.read_tokens) == (None, None)
 
 
 def test_response_without_end_is_held_in_limits():

@@ -10,7 +10,6 @@ from lore.formats.copilot.reader import Copilot
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Problem
-from lore.model.items import ToolCall, UserMessage
 from lore.testing import ReaderContract
 
 
@@ -69,12 +68,6 @@ def test_log_is_recognised_by_its_lines():
     assert recognise(b'{"type":"message","data":{},"id":"a","timestamp":"","parentId":null}\n') is None
 
 
-def test_title_of_session_is_read():
-    made = plain().line("session.title_changed", {"title": "Look around"})
-    titles = [value.title for value in made.read() if isinstance(value, e.SessionChanged) and value.title]
-    assert titles == ["Look around"]
-
-
 def test_stated_cost_is_recorded_once():
     made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
     made.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})
@@ -94,46 +87,6 @@ def test_json_output_of_command_line_is_read():
     read = streamed().read()
     assert not [value for value in read if isinstance(value, Problem | e.OpaqueEvent)]
     assert [value.name for value in read if isinstance(value, e.Observed)] == ["api-error"]
-
-
-def test_messages_of_one_api_call_are_one_request():
-    made = plain().user("more").answer("first", api="resp_9", output=3).answer("second", api="resp_9", output=9)
-    assert [(end.turn, end.usage.output_tokens) for end in ends(made)][2:] == [(3, 3), (3, 9)]
-    assert made.folded().state.main().turns == 3
-
-
-def test_header_has_model_chosen_before_first_message():
-    made = Log().start(None).line("session.model_change", {"newModel": "gpt-5.4"}).user("hi").answer("ho", model=None)
-    session = made.folded().state
-    assert (session.model, session.dialect) == ("gpt-5.4", "openai-responses")
-    assert Log().start("auto").user("hi").folded().state.model is None
-
-
-def test_subagent_is_chain_without_system_prompt():
-    state = busy().folded().state
-    chain = state.chains["c3"]
-    assert (chain.kind, chain.turns, chain.model) == ("subagent", 2, "claude-opus-5")
-    assert bytes(chain.system) == b"null"
-    assert "d1" not in [item.call_id for item in items(busy()) if isinstance(item, ToolCall)]
-
-
-def test_agent_named_main_is_not_main_chain():
-    state = plain().answer("x", agent="main").folded().state
-    assert (state.main().turns, state.chains["agent-main"].turns) == (2, 1)
-
-
-def test_failed_compaction_prunes_nothing():
-    made = plain().line("session.compaction_start", {}).compact(success=False)
-    assert len(items(made)) == len(items(plain()))
-    assert len(ends(made)) == 3
-
-
-def test_cleared_or_rewound_history_is_removed():
-    cleared = plain().line("session.context_cleared", {}).user("new")
-    assert len(items(cleared)) == 1
-    rewound = plain().line("session.snapshot_rewind", {"upToEventId": "e5"})
-    assert [type(item) for item in items(rewound)] == [UserMessage]
-    assert len(items(plain().line("session.snapshot_rewind", {"upToEventId": "gone"}))) == len(items(plain()))
 
 
 def test_sums_of_one_request_are_its_usage():
@@ -157,32 +110,6 @@ def test_sums_that_contradict_log_are_one_problem():
     assert ["one is incomplete" in found.message for found in (*fewer, *other)] == [True, True]
     assert not plain().shutdown(claude_sonnet_5=(2, 10, 0, 0, 17)).folded().problems
     assert not plain().shutdown(claude_sonnet_5=(5, 10, 0, 0, 90)).folded().problems  # titles and the like
-
-
-def test_sums_are_not_usage_of_another_model():
-    made = Log().start().user("hi").answer("ho", output=45).user("and?").answer("no", output=9, model="gpt-5.5")
-    last = made.shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45)).folded().state.main().last
-    assert (last.usage.output_tokens, last.usage.read_tokens) == (9, None)
-
-
-def test_sums_restart_at_compaction():
-    made = (
-        plain().line("session.compaction_start", {}).compact().user("on").answer("yes", output=5).answer("no", output=6)
-    )
-    assert not made.shutdown(claude_sonnet_5=(2, 10, 0, 0, 11)).folded().problems
-
-
-def test_sums_count_request_of_several_messages_once():
-    made = Log().start().user("hi").answer("a", api="r", output=3).answer("b", api="r", output=9).answer("c", output=1)
-    assert not made.shutdown(claude_sonnet_5=(2, 10, 0, 0, 10)).folded().problems
-
-
-def test_more_cached_than_input_is_contradiction():
-    made = Log().start().user("hi").answer("ho").shutdown(claude_sonnet_5=(1, 100, 90, 20, 10))
-    bill = ends(made)[-1].usage
-    assert bill is not None
-    assert bill.contradiction
-    assert (bill.uncached_tokens, bill.read_tokens) == (None, 90)
 
 
 def test_source_of_message():

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from formats.kimi import MODEL, Wire, plain, text, usage
-from formats.recorded import ends, items
+from formats.recorded import ends
 from lore.formats.agents.kimi import KimiCode
 from lore.formats.registry import recognise
-from lore.model.canonical import text_of
-from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, UserMessage
 from lore.recording.opening import Options
 from lore.testing import ReaderContract
 
@@ -55,36 +53,6 @@ def test_prompt_with_system_and_tools_is_structural(tmp_path):
     assert [turn.fidelity for turn in Options().open(str(tmp_path / "old.jsonl")).turns()] == ["reconstructed"]
 
 
-def test_undo_removes_last_prompts_and_what_follows():
-    made = plain().message("no").step(text("well"), usage=usage(300, 9_984))
-    assert items(made.record("context.undo", count=1)) == items(plain())
-    assert items(made.record("context.undo", count=9)) == items(plain())
-    assert not items(made.record("context.clear"))
-
-
-def test_older_compaction_replaces_first_messages():
-    made = plain().record(
-        "context.apply_compaction", summary="So far.", compactedCount=3, tokensBefore=9, tokensAfter=2
-    )
-    found = items(made)
-    assert [type(item) for item in found] == [CompactDivider, AssistantMessage]
-    assert text_of(bytes(found[0].summary)) == "So far."
-
-
-def test_messages_have_sources_and_calls_arguments():
-    made = Wire().message("a").message("b", "cron_job").message("c", "injection")
-    call = {"type": "function", "id": "c-1", "function": {"name": "Read", "arguments": '{"path":1}'}}
-    message = {"role": "assistant", "content": [], "toolCalls": [call]}
-    made.record("context.append_message", message=message)
-    made.record("context.append_message", message={"role": "tool", "toolCallId": "c-1", "content": [text("ok")]})
-    found = items(made)
-    assert [item.source for item in found[:3]] == ["user", "tick", "context_injection"]
-    assert (bytes(found[3].input), text_of(bytes(found[3].output))) == (b'{"path":1}', "ok")
-    picture = {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}
-    shown = Wire().record("context.append_message", message={"role": "user", "content": [picture]})
-    assert isinstance(items(shown)[0].blocks[0], ImageBlock)
-
-
 HOSTILE = (
     {"type": "context.append_message"},
     {"type": "context.append_message", "message": {"role": "user", "content": 5}},
@@ -105,13 +73,3 @@ def test_malformed_line_is_kept_at_its_place(line):
     assert [end for end in ends(made) if end] == [(10_000, 0, 10), (216, 9_984, 10)]
     assert [problem.line for problem in session.problems] == [3], session.problems
     assert session.state.opaque == 1
-
-
-def test_odd_times_and_counts_are_read():
-    made = plain().record("context.undo", count=-1).event("content.part", stepUuid="lost", part=text("x"))
-    made.lines[3]["time"] = 1e300
-    made.lines[4]["time"] = "2026-07-29T00:00:00Z"
-    made.record("context.apply_compaction", summary="s", compactedCount=10**9, keptUserMessageCount=-5)
-    session = made.folded()
-    assert not session.problems
-    assert [type(entry.item) for entry in session.state.main().entries] == [CompactDivider, UserMessage]

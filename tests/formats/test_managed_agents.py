@@ -10,10 +10,7 @@ import pytest
 from formats.recorded import folded
 from lore.formats.agents.managed_agents import ManagedAgents, ManagedAgentsList
 from lore.formats.registry import recognise
-from lore.model.canonical import text_of
-from lore.model.events import TurnCompleted
-from lore.model.items import CompactDivider, ToolCall, UserMessage
-from lore.testing import ReaderContract, everything
+from lore.testing import ReaderContract
 from model.making import Fold, dumps
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/managed-agents"
@@ -36,24 +33,12 @@ def event(kind: str, event_id: str, second: int | None = 1, **fields: Any) -> di
     return {"type": kind, "id": event_id, "processed_at": at, **fields}
 
 
-def usage(uncached: int = 9, read: int = 0, write: int = 0, output: int = 5) -> dict[str, int]:
-    return {
-        "input_tokens": uncached, "cache_read_input_tokens": read, "cache_creation_input_tokens": write,
-        "output_tokens": output,
-    }  # fmt: skip
-
-
 def says(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text}]
 
 
 def fold(*events: dict[str, Any]) -> Fold:
     return folded(ManagedAgents, b"".join(dumps(one) + b"\n" for one in events))
-
-
-def ends(data: bytes) -> list[TurnCompleted]:
-    reads = everything(ManagedAgents(), data)
-    return [read.value for read in reads if isinstance(read.value, TurnCompleted)]
 
 
 @pytest.mark.parametrize("data", [EVENTS, b"".join(LINES[1:]), b'{"data":[%b],"next_page":null}\n' % LINES[2].strip()])
@@ -64,51 +49,6 @@ def test_events_on_lines_are_recognised(data):
 def test_list_of_the_api_is_recognised():
     assert recognise(LIST) is ManagedAgentsList
     assert recognise(b'{"data":[{"type":"message","processed_at":"x"}]}') is None
-
-
-def test_result_of_every_tool_completes_its_call():
-    kinds = {
-        "tool_use_id": ("agent.tool_use", "agent.tool_result"),
-        "mcp_tool_use_id": ("agent.mcp_tool_use", "agent.mcp_tool_result"),
-        "custom_tool_use_id": ("agent.custom_tool_use", "user.custom_tool_result"),
-    }
-    events = []
-    for key, (call, done) in kinds.items():
-        events.append(event(call, key, name="read", input={"path": "a"}))
-        result = {"content": says("text of a"), "is_error": key == "tool_use_id", key: key}
-        events.append(event(done, f"{key}-done", **result))
-    calls = [entry.item for entry in fold(*events).state.main().entries]
-    assert all(isinstance(call, ToolCall) for call in calls)
-    assert [call.status for call in calls] == ["failed", "completed", "completed"]
-    assert {text_of(bytes(call.output)) for call in calls} == {"text of a"}
-
-
-def test_queued_message_is_part_of_the_next_request():
-    queued = event("user.message", "m-1", None, content=says("stop"))
-    start = event("span.model_request_start", "s-1")
-    late = event("user.message", "m-1", 3, content=says("stop"))
-    (entry,) = fold(queued, start).state.main().entries
-    assert isinstance(entry.item, UserMessage)
-    assert len(fold(queued, late, start).state.main().entries) == 1
-
-
-def test_compaction_prunes_all_that_came_before():
-    entries = folded(ManagedAgents, EVENTS).state.main().entries
-    assert isinstance(entries[0].item, CompactDivider)
-    assert len(entries) == 2
-
-
-def test_ends_alone_are_requests():
-    end = event("span.model_request_end", "e-1", model_request_start_id="s-1", model_usage=usage(read=40))
-    assert [found.usage.read_tokens for found in ends(dumps(end) + b"\n")] == [40]
-
-
-def test_grader_has_a_chain_of_its_own():
-    graded = event("span.outcome_evaluation_end", "o-1", outcome_evaluation_start_id="o-0", usage=usage(read=7))
-    start = event("span.model_request_start", "s-1")
-    state = fold(event("user.define_outcome", "d-1", description="a report"), start, graded).state
-    assert [name for name, chain in state.chains.items() if chain.turns] == ["main", "utility-outcome"]
-    assert len(state.main().entries) == 1
 
 
 def test_events_of_subagents_threads_are_left_out():

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
-
 from formats.pi import Pages, call, plain, shown, thought
 from formats.recorded import folded
 from lore.formats.pi.reader import Pi
 from lore.formats.registry import recognise
 from lore.model import events as e
-from lore.model.canonical import text_of
-from lore.model.items import AssistantMessage, OpaqueItem, RawBlock, ThinkingBlock, ToolCall
+from lore.model.items import OpaqueItem
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.testing import ReaderContract, everything
+from lore.testing import ReaderContract
 
 
 def turns(made):
     """The bills of a session's requests."""
     found = [value for value in made.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
     return [end.usage and (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.write_tokens) for end in found]
-
-
-def names(made):
-    """What came of a session, without its items."""
-    return [type(value).__name__ for value in made.read()]
 
 
 def busy() -> Pages:
@@ -85,14 +77,6 @@ def test_unknown_entry_that_comes_again_keeps_its_record():
     assert [b"hologram" in bytes(item.record) for item in kept] == [True, True]
 
 
-def test_title_of_session_is_read():
-    made = Pages(title="first").user("go").entry("session_info", name="tidy up").entry("title_change", title="tidy up")
-    values = [value for value in made.read() if isinstance(value, e.SessionStarted | e.SessionChanged)]
-    assert [value.title for value in values] == ["first", "tidy up"]
-    slot = b'{"type":"title","v":1,"title":"last"}\n' + Pages(title="first").user("go").data()
-    assert everything(Pi(), slot)[0].value.title == "last"
-
-
 def test_cost_of_response_is_recorded():
     made = plain().answer("free", usage={"input": 5, "output": 1, "cost": {"total": 0}})
     made.answer("odd", usage={"input": 5, "output": 1, "cost": "much"})
@@ -121,111 +105,6 @@ def test_fork_copies_requests_without_response_id_too(tmp_path):
     assert check([str(tmp_path)]).result.summary.copied == 2
 
 
-def test_aborted_response_has_no_usage_and_no_items():
-    made = plain().user("go").answer("part", call("c2"), stopReason="aborted", bill=(0, 0, 0, 0)).result("c2")
-    assert turns(made)[2] is None
-    assert names(made)[-2:] == ["TurnCanceled", "Observed"]
-    assert shown(made)[-1] == ("UserMessage", '"go"')
-    assert not made.folded().problems
-
-
-def test_total_below_its_parts_is_contradiction():
-    made = plain()
-    made.lines[-1]["message"]["usage"]["totalTokens"] = 4_000
-    found = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
-    assert found[1] is not None
-    assert found[1].contradiction
-    assert found[1].uncached_tokens is None
-
-
-def test_turns_have_dialect_of_their_answer(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(plain().user("go").answer("x", api="openai-codex-responses", model="gpt-5.5").data())
-    assert [turn.dialect for turn in Options().open(str(path)).turns()] == [
-        "anthropic",
-        "anthropic",
-        "openai-responses",
-    ]
-
-
-def test_openai_reasoning_item_names_its_type():
-    item = '{"id":"rs_1","summary":[],"encrypted_content":"' + "x" * 400 + '","type":"reasoning"}'
-    made = Pages().user("a").answer(thought(signature=item), "b").answer(thought(), "c")
-    said = [entry.item for entry in made.folded().state.main().entries if isinstance(entry.item, AssistantMessage)]
-    reasoning, signed = said[0].blocks[0], said[1].blocks[0]
-    assert isinstance(reasoning, RawBlock)
-    assert bytes(reasoning.json).startswith(b'{"type":"reasoning","id":"rs_1","summary":[],')
-    assert signed == ThinkingBlock(signed.text, "sig")
-
-
-def test_entry_may_continue_an_abandoned_branch():
-    made = plain().user("one").answer("first")
-    left = made.leaf
-    made.go("00000006").user("two").answer("second").go(left).user("three")
-    assert [text for _, text in shown(made)][-4:] == ['"a file"', '"one"', '"first"', '"three"']
-    assert len(turns(made)) == 4
-
-
-def test_branch_from_call_removes_its_result():
-    made = plain().go("00000004").user("not that")
-    items = made.folded().state.main().entries
-    assert [type(entry.item).__name__ for entry in items][-2:] == ["ToolCall", "UserMessage"]
-    assert [entry.item.status for entry in items if isinstance(entry.item, ToolCall)] == ["running"]
-
-
-def test_version_1_compaction_keeps_by_line_index():
-    made = plain(1).user("two").answer("b").entry("compaction", summary="so far", firstKeptEntryIndex=7, tokensBefore=9)
-    assert [text for _, text in shown(made)] == ["so far", '"two"', '"b"']
-    beyond = plain(1).entry("compaction", summary="so far", firstKeptEntryIndex=70, tokensBefore=9)
-    assert [text for _, text in shown(beyond)] == ["so far"]
-
-
-def test_later_compaction_may_keep_pruned_entries():
-    made = plain().user("two").entry("compaction", summary="one", firstKeptEntryId="00000007", tokensBefore=9)
-    made.user("three").entry("compaction", summary="both", firstKeptEntryId="00000006", tokensBefore=9)
-    assert [text for _, text in shown(made)] == ["both", '"a file"', '"two"', '"three"']
-
-
-@pytest.mark.parametrize("kind", ["compaction", "branch_summary"])
-def test_summary_with_usage_is_request_of_its_own(kind):
-    usage = {"input": 7, "output": 3, "cacheRead": 90, "cacheWrite": 0, "totalTokens": 100}
-    made = plain().user("two").entry(kind, summary="so far", tokensBefore=9, fromId="00000002", usage=usage)
-    made.user("three").answer("c").entry(kind, summary="more", usage=dict.fromkeys(usage, 0)).entry(kind, summary="x")
-    found = [read.value for read in everything(Pi(), made.data())]
-    bills = [value for value in found if isinstance(value, e.TurnCompleted) and value.chain != e.MAIN]
-    assert [(end.chain, end.usage.uncached_tokens, end.usage.read_tokens) for end in bills] == [("utility-1", 7, 90)]
-    assert bills[0].response_id == f"{made.lines[-5]['id']}:summary"
-
-
-def test_compaction_may_list_messages_it_keeps():
-    tail = [
-        {"role": "user", "content": "kept"},
-        {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
-    ]
-    tail.append({"role": "toolResult", "toolCallId": "c9", "content": [{"type": "text", "text": "r"}]})
-    made = plain().entry("compaction", summary="all", retainedTail=tail, tokensBefore=9).user("on")
-    assert [text for _, text in shown(made)] == ["all", '"kept"', '"r"', '"on"']
-    assert len(turns(made)) == 2
-    made.go("00000007").user("else")
-    assert [text for _, text in shown(made)] == ["all", '"kept"', '"r"', '"else"']
-    made.go("00000006").user("before")
-    assert [text for _, text in shown(made)][-2:] == ['"a file"', '"before"']
-
-
-def test_branch_before_compaction_has_whole_history():
-    made = plain().user("two").entry("compaction", summary="so far", firstKeptEntryId="00000007", tokensBefore=9)
-    fold = made.user("three").leaf
-    before = plain().user("four")
-    assert shown(made.go("00000006").user("four"))[1:] == shown(before)[1:]
-    assert [text for _, text in shown(made.go(fold).user("five"))] == ["so far", '"two"', '"three"', '"five"']
-    assert not made.folded().problems
-
-
-def test_system_prompt_of_subagent_is_read():
-    made = Pages().entry("session_init", systemPrompt="Be brief.", task="t", tools=["read"]).user("a").answer("b")
-    assert text_of(bytes(made.folded().state.main().system)) == "Be brief."
-
-
 def test_damaged_line_is_problem_and_rest_is_read():
     data = plain().data().splitlines(keepends=True)
     hurt = b"".join(
@@ -234,15 +113,6 @@ def test_damaged_line_is_problem_and_rest_is_read():
     made = folded(Pi, hurt)
     assert [problem.line for problem in made.problems] == [4, 9, 10]
     assert len(made.state.main().entries) == 4
-
-
-def test_missing_parent_and_repeated_entry_are_problems():
-    made = plain().go("nowhere").user("two")
-    again = {**made.lines[-1], "timestamp": "2026-04-08T09:00:00.000Z"}
-    made.raw(again)
-    found = made.folded().problems
-    assert ["is missing" in found[0].message, "came before" in found[1].message] == [True, True]
-    assert [text for _, text in shown(made)][-2:] == ['"a file"', '"two"']
 
 
 def test_entry_that_is_its_own_parent_follows_previous():

@@ -6,14 +6,11 @@ import pytest
 
 from formats.claude import asked, joined
 from formats.qwen import MODEL, Chat, call, content, plain, usage
-from formats.recorded import ends, items
+from formats.recorded import ends
 from lore.formats.agents.qwen import QwenCode
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.registry import recognise
-from lore.model import events as e
-from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.testing import ReaderContract
 
 
@@ -88,69 +85,6 @@ GUESSED = {"promptTokenCount": 106, "candidatesTokenCount": 45, "cachedContentTo
 )
 def test_odd_counts_are_completed_or_unknown(counts, expected):
     assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=counts)) == [expected]
-
-
-def test_screen_note_off_the_path_removes_nothing():
-    made = plain().system("x-1", "custom_title", {"customTitle": "t"}).user("u-2", "go on", parent="m-2")
-    assert len(items(made)) == 5
-    assert not [value for value in made.read() if isinstance(value, e.Remove)]
-
-
-@pytest.mark.parametrize(("parent", "word"), [("who", "not in the file"), ("m-3", "taken back")])
-def test_missing_parent_is_a_problem(parent, word):
-    made = plain().user("u-2", "no").model("m-3", {"text": "well"}).system("w-1", "rewind", {}, parent="m-2")
-    made.user("u-3", "on", parent=parent)
-    session = made.folded()
-    assert [problem.code for problem in session.problems] == [Code.DANGLING_PARENT]
-    assert word in session.problems[0].message
-    assert len(session.state.main().entries) == 5
-
-
-def test_compression_replaces_the_history():
-    made = compressed(plain()).user("u-2", "on").model("m-3", {"text": "end"}, usage=usage(3_000, 0))
-    session = made.folded()
-    assert not session.problems
-    found = [entry.item for entry in session.state.main().entries]
-    assert [type(item) for item in found] == [
-        CompactDivider, UserMessage, AssistantMessage, UserMessage, AssistantMessage, ToolCall, UserMessage,
-        AssistantMessage,
-    ]  # fmt: skip
-    assert (found[0].pre_tokens, found[0].post_tokens, found[0].trigger) == (12_000, 900, "auto")
-    assert [found[1].source, found[3].source] == ["context_injection", "user"]
-    assert text_of(bytes(found[5].output)) == "kept"
-    by_hand = compressed(plain().system("t", "slash_command", {"phase": "invocation", "rawCommand": "/compress"}))
-    assert items(by_hand)[0].trigger == "manual"
-    back = made.system("w", "rewind", {}, parent="u-1").folded()
-    assert ["before a compression" in problem.message for problem in back.problems] == [True]
-
-
-def test_unsent_slash_command_is_not_a_prompt():
-    payload = {"phase": "result", "rawCommand": "/about", "outputHistoryItems": [{"type": "assistant"}]}
-    made = plain().user("u-2", "/about").system("t", "slash_command", payload)
-    assert items(made) == items(plain())
-    sent = plain().user("u-2", "/about").system("t", "slash_command", {**payload, "sentToModel": True})
-    assert len(items(sent)) == 5
-
-
-def test_subagent_answer_of_several_records_is_one_request():
-    made = agent()
-    assert ends(made) == [(5_000, 0, 10), None]
-    session = made.folded()
-    assert not session.problems
-    chain = session.state.chains["explore-7f3c"]
-    assert text_of(bytes(chain.system)) == "Look."
-    assert len(chain.tools) == 1
-    assert [type(entry.item) for entry in chain.entries] == [
-        UserMessage, AssistantMessage, UserMessage, AssistantMessage, ToolCall, ToolCall, ToolCall,
-    ]  # fmt: skip
-    assert [entry.item.status for entry in list(chain.entries)[4:]] == ["completed"] * 3
-
-
-def test_auth_type_gives_the_dialect():
-    made = plain().system("t", "session_model", {"modelId": "claude-x", "authType": "anthropic"})
-    assert [value.dialect for value in made.read() if isinstance(value, e.SessionChanged) and value.dialect] == [
-        "anthropic"
-    ]
 
 
 HOSTILE = (

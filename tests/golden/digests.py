@@ -1,8 +1,9 @@
 """Golden files of recordings: what their readers return, and digests of what commands print.
 
-`events/` has a file of rows (`reading.py`) for every fixture; `fixtures.json` has the exit code and a digest of the
-output of each command (`commands.py`); `corpus.json` has, for every recording of the corpus, a digest of its rows
-with counts, and the results of the commands. Names are relative to the folder of the recordings.
+`events/` has a file of rows (`reading.py`) for every fixture, `tests/formats/cases` one beside every case of a reader;
+`fixtures.json` has the exit code and a digest of the output of each command (`commands.py`); `corpus.json` has, for
+every recording of the corpus, a digest of its rows with counts, and the results of the commands. Names are relative to
+the folder of the recordings.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from golden.cases import FIXTURES, HERE, ROOT, causes, fixtures, folders
 from golden.commands import CORPUS, recordings, results
 
 EVENTS = HERE / "events"
+READER_CASES = HERE.parent / "formats" / "cases"
 FIXTURE_RESULTS = HERE / "fixtures.json"
 CORPUS_RESULTS = HERE / "corpus.json"
 
@@ -33,6 +35,23 @@ def rows_file(fixture: str) -> Path:
 def rows(fixture: str) -> bytes:
     """Return the rows of a fixture."""
     return reading.lines(reading.rows_of(fixture, ROOT))
+
+
+def reader_cases() -> list[Path]:
+    """List the logs of single cases; their folders are named after the formats."""
+    return sorted(READER_CASES.glob("*/*.log"))
+
+
+def rows_file_of_case(case: Path) -> Path:
+    """Return the file of rows of a case."""
+    return case.with_suffix(".events.jsonl")
+
+
+def rows_of_case(case: Path) -> bytes:
+    """Return the rows of a case."""
+    from lore.formats.registry import READERS
+
+    return reading.lines([reading.row_of(read) for read in READERS[case.parent.name]().read([case.read_bytes()])])
 
 
 def corpus_names() -> list[str]:

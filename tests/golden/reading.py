@@ -35,10 +35,11 @@ def rows_of(name: str, folder: Path) -> list[Row]:
             recording = Options().open(name)
         except LoreError:
             return [{"kind": "unrecognised"}]
-        return [_row(read) for read in recording.every_read()]
+        return [row_of(read) for read in recording.every_read()]
 
 
-def _row(read: Any) -> Row:
+def row_of(read: Any) -> Row:
+    """Return the row of a read."""
     row = _fields(read)
     value = row.pop("value")
     kind = KINDS.get(type(read.value).__name__)

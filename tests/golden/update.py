@@ -68,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _keep_events(*, write: bool) -> int:
     """Write the rows of every fixture; remove files of fixtures that do not exist."""
     files = {digests.rows_file(name): digests.rows(name) for name in digests.inputs()}
+    files |= {digests.rows_file_of_case(case): digests.rows_of_case(case) for case in digests.reader_cases()}
     changed = 0
     for file, after in files.items():
         before = file.read_bytes() if file.exists() else b""

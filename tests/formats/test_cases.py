@@ -1,0 +1,14 @@
+"""Logs of single cases, named after what they show, and the rows that their readers return (`golden.reading`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from golden import digests
+
+
+@pytest.mark.parametrize("case", digests.reader_cases(), ids=lambda case: f"{case.parent.name}-{case.stem}")
+def test_reader_returns_rows_of_case(case):
+    expected = digests.rows_file_of_case(case)
+    assert expected.exists(), "no expected rows yet: run `make golden`"
+    assert digests.rows_of_case(case).decode() == expected.read_text("utf-8"), "read the difference, then `make golden`"
