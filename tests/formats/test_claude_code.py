@@ -10,7 +10,7 @@ from formats.claude import answered, asked, counts, folded, joined, line, read, 
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import OpaqueItem, RawBlock, TextBlock, ThinkingBlock, UserMessage
+from lore.model.items import OpaqueItem
 from lore.run.checking.check import check
 from lore.testing import ReaderContract
 

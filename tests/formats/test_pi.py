@@ -8,7 +8,6 @@ from lore.formats.pi.reader import Pi
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.items import OpaqueItem
-from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.testing import ReaderContract
 
