@@ -117,7 +117,7 @@ _MOST = 10**15  # of a stated total; a larger one is not believed
 # promptCacheBreakState
 
 
-class _Hashed(Struct, frozen=True, gc=False):
+class _HashedPart(Struct, frozen=True, gc=False):
     """A part of a prompt with its hash: a tool, a segment of the system prompt, or a place in the conversation."""
 
     name: str = ""
@@ -128,7 +128,7 @@ class _Hashed(Struct, frozen=True, gc=False):
 
 
 class _Conversation(Struct, frozen=True, gc=False):
-    points: tuple[_Hashed, ...] | None = None
+    points: tuple[_HashedPart, ...] | None = None
 
 
 class _NotedRequest(Struct, frozen=True, gc=False):
@@ -141,8 +141,8 @@ class _NotedRequest(Struct, frozen=True, gc=False):
     cache_read: int | None = None
     cache_write: int | None = None
     ttl_seconds: int | float | None = None
-    tools: tuple[_Hashed, ...] | None = None
-    system_segments: tuple[_Hashed, ...] | None = None
+    tools: tuple[_HashedPart, ...] | None = None
+    system_segments: tuple[_HashedPart, ...] | None = None
     conversation: _Conversation | None = None
 
     @property
