@@ -27,7 +27,7 @@ MORE = dumps(record("append", item=user("u3", "third"))) + b"\n"
         (("fold", ".", "--follow"), "cannot read ."),
         (("fold", "s.jsonl", "--since", "01234567:1"), "use it with --follow --json"),
         (("fold", "s.jsonl", "--follow", "--since", "01234567:1"), "use it with --follow --json"),
-        (("fold", "s.jsonl", "--follow", "--json", "--since", "soon"), "is no cursor"),
+        (("fold", "s.jsonl", "--follow", "--json", "--since", "soon"), "is not a cursor"),
     ],
 )
 def test_what_cannot_be_is_a_usage_error(args, said):

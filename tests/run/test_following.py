@@ -26,7 +26,7 @@ def line(kind, **fields):
 
 
 def items(path, *actions, heard=None):
-    """What is shown, each as one short word or two."""
+    """Return one or two words for each row that is shown."""
     shown = follow_timeline(str(path), Options(), (heard if heard is not None else []).append, wait=Script(*actions))
     return [_word(one) for one in shown if not isinstance(one, NoneType | TurnResult | InjectedResult)]
 
@@ -52,7 +52,7 @@ def log(tmp_path):
     return path
 
 
-def test_the_timeline_stands_first_and_then_what_comes(log):
+def test_follow_shows_the_timeline_then_new_items(log):
     lines = [
         line("append", item=said("a2")),
         line("append", item=call("t1", "c1")),
@@ -64,12 +64,12 @@ def test_the_timeline_stands_first_and_then_what_comes(log):
         b"junk\n",
     ]
     assert items(log, *[add(log, one) for one in lines]) == [
-        "u1", "a1", "u2", "a2", "t1 running", "t1 completed", "1 item taken back", "1 tool result cleared",
+        "u1", "a1", "u2", "a2", "t1 running", "t1 completed", "1 item removed", "1 tool result cleared",
         "pruned 4", "LORE201",
     ]  # fmt: skip
 
 
-def test_a_message_that_arrives_in_pieces_is_shown_once_it_is_whole(log):
+def test_streamed_message_is_shown_once_complete(log):
     pieces = [line("append", item=said("a2", ""))]
     pieces += [line("patch_text", uuid="a2", delta_text=f"{number} ") for number in range(3)]
     shown = list(
@@ -84,7 +84,7 @@ def test_a_message_that_arrives_in_pieces_is_shown_once_it_is_whole(log):
     assert [bytes(one.text) for one in last] == [b'"0 1 2 "']
 
 
-def test_a_log_that_was_replaced_is_shown_anew_and_said(log):
+def test_replaced_log_is_shown_from_its_beginning(log):
     heard = []
     first = session().splitlines(keepends=True)
     new = b"".join(first[:2])
@@ -102,8 +102,8 @@ def request(*texts):
     return dumps({"request": body, "usage": usage, "timestamp": f"2026-01-01T00:00:{len(texts):02}Z"}) + b"\n"
 
 
-def test_recorded_requests_are_followed_as_the_session_that_they_make(tmp_path):
-    """An answer is shown with the next request, which holds it; both views end where folding the whole file does."""
+def test_recorded_requests_are_followed_as_a_session(tmp_path):
+    """An answer is shown with the next request, which holds it; both views end as folding the whole file does."""
     path, lines = tmp_path / "r.jsonl", [request("a"), request("a", "b", "c"), request("a", "b", "c", "d", "e")]
     path.write_bytes(lines[0])
     shown = follow_timeline(str(path), Options(), print, wait=Script(*(add(path, line) for line in lines[1:])))
@@ -137,7 +137,7 @@ DOCUMENT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x
         ("s.eval", b"PK\x03\x04\x00\x00"),
     ],
 )
-def test_what_is_written_whole_is_refused_in_a_sentence(tmp_path, name, content):
+def test_follow_rejects_files_that_never_grow(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(LoreError, match="it does not grow") as raised:
@@ -146,7 +146,7 @@ def test_what_is_written_whole_is_refused_in_a_sentence(tmp_path, name, content)
 
 
 @pytest.mark.parametrize(("begun", "said"), [(b"", "its first line"), (LOG[:30], "its first line to end")])
-def test_what_is_waited_for_is_said(log, begun, said):
+def test_follow_names_the_line_it_waits_for(log, begun, said):
     log.write_bytes(begun)
     heard = []
     assert items(log, lambda: None, add(log, LOG[len(begun) :]), heard=heard) == ["u1", "a1", "u2"]
@@ -166,7 +166,7 @@ def events(path, *actions, since=None, heard=None):
 EPOCH = epoch_of(LOG)
 
 
-def test_a_cursor_more_than_500_events_behind_gets_a_snapshot(log):
+def test_cursor_more_than_500_events_old_gets_snapshot(log):
     more = b"".join(line("append", item=user(f"m{number}")) for number in range(500))
     log.write_bytes(LOG + more)
     assert len(events(log, since=f"{EPOCH}:7")) == 500
@@ -174,7 +174,7 @@ def test_a_cursor_more_than_500_events_behind_gets_a_snapshot(log):
     assert only.cursor == f"{EPOCH}:507"
 
 
-def test_a_log_that_was_replaced_begins_with_a_snapshot_of_its_own_epoch(log):
+def test_replaced_log_begins_with_own_snapshot(log):
     new = LOG.replace(b"s-1", b"s-2")
     first, second = events(log, rotate(log, new), since=f"{EPOCH}:6")
     assert (first.cursor, second.cursor) == (f"{EPOCH}:7", f"{epoch_of(new)}:7")
@@ -184,14 +184,14 @@ def test_a_log_that_was_replaced_begins_with_a_snapshot_of_its_own_epoch(log):
 @pytest.mark.parametrize(
     "text", ["", "1", "abc:1", "0123456G:1", "01234567:", "01234567:-1", "01234567:1 ", "ABCDEF01:1"]
 )
-def test_a_malformed_cursor_is_an_error_with_a_hint(text):
-    with pytest.raises(LoreError, match="is no cursor") as caught:
+def test_malformed_cursor_is_an_error(text):
+    with pytest.raises(LoreError, match="is not a cursor") as caught:
         cursor_of(text)
     assert "EPOCH:N" in caught.value.hint
 
 
-def test_requests_are_shown_once_they_end_and_what_was_injected_as_it_comes(log):
-    """A request's line has what it read and paid; what was injected says what it is."""
+def test_requests_and_injected_texts_are_shown(log):
+    """A request is shown once it ended, an injected text at once."""
     delta = {"seq": 0, "selector": {"target": "messages", "insert_at": 3}, "content": [{"role": "user", "text": "d"}]}
     events = (
         line("prompt_delta", **delta),

@@ -1,4 +1,4 @@
-"""`lore fold --follow` of a session in a database: only read, and only where it was written to."""
+"""`lore fold --follow` of a session in a database, which is only read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def database(tmp_path):
 
 
 def grow(path, turns):
-    """Write the session anew with so many turns: what was there stays as it is."""
+    """Write the session with this number of turns; rows that exist keep their content."""
 
     def act():
         with closing(sqlite3.connect(path)) as connection:
@@ -78,23 +78,23 @@ def word(row):
             return json.loads(bytes(row.blocks[0].text if row.blocks else row.text))
 
 
-def test_what_is_added_is_shown_and_nothing_twice(database):
+def test_added_rows_are_shown_once(database):
     assert shown(database, lambda: None, grow(database, 2), lambda: None, grow(database, 3)) == [
         "question 0", "turn 1", "answer 0", "question 1", "turn 2", "answer 1", "question 2", "turn 3", "answer 2",
     ]  # fmt: skip
 
 
-def test_what_changes_is_shown_again_and_what_goes_is_noted(database):
+def test_changed_rows_are_shown_and_removed_ones_noted(database):
     part = "update part set data = json_set(data, '$.text', 'changed') where data like '%answer 0%'"
     assert shown(database, grow(database, 2), change(database, part)) == [
         "question 0", "turn 1", "answer 0", "question 1", "turn 2", "answer 1", "changed",
     ]  # fmt: skip
     assert shown(database, grow(database, 1)) == [
-        "question 0", "turn 1", "changed", "question 1", "turn 2", "answer 1", "3 rows taken back", "answer 0",
+        "question 0", "turn 1", "changed", "question 1", "turn 2", "answer 1", "3 rows removed", "answer 0",
     ]  # fmt: skip
 
 
-def test_nothing_is_read_while_nothing_is_written(database, monkeypatch):
+def test_unchanged_database_is_read_once(database, monkeypatch):
     looked = []
     look = following_database._look
     monkeypatch.setattr(following_database, "_look", lambda *args, **more: looked.append(1) or look(*args, **more))
@@ -102,8 +102,8 @@ def test_nothing_is_read_while_nothing_is_written(database, monkeypatch):
     assert len(looked) == 1
 
 
-def test_after_a_long_look_nobody_looks_again_at_once(database):
-    """The clock goes on by a second each time that it is asked: a look takes one, the rest after it ten."""
+def test_long_look_is_followed_by_a_rest(database):
+    """The clock advances a second with each call: a look takes one, the rest after it ten."""
     seconds = count()
     waits = [grow(database, 2), *[lambda: None] * 20]
     at = []
@@ -116,7 +116,7 @@ def test_after_a_long_look_nobody_looks_again_at_once(database):
     assert at[1] - at[0] >= following_database.REST
 
 
-def test_the_database_stays_as_it_is(database):
+def test_follow_changes_no_database(database):
     before = hashlib.sha256(database.read_bytes()).digest()
     names = sorted(path.name for path in database.parent.iterdir())
     shown(database, lambda: None)
@@ -124,7 +124,7 @@ def test_the_database_stays_as_it_is(database):
     assert sorted(path.name for path in database.parent.iterdir()) == names
 
 
-def test_a_database_that_goes_is_waited_for(database):
+def test_missing_database_is_waited_for(database):
     data, heard = database.read_bytes(), []
 
     def back():
@@ -135,7 +135,7 @@ def test_a_database_that_goes_is_waited_for(database):
 
 
 @pytest.mark.parametrize("name", [NAME + "x", "", "ses_2#1"])
-def test_a_session_that_is_not_there_is_an_error(database, name):
+def test_missing_session_is_an_error(database, name):
     with pytest.raises(LoreError):
         next(follow_database_timeline(f"{database}#{name}" if name else str(database), Options(), print))
 
@@ -146,7 +146,7 @@ def events(path, *actions, since=None):
     return [line for line in found if line is not None]
 
 
-def test_events_stand_behind_a_snapshot_and_give_what_folding_gives(database):
+def test_events_after_snapshot_give_the_folded_state(database):
     first, *more = events(database, grow(database, 2))
     assert first.snapshot is not UNSET
     assert more
@@ -157,7 +157,7 @@ def test_events_stand_behind_a_snapshot_and_give_what_folding_gives(database):
     assert events(database)[0].cursor == more[-1].cursor
 
 
-def test_a_cursor_goes_on_where_it_stood(database):
+def test_cursor_continues_the_events(database):
     (first,) = events(database)
     grow(database, 2)()
     more = events(database, since=cursor_of(first.cursor))
@@ -167,7 +167,7 @@ def test_a_cursor_goes_on_where_it_stood(database):
     assert events(database, since=cursor_of(more[-1].cursor)) == []
 
 
-def test_what_was_said_before_and_is_another_now_is_a_snapshot(database):
+def test_changed_event_gives_a_snapshot(database):
     part = "update part set data = json_set(data, '$.text', 'changed') where data like '%question 0%'"
     first, second = events(database, change(database, part))
     assert first.snapshot is not UNSET

@@ -1,7 +1,6 @@
-"""`lore fold` for a person: one line an item, the requests and what was injected between them, dividers, and sums.
+"""`lore fold` on a terminal: a line for each item, request, injected text (`+`) and compaction, then sums.
 
-A request's line stands where it went out: what came of it, and what was said after it, stands below. What was injected
-is marked with `+`, at its place.
+A request's line is at its place in time: its response and later messages are below it.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from lore.model.times import parse_timestamp
 from lore.report.console import Console, columns_of, hang, line
 from lore.report.plain import counted, place_of
 
-SHOWN = 100  # characters of a text, where no terminal says how wide it is
-_WHO = 11  # columns of who says it
-_CALL = 40  # characters of a call's input, and the fewest of any text
+SHOWN = 100  # characters of a text if the width of the terminal is unknown
+_WHO = 11  # columns of the role
+_CALL = 40  # characters of a call's input, and the least of any text
 Row: TypeAlias = Item | TurnResult | InjectedResult
 
 
@@ -64,15 +63,15 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
             (usage.write_tokens, "written"),
             (usage.output_tokens, "output (partial)" if usage.partial_output is True else "output"),
         )
-        bill = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
-        out.print(line(f"billed: {bill} tokens (recorded)"))
+        tokens = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
+        out.print(line(f"billed: {tokens} tokens (recorded)"))
     write_problems(result.problems, out)
 
 
 def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
-    """Yield the items of a timeline, and at their places the requests and what was injected. Costs O(all of these).
+    """Yield the items of a timeline, with requests and injected texts at their places. Costs O(all of these).
 
-    Of the requests that a compaction left nothing of none is among them.
+    Requests are omitted if a compaction left none of their items.
     """
     name = next((chain.id for chain in result.session.chains if chain.kind == "main"), None)
     name = name or next((chain.id for chain in result.session.chains), "")
@@ -103,42 +102,42 @@ def write_row(row: Row, out: Console) -> None:
 
 
 def write_turn(turn: TurnResult, out: Console) -> None:
-    """Write a request as one line: when it went out, how long it took, what it read and paid."""
+    """Write a request as one line: when it was sent, how long it took, its usage."""
     parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
     begin, end = parse_timestamp(turn.started_at), parse_timestamp(turn.ended_at)
     if begin is not None and end is not None and end >= begin:
         parts.append(f"answered after {format_duration(end - begin)}")
     if turn.state != "completed":
         parts.append({"open": "not ended"}.get(turn.state, turn.state))
-    parts += [_bill(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
+    parts += [_usage(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
     hang(out, line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")), _WHO)
 
 
-def _bill(turn: TurnResult) -> str:
-    """Say what a request read and paid; writes that nobody bills are left out."""
+def _usage(turn: TurnResult) -> str:
+    """Return the usage of a request in words; writes are omitted if no provider bills them."""
     counts = turn.read_tokens, turn.uncached_tokens, turn.write_tokens
     if counts == (None,) * 3 and turn.output_tokens is None:
-        return "no bill recorded"
+        return "no usage recorded"
     read, uncached, write, output = (
         "unknown" if count is None else f"{count:,}" for count in (*counts, turn.output_tokens)
     )
     if counts == (None,) * 3:
-        return f"no bill of its prompt recorded, {output} output tokens"
+        return f"no usage of its prompt recorded, {output} output tokens"
     written = "" if turn.write_tokens is None else f" and {write} written"
     return f"read {read}, paid {uncached} uncached{written}, {output} output tokens"
 
 
 def write_injected(injected: InjectedResult, out: Console) -> None:
-    """Write a text that was put between the items: what it is, and which request sent it first."""
+    """Write a text that was put between the items: its kind, and the request that sent it first."""
     what = f"delta {injected.number}" if injected.kind == "delta" else injected.kind
     texts = insert_texts(injected.content) or ()
-    said = " ".join(short(text_of(spoken.text)) for spoken in texts)
-    derived = "" if injected.saved else ", derived: the log does not hold it"
-    out.print(line((f"{f'+ {what}':<10}", "bold green"), f" (turn {injected.before_turn}{derived}) {said}"))
+    words = " ".join(short(text_of(spoken.text)) for spoken in texts)
+    derived = "" if injected.saved else ", derived: not in the log"
+    out.print(line((f"{f'+ {what}':<10}", "bold green"), f" (turn {injected.before_turn}{derived}) {words}"))
 
 
 def write_problems(problems: Iterable[Problem], out: Console) -> None:
-    """Write a line for each problem; what a file has many times is said where it is met first, with its count."""
+    """Write a line for each problem; one that a file has several times is written once, with its count."""
     found: dict[tuple[str, str | None, str], list[Problem]] = {}
     for problem in problems:
         found.setdefault((problem.code, problem.file, problem.message), []).append(problem)
@@ -148,19 +147,19 @@ def write_problems(problems: Iterable[Problem], out: Console) -> None:
 
 
 def write_note(text: str, out: Console) -> None:
-    """Write what happened to a timeline that is being followed, and is no item."""
+    """Write a note about a followed timeline."""
     out.print(line((f"──── {text} ────", "yellow")))
 
 
 def write_item(item: Item, out: Console) -> None:
-    """Write an item as one line; on a terminal what is quoted of each block is as long as a line of it."""
+    """Write an item as one line; the quoted text of each block is at most as wide as the terminal."""
     size = max(_CALL, (columns_of(out) or SHOWN + _WHO) - _WHO)
     match item:
         case UserMessage(text=text, blocks=blocks, source=source):
-            who = "user" if source == "user" else f"user ({source})"
-            hang(out, line((f"{who:<10}", "bold cyan"), " ", _said(bytes(text), blocks, size)), _WHO)
+            role = "user" if source == "user" else f"user ({source})"
+            hang(out, line((f"{role:<10}", "bold cyan"), " ", _quote(bytes(text), blocks, size)), _WHO)
         case AssistantMessage(text=text, blocks=blocks):
-            hang(out, line((f"{'assistant':<10}", "bold magenta"), " ", _said(bytes(text), blocks, size)), _WHO)
+            hang(out, line((f"{'assistant':<10}", "bold magenta"), " ", _quote(bytes(text), blocks, size)), _WHO)
         case ToolCall(name=name, status=status, output=output):
             result = "" if is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
             call = f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), _CALL)} {status}{result}"
@@ -170,11 +169,11 @@ def write_item(item: Item, out: Console) -> None:
             what = _compaction(item)
             out.print(line((f"──── compaction ({what}), {counted(pruned, 'item')} pruned ────{words}", "yellow")))
         case OpaqueItem(record=record):
-            out.print(line((f"{'opaque':<10} {_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
+            out.print(line((f"{'opaque':<10} {_record_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
 
 
 def _compaction(divider: CompactDivider) -> str:
-    """Say what started a compaction, the tokens before and after it, how long it took, as far as they are recorded."""
+    """Return the trigger, the tokens before and after, and the duration of a compaction, as far as recorded."""
     parts, before, after = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
     if before is not None and after is not None:
         parts.append(f"{before:,} → {after:,} tokens")
@@ -185,13 +184,13 @@ def _compaction(divider: CompactDivider) -> str:
     return ", ".join(parts)
 
 
-def _kind(record: bytes) -> str:
+def _record_kind(record: bytes) -> str:
     members = raw_members(record) or {}
     kinds = (members.get("type", b""), (raw_members(members.get("attachment", b"")) or {}).get("type", b""))
     return " ".join(short(text_of(kind), 60) for kind in kinds if kind)
 
 
-def _said(text: bytes, blocks: tuple[Block, ...] | None, size: int) -> str:
+def _quote(text: bytes, blocks: tuple[Block, ...] | None, size: int) -> str:
     if blocks is None:
         return short(text_of(text), size) if text != b"null" else "(empty)"
     return " ".join(_block(block, size) for block in blocks) or "(empty)"
@@ -210,7 +209,7 @@ def _block(block: Block, size: int) -> str:
             return _sealed(bytes(raw)) or f"[{short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
 
 
-# Blocks that nobody but the provider reads, and where their kinds keep what can be read of them.
+# Blocks that only the provider can read, by type.
 _SEALED = {
     "reasoning": "reasoning",
     "redacted_thinking": "reasoning",
@@ -221,15 +220,15 @@ _SEALED = {
 
 
 def _sealed(raw: bytes) -> str:
-    """Say what a block is whose text the provider encrypted, and its own summary; empty for any other."""
+    """Return the name of an encrypted block with its summary; empty for another block."""
     own = raw_members(raw) or {}
     what = _SEALED.get(text_of(own.get("type", b"null")))
     if what is None:
         return ""
-    told = [
+    summaries = [
         sliced_members(part).get("text", b"") for key in ("summary", "content") for part in array(own.get(key, b""))
     ]
-    words = [text_of(text) for text in told if text[:1] == b'"']
+    words = [text_of(text) for text in summaries if text[:1] == b'"']
     if any(words):
         return f"[{what}: {short(' '.join(words), 60)}]"
     sealed = any(own.get(key, b"")[:1] == b'"' for key in ("encrypted_content", "data"))
@@ -238,7 +237,7 @@ def _sealed(raw: bytes) -> str:
 
 def short(text: str, size: int = SHOWN) -> str:
     """Return the beginning of a text, on one line, masked."""
-    text = " ".join(mask(text[: size * 2 + 4096])[: size * 2].split())  # masked first: half a secret shows too
+    text = " ".join(mask(text[: size * 2 + 4096])[: size * 2].split())  # masked first: half of a secret is one, too
     return text if len(text) <= size else text[: size - 1] + "…"
 
 

@@ -1,11 +1,12 @@
-"""Follow a session that is being written, a log or one of a database: its timeline, or its events, as they come.
+"""Follow a session that is being written, a log or one of a database: its timeline, or its events.
 
-In: a path, and what waits between two looks. Out: an iterator of what there is to show; `None` says that all that there
-was has been shown. Rules: bytes of a log are read once; one that was truncated or replaced is begun anew; nothing is
-closed that the log may still go on with, so what is shown is what was read so far. A database is only read, and only
-where its stamps or those of its logs of changes say that it is another one than before; the session is then read anew,
-since rows change as well as they are added, and what differs is shown; as long as reading took, times `REST`, nobody
-looks again. Cost of a change in a database: O(session), in bytes and memory.
+A path and a function that waits between two looks give an iterator of what to show; `None` means that everything that
+exists has been shown. Bytes of a log are read once; a log that was truncated or replaced is read from its beginning.
+Nothing is ended that the log may still continue, so the view is that of the bytes read so far.
+
+A database is only read, and only if its stamps or those of its write-ahead log changed. The session is then read again,
+since rows change as well as they are added, and the difference is shown. After a look the database rests for `REST`
+times as long as reading took. Cost of a change in a database: O(session), in bytes and memory.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ from lore.report.plain import counted
 from lore.report.timeline import Row, rows
 from lore.run.folding import NOTHING, LogFold, injected, main_name
 
+REPLAYED = 500  # events that a cursor may lag
+REST = 10
 _NO_TEXT = (b'""', b"null")
-REPLAYED = 500  # events that a cursor may be behind
 _CURSOR = re.compile(r"(?P<epoch>[0-9a-f]{8}):(?P<number>\d{1,12})", re.ASCII)
+_WHOLE = (Documents, DocumentReader, PackReader, Vcr)
+_PACKED = {MAGIC: "compressed", ARCHIVE: "an archive"}
 
 
 class Note(NamedTuple):
@@ -59,70 +63,153 @@ class Note(NamedTuple):
 Shown: TypeAlias = Row | Note | Problem | None
 
 
-def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every) -> Iterator[Shown]:
-    """Yield the main chain's timeline as it stands, then what comes: new items, items that changed, what was injected.
+class LogCursor(NamedTuple):
+    """How far a session was read."""
 
-    A request is shown once it has ended, with what it read and paid; a message that arrives in pieces once it is whole;
-    what a recorded request was answered with the next one that holds it.
+    epoch: str  # of a log: 8 hex digits of the digest of its first line; of a database: of its last event
+    number: int  # events folded
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.number}"
+
+
+def cursor_of(text: str) -> LogCursor:
+    """Parse EPOCH:N; raises LoreError if it is malformed."""
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        hint = "a cursor is EPOCH:N, as `lore fold --follow --json` writes it"
+        raise LoreError(f"{text!r} is not a cursor", hint=hint)
+    return LogCursor(match["epoch"], int(match["number"]))
+
+
+def epoch_of(head: bytes) -> str:
+    """Return the digest of a log's first line, which differs from that of a log that replaced it."""
+    return _digest(head.lstrip().partition(b"\n")[0].rstrip())
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=4).hexdigest()
+
+
+# logs
+
+
+def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every) -> Iterator[Shown]:
+    """Yield the main chain's timeline, then new items, items that changed, and injected texts.
+
+    A request is shown once it has ended, with its usage; a message that arrives in pieces once it is complete; the
+    answer of a recorded request with the next request, which holds it.
+    """
+    view, is_begun = None, False
+    for folding, _, event in _folded_events(path, options, say, wait):
+        if view is None or view.folding is not folding:
+            view, is_begun = _TimelineView(folding), False
+        if event is not None:
+            if is_begun:
+                yield from view.after(event)
+            continue
+        if not is_begun:
+            yield from view.all()
+        is_begun = True
+        yield from folding.recording.problems.take()
+        yield None
+
+
+def follow_events(
+    path: str, options: Options, say: Say, *, since: LogCursor | None = None, wait: Wait = every
+) -> Iterator[FollowedLine | Problem | None]:  # fmt: skip
+    """Yield the events after `since`, or a snapshot if the log or the cursor is another one, then new events.
+
+    The last 500 events of the log can be repeated. Folded one by one after the snapshot, the events give the state of
+    folding the whole log.
+    """
+    known: LogFold | None = None
+    number, is_begun, latest = 0, False, deque[e.Event](maxlen=REPLAYED)
+    for folding, head, event in _folded_events(path, options, say, wait):
+        if folding is not known:
+            since = since if known is None else None
+            known, number, is_begun = folding, 0, False
+            latest.clear()
+        if event is None:
+            if not is_begun:
+                yield from _caught_up(folding, LogCursor(epoch_of(head), number), latest, since)
+            is_begun = True
+            yield from folding.recording.problems.take()
+            yield None
+            continue
+        number += 1
+        if is_begun:
+            yield _line(LogCursor(epoch_of(head), number), event)
+        else:
+            latest.append(event)
+
+
+def _folded_events(
+    path: str, options: Options, say: Say, wait: Wait
+) -> Iterator[tuple[LogFold, bytes, e.Event | None]]:  # fmt: skip
+    """Yield the fold of a log, its beginning, and each event once it is folded; None when all bytes are read.
+
+    A log that replaces it has a fold of its own.
     """
     with closing(LogTail(path, options.format, wait, say)) as live:
         while (head := live.head()) is not None:
-            folding = _folding(path, options, head)
-            view = _TimelineView(folding)
-            begun = False
+            _refuse_what_never_grows(path, head, options.format)
+            opened = options.open(path, Problems(), opened=corpus.Opened(head, iter(())))
+            folding = LogFold(session_of(opened, NOTHING, hint=""))
             for data in live.pieces():
                 if data is None:
-                    if not begun:
-                        yield from view.all()
-                    begun = True
-                    yield from folding.recording.problems.take()
-                    yield None
+                    yield folding, head, None
                     continue
                 for event in folding.take(folding.recording.take(data)):
-                    if begun:
-                        yield from view.after(event)
-
-
-def _folding(path: str, options: Options, head: bytes) -> LogFold:
-    _refuse_what_never_grows(path, head, options.format)
-    return LogFold(session_of(options.open(path, Problems(), opened=corpus.Opened(head, iter(()))), NOTHING, hint=""))
+                    yield folding, head, event
 
 
 def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None:
-    """Raise LoreError for what is packed, and for one document, which is written whole.
+    """Raise LoreError for a packed file, and for a single document, which is written at once.
 
-    Of requests a document is what goes on behind its first line inside a value, or is a single line of a `.json` file.
+    A recorded request is a document if its first line ends inside a value, or if it is the only line of a `.json` file.
     """
     first, _, rest = head.strip().partition(b"\n")
     kind = kind_of(head, format)
     whole = kind is not None and (issubclass(kind, _WHOLE) or first[:1] == b"[")
     if kind is not None and issubclass(kind, RecordReader):
         whole = first.rstrip().endswith((b"{", b"[", b",")) or (path.endswith(".json") and not rest)
-    what = next((what for start, what in _PACKED.items() if head.startswith(start)), "")
-    if whole or what:
-        what = what or "one document, which is written whole"
-        raise LoreError(f"{corpus.show(path)} is {what}: it does not grow", hint="fold it without --follow")
+    reason = next((reason for start, reason in _PACKED.items() if head.startswith(start)), "")
+    if whole or reason:
+        reason = reason or "one document, which is written at once"
+        raise LoreError(f"{corpus.show(path)} is {reason}: it does not grow", hint="fold it without --follow")
 
 
-_WHOLE = (Documents, DocumentReader, PackReader, Vcr)
-_PACKED = {MAGIC: "compressed", ARCHIVE: "an archive"}
+def _caught_up(
+    folding: LogFold, now: LogCursor, latest: deque[e.Event], since: LogCursor | None
+) -> Iterator[FollowedLine]:  # fmt: skip
+    missing = now.number - since.number if since is not None and since.epoch == now.epoch else -1
+    if not 0 <= missing <= len(latest):
+        yield FollowedLine(cursor=str(now), snapshot=folding.result().result)
+        return
+    for number, event in enumerate(list(latest)[len(latest) - missing :], now.number - missing + 1):
+        yield _line(now._replace(number=number), event)
+
+
+def _line(cursor: LogCursor, event: e.Event) -> FollowedLine:
+    return FollowedLine(cursor=str(cursor), event=Raw(e.encode(event)))
 
 
 class _TimelineView:
-    """What an event shows of the main chain."""
+    """The rows that events add to the main chain of a log."""
 
     def __init__(self, folding: LogFold) -> None:
-        self._folding = folding
+        self.folding = folding
         self._recording = folding.recording
         self._partial: str | None = None  # the message whose text still arrives
 
     def all(self) -> Iterator[Row]:
-        """The timeline as it stands."""
-        folded = self._folding.result()
+        """Yield the whole timeline."""
+        folded = self.folding.result()
         yield from rows(folded.result, folded.shown)
 
     def after(self, event: e.Event) -> Iterator[Row | Note]:
-        """What there is to show once an event was folded."""
+        """Yield the rows to show after an event was folded."""
         if event.chain != main_name(self._recording.state):
             return
         partial, self._partial = self._partial, None
@@ -140,13 +227,13 @@ class _TimelineView:
             case e.CompactApplied(uuid=uuid):
                 yield from self._item(uuid)
             case e.Remove(uuids=uuids):
-                yield Note(f"{counted(len(uuids), 'item')} taken back")
+                yield Note(f"{counted(len(uuids), 'item')} removed")
             case e.ToolResultCleared(call_ids=call_ids):
                 yield Note(f"{counted(len(call_ids), 'tool result')} cleared")
             case e.PromptDelta() | e.ContextPersisted():
                 yield from injected(self._chain())[-1:]
             case e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
-                turn = self._folding.turns.latest(event.chain)
+                turn = self.folding.turns.latest(event.chain)
                 if turn is not None and turn.turn == event.turn:
                     yield turn
             case _:
@@ -167,104 +254,32 @@ class _TimelineView:
         yield chain.entries[place].item
 
 
-class LogCursor(NamedTuple):
-    """How far a log was read: its epoch (8 hex digits of the digest of its first line), events folded."""
+# databases
 
-    epoch: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.epoch}:{self.number}"
-
-
-def cursor_of(text: str) -> LogCursor:
-    """Read EPOCH:N; raises LoreError where it is none."""
-    match = _CURSOR.fullmatch(text)
-    if match is None:
-        hint = "a cursor is EPOCH:N, as `lore fold --follow --json` writes it"
-        raise LoreError(f"{text!r} is no cursor", hint=hint)
-    return LogCursor(match["epoch"], int(match["number"]))
-
-
-def epoch_of(head: bytes) -> str:
-    """Return what tells a log from the one that it replaced: a digest of its first line."""
-    return blake2b(head.lstrip().partition(b"\n")[0].rstrip(), digest_size=4).hexdigest()
-
-
-def follow_events(
-    path: str, options: Options, say: Say, *, since: LogCursor | None = None, wait: Wait = every
-) -> Iterator[FollowedLine | Problem | None]:
-    """Yield what came after `since`, a snapshot where that cannot be said, then events as they come.
-
-    It can be said of the last 500 events of this very log. Events are those of what was read so far:
-    folded one by one after the snapshot, they give the state of folding the whole log.
-    """
-    with closing(LogTail(path, options.format, wait, say)) as live:
-        while (head := live.head()) is not None:
-            folding = _folding(path, options, head)
-            epoch, number, begun = epoch_of(head), 0, False
-            ring: deque[e.Event] = deque(maxlen=REPLAYED)
-            for data in live.pieces():
-                if data is None:
-                    if not begun:
-                        yield from _caught_up(folding, LogCursor(epoch, number), ring, since)
-                        since = None
-                    begun = True
-                    yield from folding.recording.problems.take()
-                    yield None
-                    continue
-                for event in folding.take(folding.recording.take(data)):
-                    number += 1
-                    if begun:
-                        yield _line(LogCursor(epoch, number), event)
-                    else:
-                        ring.append(event)
-            since = None
-
-
-def _caught_up(
-    folding: LogFold, now: LogCursor, ring: deque[e.Event], since: LogCursor | None
-) -> Iterator[FollowedLine]:
-    behind = now.number - since.number if since is not None and since.epoch == now.epoch else -1
-    if 0 <= behind <= len(ring):
-        missed = list(ring)[len(ring) - behind :]
-        for number, event in enumerate(missed, now.number - behind + 1):
-            yield _line(now._replace(number=number), event)
-        return
-    yield FollowedLine(cursor=str(now), snapshot=folding.result().result)
-
-
-def _line(cursor: LogCursor, event: e.Event) -> FollowedLine:
-    return FollowedLine(cursor=str(cursor), event=Raw(e.encode(event)))
-
-
-REST = 10
 _Key: TypeAlias = tuple[str | int, ...]
 
 
 def follow_database_timeline(
     path: str, options: Options, say: Say, *, wait: Wait = every, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Shown]:  # fmt: skip
-    """Yield the main chain's timeline as it stands, then rows that are new or that changed."""
+    """Yield the main chain's timeline, then rows that are new or that changed."""
     known: dict[_Key, Row] = {}
-    problems = 0
-    begun = False
+    problems, is_begun = 0, False
     for folding, _ in _looks(path, options, say, wait, clock):
         folded = folding.result()
         found = {_key(row): row for row in rows(folded.result, folded.shown)}
-        gone = known.keys() - found.keys()
-        if gone:
-            yield Note(f"{counted(len(gone), 'row')} taken back")
+        if removed := known.keys() - found.keys():
+            yield Note(f"{counted(len(removed), 'row')} removed")
         for key, row in found.items():
-            if known.get(key) != row and not (begun and isinstance(row, TurnResult) and row.state == "open"):
+            if known.get(key) != row and not (is_begun and isinstance(row, TurnResult) and row.state == "open"):
                 yield row
         yield from folded.result.problems[problems:]
-        known, problems, begun = found, len(folded.result.problems), True
+        known, problems, is_begun = found, len(folded.result.problems), True
         yield None
 
 
 def _key(row: Row) -> _Key:
-    """Return what a row is known by from one look to the next."""
+    """Return a key that a row keeps from one look to the next."""
     match row:
         case TurnResult():
             return "turn", row.turn
@@ -278,10 +293,7 @@ def follow_database_events(
     path: str, options: Options, say: Say, *, since: LogCursor | None = None, wait: Wait = every,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[FollowedLine | Problem | None]:  # fmt: skip
-    """Yield a snapshot, or what came after `since`, then events that are new; a snapshot where earlier ones changed.
-
-    A cursor's epoch is a digest of the event that it counts last: where that is another one now, a snapshot follows.
-    """
+    """Yield a snapshot or the events after `since`, then new events; a snapshot again if earlier ones changed."""
     known: list[bytes] = []
     problems = 0
     for folding, events in _looks(path, options, say, wait, clock):
@@ -302,30 +314,30 @@ def follow_database_events(
 
 
 def _cursor(events: list[bytes], number: int) -> LogCursor | None:
-    """Return the cursor behind so many events; None where there are fewer."""
+    """Return the cursor after this number of events; None if there are fewer."""
     if not 0 < number <= len(events):
         return LogCursor("0" * 8, 0) if number == len(events) else None
-    return LogCursor(blake2b(events[number - 1], digest_size=4).hexdigest(), number)
+    return LogCursor(_digest(events[number - 1]), number)
 
 
 def _looks(
     path: str, options: Options, say: Say, wait: Wait, clock: Callable[[], float]
-) -> Iterator[tuple[LogFold, list[bytes]]]:
-    """Yield the session folded, with its events, each time that the database was written to."""
+) -> Iterator[tuple[LogFold, list[bytes]]]:  # fmt: skip
+    """Yield the folded session with its events each time that the database was written to."""
     database, session = path.rpartition("#")[::2] if corpus.is_in_database(path) else (path, "")
     before: databases.Stamps | None = None
-    rests, gone = 0.0, False
+    rests_until, is_missing = 0.0, False
     while True:
-        stamps = before if clock() < rests else _stamps(database)
+        stamps = before if clock() < rests_until else _stamps(database)
         if stamps is None and before is None:
-            raise LoreError(f"cannot read {corpus.show(database)}: it is gone, or too large to copy")
-        if stamps is None and not gone:
+            raise LoreError(f"cannot read {corpus.show(database)}: it does not exist, or is too large to copy")
+        if stamps is None and not is_missing:
             say(f"{corpus.show(database)} is gone; waiting for it")
-        gone, stamps = stamps is None, stamps or before
+        is_missing, stamps = stamps is None, stamps or before
         if stamps != before:
             began = clock()
-            look = _look(f"{database}#{session}" if session else path, options, first=before is None)
-            before, rests = stamps, clock() + REST * (clock() - began)
+            look = _look(f"{database}#{session}" if session else path, options, is_first=before is None)
+            before, rests_until = stamps, clock() + REST * (clock() - began)
             if look is not None:
                 yield look
         if not wait():
@@ -333,24 +345,21 @@ def _looks(
 
 
 def _stamps(database: str) -> databases.Stamps | None:
-    """Return what a database is known by as long as nobody writes to it; None where it is not there."""
+    """Return stamps that change when the database is written to; None if it does not exist."""
     try:
         return databases.stamps(database) if os.path.isfile(database) else None
     except databases.ERRORS:
         return None
 
 
-def _look(path: str, options: Options, *, first: bool) -> tuple[LogFold, list[bytes]] | None:
-    """Fold the session as it stands; None where it cannot be read any more, which the next look may mend."""
+def _look(path: str, options: Options, *, is_first: bool) -> tuple[LogFold, list[bytes]] | None:
+    """Fold the session; None if it cannot be read any more, which the next look may be able to."""
     try:
-        opened = options.open(path, Problems())
-        folding = LogFold(opened)
-        events: list[bytes] = []
+        folding = LogFold(options.open(path, Problems()))
         with collected_seldom():
-            for event in folding.take(folding.recording.reads()):
-                events.append(e.encode(event))  # noqa: PERF401 - the fold goes on as events are taken
+            # Events are encoded as they come: folding continues between them.
+            return folding, [e.encode(event) for event in folding.take(folding.recording.reads())]
     except LoreError:
-        if first:
+        if is_first:
             raise
         return None
-    return folding, events
