@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
@@ -31,7 +31,12 @@ def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[..., int]
     """
     hints = get_type_hints(options, include_extras=True)
     given = [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=Parameter.empty if field.default is MISSING else field.default,
+        )  # fmt: skip
         for field in fields(options)  # pyright: ignore[reportArgumentType] - a dataclass
     ]
 
