@@ -7,11 +7,14 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 
 import pytest
 
 from lore.errors import LoreError
-from lore.store.locks import KEY_BYTES, boundary_key, lock_name, trylock
+from lore.store.locks import KEY_BYTES, boundary_key, lock_path, trylock
+from lore.store.registry import open_store
+from lore.testing.scenarios import header
 
 URL = "postgresql://me:secret@host/db"
 HOLD = """
@@ -50,14 +53,28 @@ def test_lock_name_hides_agent_user_and_password(tmp_path):
     with trylock(URL, "agent-x", "ada", folder=tmp_path):
         (name,) = os.listdir(tmp_path)
     assert len(name) == 64 + len(".lock")
-    assert lock_name(URL, "a", "u") == lock_name(URL.replace("secret", "other"), "a", "u")
+    paths = [lock_path(url, "a", "u", tmp_path) for url in (URL, URL.replace("secret", "other"))]
+    assert paths[0] == paths[1]
 
 
 def test_spellings_of_a_place_share_a_lock(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    spelled = {lock_name(url, "a", "u") for url in ("sqlite:s.db", "sqlite:./s.db", f"sqlite:{tmp_path}/s.db")}
-    assert len(spelled) == 1
-    assert lock_name("jsonl:s.db", "a", "u") not in spelled
+    spelled = {lock_path(url, "a", "u") for url in ("sqlite:s.db", "sqlite:./s.db", f"sqlite:{tmp_path}/s.db")}
+    assert [path.parent for path in spelled] == [tmp_path]
+    assert lock_path("jsonl:s.db", "a", "u") not in spelled
+
+
+@pytest.mark.parametrize("url", ["sqlite:s.db", "jsonl:s"])
+def test_lock_holds_for_all_machines_that_share_files(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with closing(open_store(url)) as store:
+        store.create(header())
+        held = []
+        with ExitStack() as stack:
+            for machine in "ab":
+                monkeypatch.setenv("LORE_STATE", str(tmp_path / machine))
+                held.append(stack.enter_context(trylock(store, "a", "u")))
+        assert held == [True, False]
 
 
 @posix
@@ -83,7 +100,7 @@ def test_lock_that_is_a_link_is_refused(tmp_path):
     elsewhere.write_text("kept")
     folder = tmp_path / "locks"
     folder.mkdir(mode=0o700)
-    (folder / lock_name(URL, "a", "u")).symlink_to(elsewhere)
+    lock_path(URL, "a", "u", folder).symlink_to(elsewhere)
     with pytest.raises(LoreError, match="cannot keep locks"), trylock(URL, "a", "u", folder=folder):
         pass
     assert elsewhere.read_text() == "kept"

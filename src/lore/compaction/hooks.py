@@ -226,7 +226,7 @@ class Continuous:
     def _has_lock(self, lock: ExitStack) -> bool:
         """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""
         agent, user = self._agent or self.activity.agent or "", self.activity.user or ""
-        self.is_locked = not lock.enter_context(trylock(self.stored.store.url, agent, user))
+        self.is_locked = not lock.enter_context(trylock(self.stored.store, agent, user))
         if self.is_locked:
             self._dependencies.tell("another compaction is at work for this agent and user: skipped")
         elif self._is_current():

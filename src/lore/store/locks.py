@@ -1,8 +1,9 @@
 """The lock of an agent and its user, for one compaction at a time, and the secrets of this machine's user.
 
-Locks are empty files named by a digest, in `locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`, else in
-`~/.local/state/lore`. They hold between threads and processes on every system, and end with their process. The files
-stay: removing one while another process opens it would give both the lock.
+The lock holds for all who share a store: between machines if the store has a lock of its own (PostgreSQL), else as an
+empty file, in the folder of the store's files. Without files of a store it is in `locks` in `$LORE_STATE`, else in
+`$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`. Locks hold between threads and processes on every system, and end
+with their process. The files stay: removing one while another process opens it would give both the lock.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from filelock import FileLock, Timeout
 from lore.errors import LoreError
 from lore.files import replaced
 from lore.model.canonical import encode
+from lore.store.base import Store
 from lore.store.registry import mask_url, place_of
 
 FOLDER = "LORE_STATE"
@@ -28,10 +30,18 @@ _KEY = "boundary.key"
 
 
 @contextmanager
-def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None) -> Generator[bool]:
-    """Try to hold the lock of an agent and its user, without waiting; yields whether it is held. Raises LoreError."""
-    path = (folder or state_folder() / "locks") / lock_name(store_url, agent, user)
-    private(path.parent)
+def trylock(store: Store | str, agent: str, user: str, *, folder: Path | None = None) -> Generator[bool]:
+    """Try to hold the lock of an agent and its user in a store, without waiting; yields whether it is held.
+
+    `store` may be a URL, unless the store has a method `try_lock`; `folder` is where the lock's file is instead. Raises
+    LoreError.
+    """
+    own = None if isinstance(store, str) or folder is not None else getattr(store, "try_lock", None)
+    if own is not None:
+        with own(encode((agent, user)).decode()) as is_held:
+            yield is_held
+        return
+    path = lock_path(store if isinstance(store, str) else store.url, agent, user, folder)
     lock = FileLock(path, timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()
@@ -46,11 +56,17 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
         lock.release()
 
 
-def lock_name(store_url: str, agent: str, user: str) -> str:
-    """Return the name of a lock's file: the same for every spelling of a store's place, and without its words."""
+def lock_path(store_url: str, agent: str, user: str, folder: Path | None = None) -> Path:
+    """Return the path of a lock's file: the same for every spelling of a store's place, and without its words."""
     place = place_of(store_url)
-    url = mask_url(store_url) if place is None else f"{store_url.partition(':')[0].lower()}:{os.path.realpath(place)}"
-    return hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock"
+    real = "" if place is None else os.path.realpath(place)
+    is_jsonl = store_url.lower().startswith("jsonl:")
+    if real and folder is None and os.path.isdir(real) == is_jsonl:  # else a log alone, which is no store
+        name = hashlib.sha256(encode((agent, user))).hexdigest() + ".lock"
+        return Path(real, f".{name}") if is_jsonl else Path(os.path.dirname(real), f".{os.path.basename(real)}.{name}")
+    url = f"{'jsonl' if is_jsonl else 'sqlite'}:{real}" if real else mask_url(store_url)
+    name = hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock"
+    return private(folder or state_folder() / "locks") / name
 
 
 def state_folder() -> Path:

@@ -224,8 +224,8 @@ class AgentMemory:
             return ConsolidationResult(tuple(sorted(made.topics)), removed, failure=made.failure)
 
     def _lock(self, action: str) -> AbstractContextManager[bool]:
-        url = self.store.url
-        place = f"memory:{id(self.store)}" if url == "memory:" else url  # each store in memory has its own locks
+        is_in_memory = self.store.url == "memory:"  # each store in memory has its own locks
+        place = f"memory:{id(self.store)}" if is_in_memory else self.store
         return trylock(place, f"{action}/{self.bucket.agent}", self.bucket.user, folder=self._locks)
 
     def consolidate_safely(self) -> ConsolidationResult:

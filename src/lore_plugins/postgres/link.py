@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -218,6 +218,20 @@ class PostgresLink:
             for statement in statements:
                 connection.execute(cast("LiteralString", statement))
             connection.execute("RESET lock_timeout")
+
+    @contextmanager
+    def try_lock(self, key: int) -> Generator[bool]:
+        """Try to hold an advisory lock on a connection of its own, without waiting; yields whether it is held.
+
+        A transaction holds it, which works with a connection pooler, and ends with the connection.
+        """
+        with closing(self.retry(self._connect)) as connection:
+            try:
+                connection.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0")
+                row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
+            except psycopg.Error as error:
+                raise self._translate(error) from error
+            yield row == (True,)
 
     def close(self) -> None:
         """Close the connection of this process for good."""

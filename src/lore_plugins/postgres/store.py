@@ -7,8 +7,9 @@ each other, writers of different sessions do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
+from hashlib import sha256
 from typing import Any, TypeVar, cast
 
 from lore.store import (
@@ -129,6 +130,10 @@ class Postgres(SqlStore):
                 return deleted
 
         return self.link.retry(once)
+
+    def try_lock(self, name: str) -> AbstractContextManager[bool]:
+        """Try to hold a lock of this name, among all clients of the database; yields whether it is held."""
+        return self.link.try_lock(int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True))
 
     def notes(self) -> tuple[str, ...]:
         with self.transaction(write=False) as tx:

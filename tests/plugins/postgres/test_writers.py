@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from threading import Barrier, Event, Thread
 
 import psycopg
 import pytest
 
 from lore.store.base import ConflictError, Head, StoreError
+from lore.store.locks import trylock
 from lore.store.registry import ignore, open_store
 from lore.testing.scenarios import add, begin, events, header, message
 from lore_plugins.postgres.store import Postgres
@@ -35,6 +37,17 @@ def opening(database):
     yield another
     for store in opened:
         store.close()
+
+
+def test_lock_of_a_user_holds_for_all_machines(opening, monkeypatch, tmp_path):
+    held = []
+    with ExitStack() as stack:
+        for machine in "ab":
+            monkeypatch.setenv("LORE_STATE", str(tmp_path / machine))
+            held.append(stack.enter_context(trylock(opening(), "agent", "ada")))
+        held.append(stack.enter_context(trylock(opening(), "agent", "bob")))
+    with trylock(opening(), "agent", "ada") as is_free:
+        assert [*held, is_free] == [True, False, True, True]
 
 
 def test_both_writers_of_a_new_session_succeed(opening, monkeypatch):

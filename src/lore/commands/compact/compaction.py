@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -96,9 +96,12 @@ class SessionCompaction:
     @contextmanager
     def locked(self) -> Generator[None]:
         """Hold the lock of the session's agent and user; raises LoreError if another compaction holds it."""
-        place = f"jsonl:{self._path}" if self._address is None else self._address.url
-        with trylock(place, self._tracker.agent or "", self._tracker.user or "") as is_free:
-            if not is_free:
+        with ExitStack() as stack:
+            place = f"jsonl:{self._path}"
+            if self._address is not None:
+                place = stack.enter_context(closing(open_existing(self._address.url, tell)))
+            agent, user = self._tracker.agent or "", self._tracker.user or ""
+            if not stack.enter_context(trylock(place, agent, user)):
                 shown = corpus.show(self._path)
                 message = f"another compaction is at work on {shown}, or on another session of this user there"
                 raise LoreError(message, hint="nothing was done: run the command again later")
