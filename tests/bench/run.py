@@ -2,7 +2,7 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, files, start, small, known, parse, logs, memory, captures, pair, reads, drops, truth, agents, simulate.
+Names: growth, files, small, known, parse, logs, memory, captures, pair, reads, drops, truth, agents.
 Exit code 1 if a bar is missed. Linear work, and saves that cost the same in long sessions, are tested instead.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
@@ -27,7 +27,6 @@ from bench import (
     clock,
     files,
     generate,
-    levels,
     memory,
     recordings,
     verdicts,
@@ -118,17 +117,6 @@ def against_cmp(folder: Path, sizes: Sizes) -> Row:
     return Row(measure, bar, said, found.median <= 0.7)
 
 
-def start(_: Path, sizes: Sizes) -> Row:
-    """The cost of starting."""
-    run = (*lore(), "--version")
-    bare = (sys.executable, "-c", "pass")
-    clock.process(*run)
-    clock.process(*bare)
-    found = clock.alternate(lambda: clock.process(*run), lambda: clock.process(*bare), sizes.started, clock.WALL)
-    said = f"{found}; {found.left_seconds * 1000:.0f} ms against {found.right_seconds * 1000:.0f} ms"
-    return Row("`lore --version` against `python -c pass`", "at most 8 times", said, found.median <= 8)
-
-
 def peak_memory(folder: Path, sizes: Sizes) -> Row:
     """The memory for a big file of big bodies, continued or unrelated."""
     measure = f"peak memory of `lore check` on {sizes.bodies:,} bytes of request bodies of {memory.BODY:,} each"
@@ -158,7 +146,6 @@ def _megabytes(path: Path) -> str:
 MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "growth": growth,
     "files": against_cmp,
-    "start": start,
     "small": lambda _, sizes: Row(*waiting.one_small_file(lore(), SMALL_FILE, sizes.started)),
     "known": lambda folder, sizes: Row(*waiting.nothing_new(folder, lore(), sizes.many, sizes.started)),
     "parse": lambda _, sizes: Row(*recordings.parse(sizes.judged, most=sizes.file)),
@@ -174,7 +161,6 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "drops": true("drops"),
     "truth": true("truth"),
     "agents": lambda _, __: [Row(*fields) for fields in (*agents.reads(), *agents.unseen())],
-    "simulate": lambda _, sizes: Row(*levels.simulate(sizes.judged, sizes.file, lore())),
 }
 
 

@@ -160,43 +160,6 @@ def test_asynchronous_methods_keep_the_prefix(dialect, tmp_path):
     assert len(assert_extends(asyncio.run(run()))) == 3
 
 
-@pytest.mark.parametrize("url", ["memory:", "jsonl:{}/sessions", "sqlite:{}/sessions.db"])
-def test_stored_session_always_has_times_and_leaf(url, tmp_path):
-    from lore import SessionDelta, Store  # noqa: F401, PLC0415 - these names are public
-
-    times = iter(f"2026-11-20T10:00:0{n}Z" for n in range(10))
-    store = lore.open_store(url.format(tmp_path))
-
-    def stored():
-        data = store.load("s")
-        (summary,) = store.list()
-        assert (summary.created_at, summary.updated_at, summary.leaf_id) == (
-            data.created_at, data.updated_at, data.leaf_id,
-        )  # fmt: skip
-        assert None not in (data.created_at, data.updated_at, data.leaf_id)
-        return data.created_at, data.updated_at, data.leaf_id
-
-    session = lore.open(store, "s", model="claude-opus-5", clock=lambda: next(times))
-    created, updated, leaf = stored()
-    assert (created, leaf) == ("2026-11-20T10:00:00Z", "s")
-    assert updated > created, "in the order of the clock"
-    begun = updated
-    session.user("hi")
-    session.request()
-    created, updated, leaf = stored()
-    assert (created, leaf) == ("2026-11-20T10:00:00Z", "u1")
-    assert updated > begun
-    session.assistant("Hello.")
-    assert stored()[2] == "a2"
-    session.remove("a2")
-    session.save()
-    assert stored()[2] == "u1"
-    before = store.load("s").head
-    session.save()
-    assert store.load("s").head == before, "nothing new writes nothing"
-    assert lore.StoredSession is lore.Kept
-
-
 def test_first_delta_adds_times_to_low_level_session():
     store = lore.open_store("memory:")
     session = lore.Kept.begin(store, lore.events.session_started("s"))

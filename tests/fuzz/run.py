@@ -1,10 +1,11 @@
-"""Fuzz the readers, the fold, the assembler and the commands; keep what breaks as a seed.
+"""Fuzz the readers, the fold, the assembler and the commands.
 
     python tests/fuzz/run.py [--inputs N] [--seed N] [--tokens]
 
-Each input is mutated from a fixture, a seed or a real recording and held against every law of
-`properties`. An input that breaks one is made smaller and stored in `tests/fuzz/corpus`, where the normal
-suite replays it. Exit code 1 where something broke.
+Each input is mutated from a fixture, a seed or a real recording, and checked against every law of `properties`. An
+input that breaks one is shrunk and saved in the temporary folder. If it was not made from a real recording, copy it to
+`tests/fuzz/corpus`, where the normal suite replays it (`NAME.bin`, and the compared file as `NAME.other`); else write
+a seed like it by hand. Exit code 1 if a law was broken.
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzz import mutate, properties, samples, shrink
 
-SLOW = 20  # seconds: an input of 64 KiB that takes longer is a finding
-SLOW_SHRUNK = 3  # while a slow input is made smaller
+SLOW = 20  # seconds: an input of 64 KiB that takes longer is a failure
+SLOW_SHRUNK = 3  # while a slow input is shrunk
 SHRINK_SECONDS = 20.0
-PRIVATE = Path(tempfile.gettempdir()) / "lore-fuzz"  # failing inputs made from real recordings
+FOUND = Path(tempfile.gettempdir()) / "lore-fuzz"  # shrunk inputs that broke a law
 
 
 class TooSlowError(Exception):
@@ -39,7 +39,7 @@ class TooSlowError(Exception):
 
 @contextlib.contextmanager
 def limit(seconds: int) -> Iterator[None]:
-    """Raise TooSlowError where the block takes longer (where the system can tell): an endless loop ends, too."""
+    """Raise TooSlowError if the block takes longer, if the system has alarms."""
     if not hasattr(signal, "SIGALRM"):
         yield
         return
@@ -57,11 +57,11 @@ def limit(seconds: int) -> Iterator[None]:
 
 
 def broken(examine: Callable[[], None], seconds: int = SLOW) -> str | None:
-    """Run one examination; return a signature of what broke, the same for the same bug."""
+    """Return a signature of the failure of an examination, the same for the same bug; None without a failure."""
     try:
         with limit(seconds):
             examine()
-    except Exception as error:  # noqa: BLE001 - whatever escapes is what a fuzzer looks for
+    except Exception as error:  # noqa: BLE001 - any exception is a failure
         frames = traceback.extract_tb(error.__traceback__)
         own = [one for one in frames if "/lore/" in one.filename.replace("\\", "/")] or frames
         said = re.sub(r"\d+", "n", str(error).partition("\n")[0])[:60] if isinstance(error, AssertionError) else ""
@@ -69,75 +69,23 @@ def broken(examine: Callable[[], None], seconds: int = SLOW) -> str | None:
     return None
 
 
-def keep(signature: str, data: bytes, examine: Callable[[bytes], None], *, private: bool, end: str = ".bin") -> Path:
-    """Make what broke something smaller and store it: in the project, unless it was made from a recording."""
+def save(signature: str, data: bytes, other: bytes, examine: Callable[[bytes, bytes], None]) -> Path:
+    """Shrink a failing input and the file that it is compared with, which is saved only if the failure needs it."""
     seconds = SLOW_SHRUNK if signature.startswith(TooSlowError.__name__) else SLOW
-    small = shrink.shrink(data, lambda kept: broken(lambda: examine(kept), seconds) == signature, SHRINK_SECONDS)
-    path = place(signature, small, private=private).with_suffix(end)
-    path.write_bytes(small)
-    print(f"\n{signature}\n  {path}: {small[:300]!r}{' …' * (len(small) > 300)}", flush=True)
-    return path
 
+    def fails(data: bytes, other: bytes) -> bool:
+        return broken(lambda: examine(data, other), seconds) == signature
 
-def place(signature: str, data: bytes, *, private: bool) -> Path:
-    """Return where to store what broke something, without an ending."""
+    other = b"" if fails(data, b"") else other
+    data = shrink.shrink(data, lambda kept: fails(kept, other), SHRINK_SECONDS)
+    other = shrink.shrink(other, lambda kept: fails(data, kept), SHRINK_SECONDS)
     words = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:60]
-    folder = PRIVATE if private else samples.SEEDS
-    folder.mkdir(exist_ok=True)
-    return folder / f"{words}-{hashlib.sha256(data).hexdigest()[:6]}"
-
-
-class Fuzzer:
-    """Mutate, examine, keep."""
-
-    def __init__(self, seed: int, folder: Path, counter: Any) -> None:
-        self.chance = random.Random(seed)
-        self.folder = folder
-        self.counter = counter
-        self.inputs: list[samples.Sample] = []
-        self.found: dict[str, str] = {}
-        self.tried = 0
-
-    def begin(self) -> None:
-        """Examine the inputs as they are; those that break something already are not mutated."""
-        for sample in samples.gather():
-            signature = self._signature(sample.data, b"")
-            if signature is None:
-                self.inputs.append(sample)
-                continue
-            self.found[signature] = sample.name
-            print(f"\n{signature}\n  {sample.name}, as it is", flush=True)
-
-    def once(self) -> None:
-        """Try one more input."""
-        original, donor = self.chance.choice(self.inputs), self.chance.choice(self.inputs)
-        data = mutate.mutate(original.data, donor.data, self.chance)
-        self.tried += 1
-        signature = self._signature(data, original.data)
-        if signature is not None and signature not in self.found:
-            private = original.private or donor.private
-            self.found[signature] = self._keep(signature, data, original.data, private=private)
-
-    def _signature(self, data: bytes, other: bytes, seconds: int = SLOW) -> str | None:
-        return broken(lambda: properties.examine(data, other, self.folder, self.counter), seconds)
-
-    def _keep(self, signature: str, data: bytes, other: bytes, *, private: bool) -> str:
-        """Make it smaller and store it, with the other file only where the bug needs it.
-
-        An input made from a real recording is kept outside the project: write a seed like it by hand.
-        """
-        seconds = SLOW_SHRUNK if signature.startswith(TooSlowError.__name__) else SLOW
-        if self._signature(data, b"", seconds) == signature:
-            other = b""
-        data = shrink.shrink(data, lambda kept: self._signature(kept, other, seconds) == signature, SHRINK_SECONDS)
-        if other:
-            other = shrink.shrink(other, lambda kept: self._signature(data, kept, seconds) == signature, SHRINK_SECONDS)
-        path = place(signature, data + other, private=private).with_suffix(".bin")
-        path.write_bytes(data)
-        if other:
-            path.with_suffix(".other").write_bytes(other)
-        print(f"\n{signature}\n  {path}: {data[:300]!r}{' …' * (len(data) > 300)}", flush=True)
-        return path.name
+    FOUND.mkdir(exist_ok=True)
+    path = FOUND / f"{words}-{hashlib.sha256(data + other).hexdigest()[:6]}.bin"
+    path.write_bytes(data)
+    if other:
+        path.with_suffix(".other").write_bytes(other)
+    return path
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -153,14 +101,30 @@ def main(arguments: list[str] | None = None) -> int:
 
         counter = Counter()
     faulthandler.enable()
-    with tempfile.TemporaryDirectory(prefix="lore-fuzz-") as name:
-        fuzzer = Fuzzer(given.seed, Path(name), counter)
-        fuzzer.begin()
-        print(f"seed {given.seed}, {len(fuzzer.inputs)} inputs to begin with", flush=True)
+    chance, found = random.Random(given.seed), dict[str, Path | str]()
+    with tempfile.TemporaryDirectory(prefix="lore-fuzz-") as folder:
+
+        def examine(data: bytes, other: bytes) -> None:
+            properties.examine(data, other, Path(folder), counter)
+
+        inputs = []
+        for name, data in samples.gather().items():
+            signature = broken(lambda data=data: examine(data, b""))
+            if signature is None:
+                inputs.append(data)
+            elif signature not in found:
+                found[signature] = name
+        print(f"seed {given.seed}, {len(inputs)} inputs to begin with", flush=True)
         for _ in range(given.inputs):
-            fuzzer.once()
-    print(f"{fuzzer.tried:,} inputs tried (seed {given.seed}), {len(fuzzer.found)} broke something")
-    return 1 if fuzzer.found else 0
+            original, donor = chance.choice(inputs), chance.choice(inputs)
+            data = mutate.mutate(original, donor, chance)
+            signature = broken(lambda data=data, original=original: examine(data, original))
+            if signature is not None and signature not in found:
+                found[signature] = save(signature, data, original, examine)
+    for signature, place in found.items():
+        print(f"{signature}\n  {place}")
+    print(f"{given.inputs:,} inputs tried (seed {given.seed}), {len(found)} broke something")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

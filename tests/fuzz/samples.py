@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from helpers.strategies import write
 from hostile.captured import WRITERS, capture
@@ -39,20 +38,11 @@ INLINE: dict[str, bytes] = {
 }  # fmt: skip
 
 
-class Sample(NamedTuple):
-    """A first input; `private` if it is a real recording."""
-
-    name: str
-    data: bytes
-    private: bool = False
-
-
-def gather() -> list[Sample]:
-    """Return all inputs to begin with."""
-    found = [Sample(name, data) for name, data in INLINE.items()]
+def gather() -> dict[str, bytes]:
+    """Return the first inputs by name."""
+    found = dict(INLINE)
     for folder, pattern in ((ROOT / "fixtures", "**/*.json*"), (SEEDS, "*.bin"), (CORPUS, "c*/*.jsonl")):
-        private = folder == CORPUS
-        found.extend(Sample(path.name, _beginning(path), private) for path in sorted(folder.glob(pattern)))
+        found |= {str(path): _beginning(path) for path in sorted(folder.glob(pattern))}
     return found
 
 

@@ -27,19 +27,16 @@ def test_seed_keeps_the_laws_with_short_limits(reader, seed, monkeypatch):
     assert properties.examine_reader(reader, seed.read_bytes()) is None
 
 
-@pytest.mark.parametrize("private", [True, False])
-def test_failing_input_is_shrunk_and_saved_outside_project(private, tmp_path, monkeypatch):
-    monkeypatch.setattr(samples, "SEEDS", tmp_path / "seeds")
-    monkeypatch.setattr(run, "PRIVATE", tmp_path / "private")
+def test_failing_input_is_shrunk_and_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "FOUND", tmp_path / "found")
 
-    def examine(data: bytes) -> None:
-        assert b"zz" not in data, "two of them"
+    def examine(data: bytes, other: bytes) -> None:
+        assert b"zz" not in data or b"y" not in other, "both"
 
-    signature = run.broken(lambda: examine(b"zz"))
+    signature = run.broken(lambda: examine(b"zz", b"y"))
     assert signature is not None
-    path = run.keep(signature, b"abc\nzz\ndef" * 9, examine, private=private)
-    assert path.parent.name == ("private" if private else "seeds")
-    assert path.read_bytes() == b"zz"
+    path = run.save(signature, b"abc\nzz\ndef" * 9, b"x\ny\n", examine)
+    assert (path.read_bytes(), path.with_suffix(".other").read_bytes()) == (b"zz", b"y")
 
 
 @pytest.mark.parametrize("name", samples.INLINE)

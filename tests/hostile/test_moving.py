@@ -49,14 +49,8 @@ def log(desk):
 
 
 def grow(path):
-    """Append a line."""
     with path.open("ab") as file:
         file.write(USER % 99_999)
-
-
-def shrink(path):
-    """Cut it before the current position."""
-    os.truncate(path, 1000)
 
 
 def cut(path):
@@ -64,23 +58,19 @@ def cut(path):
     os.truncate(path, corpus.HEAD + 30_001)
 
 
-def empty(path):
-    """Empty it."""
-    os.truncate(path, 0)
-
-
-def replace(path):
-    """Put another file there, as rotation does."""
+def rotate(path):
     path.rename(path.with_name("old"))
     path.write_bytes(b"something else\n")
 
 
-def rewrite(path):
-    """Write other bytes over it."""
-    path.write_bytes(bytes(range(256)) * (len(LOG) // 256))
-
-
-HAPPENINGS = {one.__name__: one for one in (grow, shrink, cut, empty, replace, rewrite)}
+HAPPENINGS = {
+    "grow": grow,
+    "shrink before the current position": lambda path: os.truncate(path, 1000),
+    "shrink after the current position": cut,
+    "empty": lambda path: os.truncate(path, 0),
+    "rotate": rotate,
+    "rewrite": lambda path: path.write_bytes(bytes(range(256)) * (len(LOG) // 256)),
+}
 if sys.platform != "win32":
     HAPPENINGS["vanish"] = os.unlink
 
