@@ -5,7 +5,7 @@
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, long sessions, many generated ones, 300 killed writers for each store
 # make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 from SEED=24)
-# make docs    the reference of the public modules, as pages in build/docs, its links checked
+# make docs    the reference of the public modules, as pages in build/docs, its names checked
 # make data    compile the tables of rules and codes after a change of their TOML files
 # make golden  write the golden outputs of the commands anew
 # make compare list the results of commands that differ from those at a commit (BASE=), over fixtures and corpus (PART=, ONLY=)

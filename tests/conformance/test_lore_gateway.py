@@ -267,3 +267,19 @@ def test_request_with_history_is_no_probe(desk):
     put("capture.jsonl", *_capture(1, 3, 5, max_tokens=10))
     _, *lines = lore("convert", "capture.jsonl", "--deltas", "rows.jsonl").lines
     assert [line["messages"][1]["content"] for line in lines] == ["new", "new"]
+
+
+@pytest.mark.parametrize("what", ["compact", "reset", "cap"])
+def test_reset_is_recorded_with_the_next_turn(what):
+    agent = Agent()
+    agent.know("aaaaa1", "one")
+    agent.play([("exchange", "main", None)])
+    if what == "cap":
+        agent.play([("cram", "main", 8)])
+        agent.know("aaaaa1", "the ninth")
+    else:
+        getattr(agent, what)()
+    agent.user()
+    turn = agent.turn()
+    changes = [one.cause for one in turn.state.main().turn.since]
+    assert changes == (["LORE125"] if what == "compact" else ["LORE144"])

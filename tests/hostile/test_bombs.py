@@ -115,48 +115,9 @@ def test_a_tag_of_yaml_makes_nothing(desk, name, place):
     assert not (desk / "pwned").exists()
 
 
-def test_a_cassette_of_many_interactions_stays_small(desk):
-    head, _, rest = capture("vcr").partition(b"\n")
-    with open("capture.yaml", "wb") as file:
-        file.write(head + b"\n")
-        one = rest.removesuffix(b"version: 1\n")
-        for _ in range(2 * MEGABYTE // len(one)):
-            file.write(one)
-        file.write(b"version: 1\n")
-    judged("capture.yaml")
-
-
 # archives
 
 _SAMPLE = json.dumps(json.loads(inspect(TURNS))["samples"][0]).encode()
-
-
-def test_an_archive_that_grows_a_thousandfold_stays_small(desk):
-    huge = _SAMPLE.replace(b'"row"', b'"' + b"x" * (100 * MEGABYTE) + b'"')
-    (desk / "capture.eval").write_bytes(archive(members(huge), compresslevel=9))
-    judged("capture.eval")
-
-
-def test_an_archive_of_many_members_stays_small(desk):
-    many = {f"samples/row_epoch_{number}.json": b"{}" for number in range(30_000)}
-    (desk / "capture.eval").write_bytes(archive({**members(_SAMPLE), **many}))
-    judged("capture.eval")
-
-
-def test_archive_of_many_growing_members_stays_small(desk):
-    big = b'{"a":"' + b"x" * (20 * MEGABYTE) + b'"}'
-    (desk / "capture.eval").write_bytes(
-        archive({**members(_SAMPLE), **{f"samples/r{n}_epoch_1.json": big for n in range(12)}})
-    )
-    judged("capture.eval")
-
-
-def test_an_archive_inside_archives_is_not_opened(desk):
-    inner = archive(members(_SAMPLE))
-    for _ in range(5):
-        inner = archive({**members(_SAMPLE), "samples/nested_epoch_1.json": inner, "nested.eval": inner})
-    (desk / "capture.eval").write_bytes(inner)
-    judged("capture.eval")
 
 
 NAMES = (
@@ -274,29 +235,56 @@ def test_gzip_bomb_in_cassette_stays_small(desk, side):
     judged("capture.yaml")
 
 
-def test_bombs_in_every_entry_stay_small(desk):
+def _cassette() -> bytes:
+    head, _, rest = capture("vcr").partition(b"\n")
+    one = rest.removesuffix(b"version: 1\n")
+    return head + b"\n" + one * (2 * MEGABYTE // len(one)) + b"version: 1\n"
+
+
+def _nested() -> bytes:
+    inner = archive(members(_SAMPLE))
+    for _ in range(5):
+        inner = archive({**members(_SAMPLE), "samples/nested_epoch_1.json": inner, "nested.eval": inner})
+    return inner
+
+
+def _bombs() -> bytes:
     bomb = {"mimeType": "application/json", "encoding": "base64", "text": base64.b64encode(_zeros(60)).decode()}
     entry = json.loads(capture("har", second=bomb, answer=bomb))["log"]["entries"][1]
-    (desk / "capture.har").write_text(json.dumps({"log": {"version": "1.2", "creator": {}, "entries": [entry] * 20}}))
-    judged("capture.har")
+    return json.dumps({"log": {"version": "1.2", "creator": {}, "entries": [entry] * 20}}).encode()
 
 
-def test_a_stream_of_many_events_stays_small(desk):
-    said = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}'
-    delta = f"event: content_block_delta\ndata: {said}\n\n"
+def _stream(said: str, count: int) -> str:
+    """Return the stream of an answer with this event a number of times."""
+    kind = json.loads(said % 0)["type"]
     start, _, rest = sse(ANSWERS[1]).partition("event: content_block_delta")
-    stream = start + delta * 200_000 + "event: content_block_delta" + rest
-    (desk / "capture.har").write_bytes(capture("har", answer=stream))
-    judged("capture.har")
+    events = (f"event: {kind}\ndata: {said % number}\n\n" for number in range(count))
+    return start + "".join(events) + "event: content_block_delta" + rest
 
 
-def test_a_stream_of_many_blocks_stays_small(desk):
-    said = '{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}'
-    begun = f"event: content_block_start\ndata: {said}\n\n"
-    start, _, rest = sse(ANSWERS[1]).partition("event: content_block_delta")
-    stream = start + "".join(begun % number for number in range(100_000)) + rest
-    (desk / "log.jsonl").write_bytes(capture("claude-trace", answer=stream))
-    judged("log.jsonl")
+DELTA = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d"}}'
+BLOCK = '{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}'
+BIG = b'{"a":"' + b"x" * (20 * MEGABYTE) + b'"}'
+BOMBS = {
+    "cassette of many interactions": ("yaml", _cassette),
+    "archive that grows a thousandfold": ("eval", lambda: archive(
+        members(_SAMPLE.replace(b'"row"', b'"' + b"x" * (100 * MEGABYTE) + b'"')), compresslevel=9)),
+    "archive of many members": ("eval", lambda: archive(
+        members(_SAMPLE) | {f"samples/row_epoch_{number}.json": b"{}" for number in range(30_000)})),
+    "archive of many growing members": ("eval", lambda: archive(
+        members(_SAMPLE) | {f"samples/r{number}_epoch_1.json": BIG for number in range(12)})),
+    "archive inside archives": ("eval", _nested),
+    "bombs in every entry": ("har", _bombs),
+    "stream of many events": ("har", lambda: capture("har", answer=_stream(DELTA, 200_000))),
+    "stream of many blocks": ("jsonl", lambda: capture("claude-trace", answer=_stream(BLOCK, 100_000))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_growing_capture_stays_small(desk, name):
+    end, made = BOMBS[name]
+    (desk / f"capture.{end}").write_bytes(made())
+    judged(f"capture.{end}")
 
 
 @pytest.mark.parametrize("format", some(["har", "cassette", "claude-tap", "inspect"], 2))

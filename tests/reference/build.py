@@ -1,9 +1,8 @@
 """Write the module reference as pages of HTML, and print its faults: `build.py FOLDER`.
 
 In: the docstrings of the public interface: `lore` and its public modules, `lore.testing`, the `base.py` of each room,
-the pytest plugin. Out: pages, and exit code 1 with a line for each link to a page or an anchor
-that is not there, each name in a docstring that does not exist (`lore.…`, `file.py`), each docstring that Markdown
-garbles. Renderer: pdoc. Links to other sites are not looked at: no network is needed.
+the pytest plugin. Out: pages, and exit code 1 with a line for each name in a
+docstring that does not exist (`lore.…`, `file.py`). Renderer: pdoc.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import unquote, urldefrag
 
 SOURCE = Path(__file__).parents[2] / "src" / "lore"
 ROOMS = tuple(f"lore.{path.parent.name}.base" for path in sorted(SOURCE.glob("*/base.py")))
@@ -25,7 +22,6 @@ NAME = re.compile(r"`(lore(?:\.\w+)+)(?:\(.*?\))?`")
 FILE = re.compile(r"`([\w/]+\.(?:py|md|toml))`")
 USERS_OWN = ("pyproject.toml", "lore.toml", "conftest.py")  # files that docstrings name and users write
 GROUPS = {f"lore.{kind}" for kind in ("formats", "dialects", "caches", "stores", "reports", "rules")}  # of entry points
-TAGS = {"p", "a", "code", "pre", "ul", "ol", "li", "div", "span", "br"}
 
 
 def public() -> list[str]:
@@ -62,49 +58,6 @@ def write(folder: Path) -> list[str]:
         alone = [spec for name in packages for spec in (name, rf"!{re.escape(name)}\.")]  # not all that is in it
         pdoc.pdoc(*alone, *(name for name in names if name not in packages), output_directory=folder)
     return names
-
-
-class Page(HTMLParser):
-    """The anchors and links of a page, and the tags inside its docstrings."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.anchors: set[str] = set()
-        self.links: list[str] = []
-        self.tags: set[str] = set()
-        self._docstring = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self.anchors.update(value for key in ("id", "name") if (value := values.get(key)))
-        if tag == "a" and values.get("href"):
-            self.links.append(str(values["href"]))
-        if tag == "div" and (self._docstring or "docstring" in (values.get("class") or "").split()):
-            self._docstring += 1
-        elif self._docstring:
-            self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "div" and self._docstring:
-            self._docstring -= 1
-
-
-def broken_links(folder: Path) -> Iterator[str]:
-    """Yield the links of the pages that lead nowhere, and tags that no docstring means."""
-    pages = {path.resolve(): Page(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
-    for path, page in pages.items():
-        where = path.relative_to(folder.resolve())
-        for link in page.links:
-            target, anchor = urldefrag(link)
-            found = (path.parent / unquote(target)).resolve() if target else path
-            if re.match(r"\w+:", link):
-                continue
-            if found not in pages:
-                yield f"{where}: {link} leads to no page"
-            elif anchor and unquote(anchor) not in pages[found].anchors:
-                yield f"{where}: {link} leads to no anchor"
-        yield from (f"{where}: a docstring holds <{tag}>" for tag in sorted(page.tags - TAGS))
 
 
 def broken_names(docstrings: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -152,7 +105,7 @@ def _is_documented(member: object) -> bool:
 def main(folder: str) -> int:
     """Write and check the pages; print their faults."""
     names = write(Path(folder))
-    found = [*broken_links(Path(folder)), *broken_names(docstrings(names))]
+    found = [*broken_names(docstrings(names))]
     print("\n".join(found) or f"{len(names)} modules in {folder}/lore.html")
     return 1 if found else 0
 
