@@ -11,25 +11,17 @@ from helpers.storing import URLS
 from lore.commands.store.appending import SessionAppender
 from lore.formats.lines import Line
 from lore.store.registry import open_store
-from lore.testing.scenarios import add, begin, header, line, message
+from lore.testing.scenarios import add, begin, line, message
 
-TURNS = {"a": "2026-02-01T10:00:00Z", "b": "2026-03-01T10:00:00Z"}
+AT = "2026-02-01T10:00:00Z"
 FILES = sorted(set(URLS) - {"memory"})
 
 
 @pytest.fixture(params=FILES)
 def url(request, tmp_path):
-    """A store with a session of one agent, a fork of it by another agent, and an unused one."""
+    """Return the URL of an empty store."""
     url = URLS[request.param](tmp_path)
-    with closing(open_store(url)) as store:
-        parent = None
-        for name, at in TURNS.items():
-            turns = (line("turn_started", turn=turn, at=at) for turn in range(1, 4))
-            facts = {"user_id": "ada", "agent_id": f"agent {name}"}
-            facts |= {} if parent is None else {"parent_session_id": parent}
-            begin(store, message("u1"), *turns, session_id=name, **facts)
-            parent = name
-        store.create(header("idle"))
+    open_store(url).close()
     return url
 
 
@@ -43,12 +35,12 @@ LINES = (
 
 def test_session_appended_by_lines_has_times_and_leaf(url):
     with closing(open_store(url)) as store:
-        appender = SessionAppender(store, "lines", lambda: TURNS["a"])
+        appender = SessionAppender(store, "lines", lambda: AT)
         for number, data in enumerate(LINES, 1):
             appender.append(Line(number, 0, data), pytest.fail)
             shown = store.load("lines")
             if number > 1:
-                assert (shown.created_at, shown.updated_at) == (TURNS["a"], TURNS["a"])
+                assert (shown.created_at, shown.updated_at) == (AT, AT)
                 assert shown.leaf_id == ("lines", "u1", "u2", "u3", "u3")[number - 2]
 
 
@@ -64,6 +56,7 @@ def test_imported_session_has_times_and_leaf(url, tmp_path):
 
 def test_listing_sessions_loads_no_log(url, monkeypatch):
     with closing(open_store(url)) as store:
+        begin(store, message("u1"), session_id="short")
         before = store.list()
         big = [message(f"x{number}", "x" * 400_000) for number in range(20)]
         head = begin(store, *big, session_id="long")

@@ -54,6 +54,19 @@ def _set(table: dict[str, Any], path: str, value: Any) -> None:
         table[last] = value
 
 
+def _schema(*members: str) -> dict[str, Any]:
+    properties = {one: {"type": "string"} for one in members}
+    return {"type": "object", "properties": properties, "required": list(members), "additionalProperties": False}
+
+
+def _format(*members: str) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": _schema(*members)}}
+
+
+def _text(*members: str) -> dict[str, Any]:
+    return {"type": "json_schema", "name": "answer", "strict": True, "schema": _schema(*members)}
+
+
 SETTINGS: tuple[tuple[str, str, str, str, Any, Any], ...] = (
     ("LORE120", "anthropic", "thinking budget", "thinking.budget_tokens", 31999, None),
     ("LORE120", "anthropic", "thinking off", "thinking", {"type": "disabled"}, None),
@@ -87,10 +100,18 @@ SETTINGS: tuple[tuple[str, str, str, str, Any, Any], ...] = (
     ("LORE121", "gemini", "any", "toolConfig.functionCallingConfig.mode", "ANY", None),
     ("LORE121", "bedrock", "any", "toolConfig.toolChoice", {"any": {}}, None),
     ("LORE121", "bedrock", "one tool", "toolConfig.toolChoice", {"tool": {"name": "read_file"}}, None),
+    ("LORE135", "openai-chat", "a member more", "response_format", _format("plan", "risk"), _format("plan")),
+    ("LORE135", "openai-chat", "asked for later", "response_format", _format("plan"), None),
+    ("LORE135", "openai-chat", "text, then JSON", "response_format", {"type": "json_object"}, {"type": "text"}),
+    ("LORE135", "openai-responses", "a member more", "text.format", _text("plan", "risk"), _text("plan")),
+    ("LORE135", "openai-responses", "asked for later", "text.format", _text("plan"), None),
+    ("LORE135", "gemini", "a member more", "generationConfig.responseSchema", _schema("plan", "risk"), _schema("plan")),
 )
 for _code, _dialect, _form, _path, _new, _old in SETTINGS:
     # Only the effect of these on the cache is documented; for others any kind is right.
-    _known = (_dialect == "anthropic" or (_code == "LORE120" and _dialect in OPENAI)) and _form != "service tier"
+    _known = (
+        _dialect == "anthropic" or (_code in ("LORE120", "LORE135") and _dialect in OPENAI)
+    ) and _form != "service tier"
     _model = {"model": "gpt-5.5"} if _dialect == "openai-chat" else {}
     fault(
         _code,
@@ -102,38 +123,6 @@ for _code, _dialect, _form, _path, _new, _old in SETTINGS:
         setup=_model,
     )
 
-
-def _schema(*members: str, strict: bool = True) -> dict[str, Any]:
-    properties = {one: {"type": "string"} for one in members}
-    return {"type": "object", "properties": properties, "required": list(members), "additionalProperties": not strict}
-
-
-def _format(*members: str) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": _schema(*members)}}
-
-
-def _text(*members: str) -> dict[str, Any]:
-    return {"type": "json_schema", "name": "answer", "strict": True, "schema": _schema(*members)}
-
-
-SCHEMAS: tuple[tuple[str, str, str, Any, Any], ...] = (
-    ("openai-chat", "a member more", "response_format", _format("plan", "risk"), _format("plan")),
-    ("openai-chat", "asked for later", "response_format", _format("plan"), None),
-    ("openai-chat", "text, then JSON", "response_format", {"type": "json_object"}, {"type": "text"}),
-    ("openai-responses", "a member more", "text.format", _text("plan", "risk"), _text("plan")),
-    ("openai-responses", "asked for later", "text.format", _text("plan"), None),
-    ("gemini", "a member more", "generationConfig.responseSchema", _schema("plan", "risk"), _schema("plan")),
-)
-for _dialect, _form, _path, _new, _old in SCHEMAS:
-    fault(
-        "LORE135",
-        f"{_form} ({_path})",
-        setting(_path, _new, old=_old),
-        dialects=(_dialect,),
-        content=False,
-        kind="waste" if _dialect in OPENAI else "",
-        setup={"model": "gpt-5.5"} if _dialect == "openai-chat" else {},
-    )
 
 _EDITS = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 _CLEARS = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 90000}}]}

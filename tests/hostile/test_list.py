@@ -199,3 +199,15 @@ def test_a_file_of_any_name_is_judged_by(lore, desk, name, command):
     ended = lore(command, path)
     assert ended.code == 0, ended
     assert "\n" not in ended.err.strip()
+
+
+NAMES = ("a#1", "a#b:2", "with space.jsonl", "#", "#5", "caf\u00e9.jsonl", "a\nb.jsonl", "-x.jsonl", "[red]x.jsonl",
+         "%s{0}.jsonl", "\u202e.jsonl", "'\"`$(id)`.jsonl")  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such names cannot exist there")
+@pytest.mark.parametrize("name", NAMES)
+def test_turn_of_file_with_any_name_is_found(lore, desk, name):
+    (desk / name).write_bytes(recording("lore"))
+    assert lore("assemble", "--", f"{name}#1").code == 0
+    assert_refused(lore("assemble", "--", f"{name}#9"))
