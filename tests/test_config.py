@@ -116,7 +116,7 @@ def test_unreadable_named_settings_are_an_error(tmp_path):
     with pytest.raises(LoreError, match="cannot read"):
         load(str(tmp_path / "none.toml"), tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(LoreError, match="no TOML"):
+    with pytest.raises(LoreError, match="not TOML"):
         load(str(tmp_path / "bytes.toml"), tmp_path)
 
 
@@ -136,20 +136,20 @@ def test_policy_keys_are_at_top_or_in_table(tmp_path):
         ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
         (
             "[compaction]\ngap_secs = 5\n[memory]\n",
-            "memory stands beside [compaction]",
+            "memory is next to [compaction]",
             "--config reads a whole lore.toml",
         ),
-        ("gap_secs = 5\n[compaction]\n", "gap_secs stands beside [compaction]", "put it below"),
+        ("gap_secs = 5\n[compaction]\n", "gap_secs is next to [compaction]", "put it below"),
         (
             "[compaction]\n[[context_sources]]\n",
-            "context_sources stands beside",
+            "context_sources is next to",
             "write [[compaction.context_sources]]",
         ),
         ("gap_secs = -5\n", "gap_secs is below 0", ""),
         ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
         ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),
         ("[[context_sources]]\nname = 'm'\ncommand = []\n", "'m': command is empty", ""),
-        ("gap_secs = \n", "is no TOML", "quotes"),
+        ("gap_secs = \n", "is not TOML", "quotes"),
     ],
 )
 def test_a_policy_that_cannot_be_is_one_line(tmp_path, text, said, hint):
@@ -192,13 +192,13 @@ gap_max_lookback_secs = 86400
 context_token_cap = 2000
 [[compaction.context_sources]]
 hand = "calendar-hand"
-prompt = "What comes next?"
+prompt = "Which meetings?"
 """
 
 
 def test_a_hand_is_the_name_of_a_source(tmp_path):
     (source,) = policy(str(write(tmp_path / "p.toml", HANDS + 'command = ["cal"]\n'))).context_sources
-    assert (source.name, source.command, source.prompt) == ("calendar-hand", ("cal",), "What comes next?")
+    assert (source.name, source.command, source.prompt) == ("calendar-hand", ("cal",), "Which meetings?")
 
 
 def test_summaries_alone_remember_nothing(tmp_path):

@@ -13,11 +13,11 @@ import pytest
 
 import lore
 from helpers.sdk_fakes import MODELS
-from lore import conversation, events, session
+from lore import events, session
 from lore.errors import LoreError
 from lore.store import session as stored
 
-MODULES = [events.items, events.kinds, session, conversation, stored]
+MODULES = [events.items, events.kinds, session, stored]
 NAMES = {**vars(events), "lore": lore, "Session": lore.Session, "event": lore.event}
 
 
@@ -225,9 +225,9 @@ def _asked(**given):
         (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is no parameter"),
         (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
         (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
-        (lambda: _asked(clock=lambda: "yesterday"), "the clock says 'yesterday'"),
+        (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
         (lambda: lore.Session.read("{}"), "a log is bytes"),
-        (lambda: lore.Session("claude-opus-5").request(), "nothing was said yet"),
+        (lambda: lore.Session("claude-opus-5").request(), "there is no message yet"),
         (lambda: lore.open("memory:", 5, model="claude-opus-5"), "got .int. - at .*session_id"),
         (lambda: _asked()[0].user("And now?", uuid="u1"), "the uuid 'u1' is another message's already"),
         (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),

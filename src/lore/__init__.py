@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lore import events as events
-    from lore.conversation import Begun as Begun
-    from lore.conversation import Context as Context
     from lore.errors import LoreError as LoreError
     from lore.errors import MisuseError as MisuseError
     from lore.events.kinds import event as event
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from lore.run.results import recordings as recordings
     from lore.sdk.replies import Reply as Reply
     from lore.sdk.replies import ToolUse as ToolUse
+    from lore.session import Begun as Begun
+    from lore.session import Context as Context
     from lore.session import Session as Session
     from lore.store.base import ConflictError as ConflictError
     from lore.store.base import Head as Head
@@ -45,9 +45,9 @@ __version__ = "0.1.0"
 
 # Where each name is, and what it is called there.
 _PLACES = {
-    "Begun": ("lore.conversation", "Begun"),
+    "Begun": ("lore.session", "Begun"),
     "ConflictError": ("lore.store.base", "ConflictError"),
-    "Context": ("lore.conversation", "Context"),
+    "Context": ("lore.session", "Context"),
     "Head": ("lore.store.base", "Head"),
     "Kept": ("lore.store.session", "StoredSession"),
     "LoreError": ("lore.errors", "LoreError"),

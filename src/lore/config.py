@@ -37,16 +37,15 @@ LABEL = 100  # characters of a label
 
 
 class Check(Policy, frozen=True):
-    """`[check]`: the budgets of a run, what findings count as, and whom they speak to (`reader`; None: by format).
-
-    `tail_labels` are labels that a program's own text opens with, beside those that lore knows (LORE149, LORE151).
-    """
+    """`[check]`: the budgets of a run, and how findings count."""
 
     min_reuse: float | None = None
     max_breaks: int | None = None
     max_lost_tokens: int | None = None
-    reader: Reader | None = None
-    tail_labels: tuple[str, ...] = ()
+    reader: Reader | None = None  # audience for fixes; None: by format
+    tail_labels: tuple[
+        str, ...
+    ] = ()  # labels that begin a program's own text (LORE149, LORE151), in addition to lore's
 
     @property
     def budgets(self) -> Budgets:
@@ -59,10 +58,10 @@ class Check(Policy, frozen=True):
         return Policy(self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt, self.max_tail_tokens)
 
     def fault(self) -> str:
-        """Say what is wrong with these settings; empty where nothing is."""
+        """Return the first fault of these settings; empty without one."""
         odd = next((label for label in self.tail_labels if not _is_label(label)), None)
         if odd is not None:
-            return f"tail_labels: {odd!r} is no label: one line, 2 to {LABEL} characters without white space around"
+            return f"tail_labels: {odd!r} is not a label: one line, 2 to {LABEL} characters without white space around"
         return self.budgets.fault() or super().fault()
 
 
@@ -76,7 +75,7 @@ class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
     gap_secs: int = 300
 
     def fault(self) -> str:
-        """Return what is wrong; empty if nothing is."""
+        """Return the first fault; empty without one."""
         if self.gap_secs < 0:
             return "gap_secs is below 0"
         return f"gap_secs is above {MOST_SECS:,}" if self.gap_secs > MOST_SECS else ""
@@ -100,7 +99,7 @@ class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
         return self.system == "structured"
 
     def fault(self) -> str:
-        """Return what is wrong; empty if nothing is."""
+        """Return the first fault; empty without one."""
         for key, names in (("agents", self.agents), ("share", self.share)):
             if not all(name.isprintable() and name for name in names):
                 return f"{key}: a name cannot be printed"
@@ -108,16 +107,13 @@ class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings; `[check]` says what fails, `[assemble]` how prompts are made, `[simulate]` how they are priced.
+    """All settings."""
 
-    `[compaction]` says when a session is compacted (without it never), `[sessions]` and `[memory]` what is remembered.
-    """
-
-    check: Check = Check()
-    assemble: Rules = Rules()
-    simulate: Simulate = Simulate()
-    compaction: Compaction | None = None
-    sessions: Sessions = Sessions()
+    check: Check = Check()  # findings that fail a run
+    assemble: Rules = Rules()  # how prompts are made
+    simulate: Simulate = Simulate()  # how they are priced
+    compaction: Compaction | None = None  # when a session is compacted; None: never
+    sessions: Sessions = Sessions()  # which sessions are remembered
     memory: MemorySettings = MemorySettings()
 
 
@@ -125,7 +121,7 @@ class Loaded(Struct, frozen=True):
     """The settings in force."""
 
     settings: Settings
-    file: Path | None = None  # that they come from; None: there is none
+    file: Path | None = None  # their file; None: defaults
     compaction_file: SettingsFile | None = None  # where `[compaction]` was found; None: --config named the file
 
 
@@ -194,7 +190,7 @@ def policy(name: str) -> Compaction:
         whole = other in Settings.__struct_fields__ or isinstance(table[other], dict)
         tables = f"write [[compaction.{other}]]" if isinstance(table[other], list) else "put it below [compaction]"
         hint = "--config reads a whole lore.toml" if whole else f"{tables}, or take it out"
-        raise LoreError(f"{name}: {other} stands beside [compaction]", hint=hint, where=Where(name))
+        raise LoreError(f"{name}: {other} is next to [compaction]", hint=hint, where=Where(name))
     return _placed(_settings(table, name).compaction or Compaction(), Path(name))
 
 
@@ -208,7 +204,7 @@ def _read(path: Path, *, named: bool) -> _SettingsRead | None:
             return None
         table = cast("dict[str, Any]", tool["lore"])
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LoreError(f"{shown}: tool.lore is no table", hint="write [tool.lore.check]", where=Where(shown))
+        raise LoreError(f"{shown}: tool.lore is not a table", hint="write [tool.lore.check]", where=Where(shown))
     tables = frozenset(table)
     settings = _settings(table, shown)
     if settings.compaction is not None:
@@ -241,7 +237,7 @@ def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tupl
         with WholeFile(str(path)) if is_found else path.open("rb") as file:
             data, status = file.read(SETTINGS_BYTES + 1), os.fstat(file.fileno())
         if len(data) > SETTINGS_BYTES:
-            raise LoreError(f"{shown} is no settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
+            raise LoreError(f"{shown} is not a settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
         if is_found and path.name == "pyproject.toml" and _TOOL_LORE.search(data) is None:
             return {}, SettingsFile(str(path), data, status)  # of a project without settings
         import tomllib  # noqa: PLC0415 - few folders have settings
@@ -250,14 +246,14 @@ def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tupl
     except OSError as error:
         raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=hint) from None
     except (ValueError, RecursionError) as error:
-        raise LoreError(f"{shown} is no TOML: {error}", hint=_TOML, where=Where(shown)) from None
+        raise LoreError(f"{shown} is not TOML: {error}", hint=_TOML, where=Where(shown)) from None
 
 
 _TOOL_LORE = pattern(
     rb"""tool["']?\s*\.\s*["']?lore|^\s*\[\s*["']?tool["']?\s*\]|^\s*["']?tool["']?\s*=""", re.MULTILINE
 )
 _NAMED = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"
-_TOML = 'texts stand in quotes, lists in brackets: ignore = ["LORE101"]'
+_TOML = 'write texts in quotes, lists in brackets: ignore = ["LORE101"]'
 
 
 def _settings(table: dict[str, Any], path: str) -> Settings:
@@ -277,7 +273,7 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
 
 
 def _name_hands(table: dict[str, Any], path: str) -> None:
-    """Take openfang's `hand` of a source for its name; raises LoreError where nothing says how lore may ask it."""
+    """Rename openfang's `hand` of a source to `name`; raises LoreError for one without a command."""
     compaction: object = table.get("compaction")
     listed: object = cast("dict[str, Any]", compaction).get("context_sources") if isinstance(compaction, dict) else None
     for number, entry in enumerate(cast("list[object]", listed) if isinstance(listed, list) else [], 1):
@@ -307,7 +303,7 @@ _TABLES = ("check.per_path", "check.exempt")
 
 
 def _plainly(message: str) -> tuple[str, str]:
-    """Say in words of a settings file what is wrong with a value, and what to write instead."""
+    """Return a fault of a value in words of a settings file, and a hint what to write instead."""
     found = _WRONG.fullmatch(message)
     if found is None:
         return message, ""
@@ -332,7 +328,7 @@ def _plainly(message: str) -> tuple[str, str]:
 
 
 def _choices(place: str) -> tuple[str, ...]:
-    """Name the words that a setting may be; empty where it is no such setting."""
+    """Return the words that a setting may be; empty if it is not a choice of words."""
     type_: Any = Settings
     for name in re.sub(r", entry \d+", "", place).split("."):
         below = _struct_of(type_)

@@ -42,9 +42,9 @@ __all__ = [
 
 
 class Deadline(threading.Timer):
-    """Hangs up when a try has taken too long as a whole: httpx' time-outs begin anew with each piece of an answer.
+    """Closes the connection if a try takes too long as a whole: httpx' time-outs restart with each piece of an answer.
 
-    With `near` it hangs up on any server that is not on this machine, before a byte is sent: a name may lead anywhere.
+    With `near` it closes a connection to another machine before a byte is sent: a name may resolve to any address.
     """
 
     def __init__(self, seconds: float, *, near: bool = False) -> None:
@@ -55,7 +55,7 @@ class Deadline(threading.Timer):
         self._socket: socket.socket | None = None
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take the socket of a connection as soon as there is one. Raises OSError for one that leads elsewhere."""
+        """Note the socket of a new connection; raises OSError for one to another machine."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
             found: socket.socket = info["return_value"].get_extra_info("socket")
             self._socket = found
@@ -66,7 +66,7 @@ class Deadline(threading.Timer):
                 raise OSError(f"it leads to {address}, which is not this machine")
 
     def hang_up(self) -> None:
-        """End what is waited for."""
+        """Close the connection."""
         self.is_over = True
         if self._socket is not None:
             with suppress(OSError):
@@ -74,29 +74,29 @@ class Deadline(threading.Timer):
 
 
 class HttpRequest(NamedTuple):
-    """A request as it goes out; its answer has `seconds`, and at most so many bytes."""
+    """A request."""
 
     method: str
     url: str
     body: bytes
     headers: Mapping[str, str]
-    seconds: float
-    most: int
+    seconds: float  # that the answer may take
+    most: int  # bytes that it may have
 
 
 class HttpAnswer(NamedTuple):
-    """A whole answer, its body as it came; `sent`, `began` (its headers) and `ended` are seconds since the epoch."""
+    """A whole answer; times are seconds since the epoch."""
 
     status: int
     headers: dict[str, str]
     body: bytes
-    sent: float
-    began: float
+    sent: float  # when the request was
+    began: float  # when the headers came
     ended: float
 
 
 class LostConnectionError(Exception):
-    """The connection broke, or `unreached` there was none: another try may help. Says why, not of whom."""
+    """The connection broke, or (`unreached`) was never made; a retry may help. The message does not name the server."""
 
     def __init__(self, reason: str, *, unreached: bool) -> None:
         super().__init__(reason)
@@ -104,11 +104,11 @@ class LostConnectionError(Exception):
 
 
 class NoAnswerError(Exception):
-    """No answer, and another try would not help: too late, too long, or nothing can be asked. Says why, in one line."""
+    """No answer, and a retry would not help: it is too late or too long, or the request cannot be sent."""
 
 
 class TryAgainError(Exception):
-    """Another try may help; `wait` is what the server asks for, in seconds; at most so many `tries` are worth it."""
+    """A retry may help, `tries` at most; `wait` is the pause that the server asks for, in seconds."""
 
     def __init__(self, reason: str, wait: float = 0.0, tries: int = 2**31) -> None:
         super().__init__(reason)
@@ -164,7 +164,7 @@ class Endpoint(NamedTuple):
             raise NoAnswerError(f"{self.shown} cannot be asked: {one_line(self.clean(str(error)))}") from None
         finally:
             deadline.cancel()
-        if deadline.is_over:  # what was hung up on may look like the end
+        if deadline.is_over:  # a closed connection may look like the end
             raise late
         return answer
 
@@ -174,8 +174,8 @@ class Endpoint(NamedTuple):
     ) -> HttpAnswer:  # fmt: skip
         """Ask until there is an answer, or the last TryAgainError is raised.
 
-        Between tries are these pauses (seconds), or what the server asks for where that is longer; `note` hears of each
-        before it begins.
+        Between tries are these pauses (seconds), or the longer one that the server asks for; `note` is called before
+        each.
         """
         tenacity = self.libraries.tenacity
 
@@ -185,7 +185,7 @@ class Endpoint(NamedTuple):
         def is_enough(state: RetryCallState) -> bool:
             return state.attempt_number >= min(error_of(state).tries, len(pauses) + 1)
 
-        def pause(state: RetryCallState) -> float:  # also asked for behind the last try
+        def pause(state: RetryCallState) -> float:  # also called after the last try
             return max(*pauses[state.attempt_number - 1 : state.attempt_number], error_of(state).wait, 0.0)
 
         def tell(state: RetryCallState) -> None:
@@ -240,11 +240,11 @@ def url_of(endpoint: str, name: str, *, hint: str) -> SplitResult:
     else:
         if sound and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
             return parts
-    raise LoreError(f"{name} is no http or https URL", hint=hint)
+    raise LoreError(f"{name} is not an http or https URL", hint=hint)
 
 
 def is_near(url: str) -> bool:
-    """Tell whether an endpoint is on this machine: no proxy is asked then."""
+    """Return whether an endpoint is on this machine: no proxy is asked then."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -254,7 +254,7 @@ def is_near(url: str) -> bool:
 
 
 def _is_loopback(address: str, *, unspecified: bool = False) -> bool:
-    """Tell whether an address is of this machine alone; the `unspecified` one, as servers print it, leads to that."""
+    """Return whether an address is a loopback one; with `unspecified`, also 0.0.0.0, which servers print for it."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -264,9 +264,9 @@ def _is_loopback(address: str, *, unspecified: bool = False) -> bool:
 
 
 def key_in(environ: Mapping[str, str], variable: str, option: str) -> str:
-    """Return the key that a variable of the environment holds; empty where none is named.
+    """Return the key in a variable of the environment; empty if no variable is named.
 
-    Raises LoreError where it is not set or holds no key; `option` is what names the variable.
+    Raises LoreError if it is not set or is not a key; `option` is the setting that names the variable.
     """
     if not variable:
         return ""
@@ -275,12 +275,12 @@ def key_in(environ: Mapping[str, str], variable: str, option: str) -> str:
         hint = f"set it, or leave {option} out"
         raise LoreError(f"{option} names {one_line(variable)}, which is not set", hint=hint)
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise LoreError(f"the value of {one_line(variable)} is no key: it has characters that no header takes")
+        raise LoreError(f"the value of {one_line(variable)} is not a key: it has characters that no header may have")
     return key
 
 
 def error_message(body: bytes) -> str:
-    """Return what an error's body says: its message, else all of it."""
+    """Return the message in an error's body, otherwise the whole body."""
     try:
         table = decode(body)
     except (ValueError, RecursionError):

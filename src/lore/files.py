@@ -32,7 +32,7 @@ PAUSE = 0.005  # seconds between two looks whether a lock is free
 
 
 class WholeFile(FileIO):
-    """A regular file that ends where it ended when it was opened, even if it grows; raises OSError for any other."""
+    """A regular file that keeps its length from when it was opened, even if it grows; raises OSError for others."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "rb", opener=_open_without_waiting)
@@ -111,15 +111,15 @@ def replaced(path: str, *, private: bool = False) -> Generator[BufferedWriter]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take a lock on an open file without waiting; it ends when the descriptor is closed, or with the process.
+    """Acquire a lock on an open file without waiting; it ends when the descriptor is closed, or with the process.
 
-    Returns True also where the file system has no locks. A descriptor is locked once.
+    Returns True also if the file system has no locks. A descriptor is locked once.
     """
     try:
         if sys.platform == "win32":
             lock_on_windows(descriptor)
         else:
-            from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - there is none on Windows
+            from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - missing on Windows
 
             flock(descriptor, LOCK_EX | LOCK_NB)
     except BlockingIOError:
@@ -130,8 +130,8 @@ def try_lock(descriptor: int) -> bool:
 
 
 def lock_on_windows(descriptor: int) -> None:
-    """Lock the byte behind every file; raises BlockingIOError where another process holds it, OSError otherwise."""
-    import ctypes  # noqa: PLC0415 - asked for on Windows alone
+    """Lock a byte after every file's end; raises BlockingIOError if another process holds it, OSError otherwise."""
+    import ctypes  # noqa: PLC0415 - only on Windows
     import msvcrt  # noqa: PLC0415
     from ctypes import wintypes  # noqa: PLC0415
 
@@ -175,9 +175,9 @@ def _check_whole(done: int, data: bytes) -> None:
 
 
 def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:
-    """Write behind the end of a file, in one write, and synchronise it, or cut it back to that end. Raises OSError.
+    """Write at the end of a file, in one write, and synchronise it, or cut it back to that end. Raises OSError.
 
-    What somebody wrote behind it meanwhile, without the lock, is not cut off: the file is then longer than it was.
+    Data that another process wrote there meanwhile, without the lock, is not cut off: the file is then longer.
     """
     done = len(data)  # at most, until it is known: an interrupt may come before the count does
     try:
@@ -241,7 +241,7 @@ def relative(path: str | os.PathLike[str], folder: str = "") -> str:
 
 
 def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:
-    """Return this user's folder of caches; empty where nothing says it. `platform` is as `sys.platform` names it."""
+    """Return this user's folder of caches; empty if it is unknown. `platform` is as `sys.platform` names it."""
     if platform == "win32":
         return environment.get("LOCALAPPDATA") or (ntpath.join(home, "AppData", "Local") if home else "")
     if platform == "darwin":

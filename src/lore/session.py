@@ -1,41 +1,54 @@
 """The library: a session that an agent keeps in memory, and the prompt of each of its turns.
 
     session = lore.Session("claude-opus-5", system=SYSTEM, tools=TOOLS)
-    session.user("What is new?")
+    session.user("Any news?")
     answer = client.messages.create(**session.request(current_time=now()))
-    session.assistant(answer)
-    Path("agent.jsonl").write_bytes(session.log())         for `lore check`, and to go on: `Session.read`
+    for call in session.assistant(answer).calls:
+        session.result(call.call_id, run(call.name, call.input))
+    Path("agent.jsonl").write_bytes(session.log())         for `lore check`, and to continue: `Session.read`
 
-What an agent says is in `lore.conversation`; beneath it are events, for what has no method of its own (knowledge,
-layers, compactions, rewinds):
+Each method creates events and applies them, so that the log shows its effect. Knowledge, layers, compactions and
+rewinds have no method of their own:
 
     session.apply(lore.events.knowledge("add", "release-1", title="Release", content="1.0 is out."))
-    prompt, events = session.begin_turn({"current_time": "10:00"})    what the log holds for the turn, applied already
+    prompt, events = session.begin_turn({"current_time": "10:00"})    the events are applied already
     body = session.write(prompt)
 
-Rules: pure, no clock and no disk: times are arguments, or a `clock`'s; persisting is the caller's (`lore.open` keeps
-a session in a store). A session that is restored from a log assembles the same bytes, also from one which lost what
-`begin_turn` derived (deltas, persisted context, resets). Values that come out are never changed later. Not safe
-between threads, and bound to no event loop: one session, one user at a time.
+`request` gives the arguments of the SDK of the session's dialect (`lore.sdk.objects` lists them). Up to the tail each
+segment is the same Python value in every turn, and each of the five SDKs writes the same value as the same bytes;
+between the segments (order of members, white space, spelling of numbers) the bytes are the SDK's own, and the same in
+every turn. `write` gives a body's bytes to send them as they are.
+
+Pure, without clock and disk: times are arguments, or a `clock`'s; `lore.open` keeps a session in a store. A session
+that is restored from a log assembles the same bytes, also if the log lacks the events that `begin_turn` derived
+(deltas, persisted context, resets). Returned values are never changed later. Not safe between threads, and bound to no
+event loop: one session, one user at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
+
+from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
-from lore.conversation import Begun as Begun
-from lore.conversation import Conversation
-from lore.errors import LoreError, MisuseError
+from lore.errors import LoreError, MisuseError, did_you_mean
+from lore.events.items import blocks_from, user_message
+from lore.events.kinds import append, patch_tool_call, session_changed, session_started, turn_completed, turn_failed
 from lore.events.kinds import event as event
-from lore.events.kinds import session_started
 from lore.events.strict import JSON, check, context_json, due, kind_of, named, time_of
 from lore.fold.step import Folding
+from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
+from lore.model.canonical import canonical, decode
+from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
-from lore.model.events import MAIN, Event, TurnStarted, encode
+from lore.model.events import MAIN, Event, TurnStarted, Usage, encode
+from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage, is_absent, is_blank
+from lore.model.mask import cut_masked
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
@@ -44,27 +57,48 @@ from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
-from lore.sdk.objects import params_of
+from lore.sdk.arguments import RequestArguments
+from lore.sdk.objects import awaited, params_of, plain
+from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]
 
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
-KEPT = 1_000  # problems: of a log that has more, the first ones say what is wrong
+KEPT = 1_000  # problems
 
 
-class Session(Conversation):
+class Context(TypedDict, total=False):
+    """A turn's volatile context, in the order of the tail."""
+
+    memory_recall: str | Sequence[Mapping[str, JSON]]
+    every_turn: str | Sequence[str]
+    current_time: str
+    working_context: str | Mapping[str, JSON]
+    slash_command: str
+    overlay: str
+    restart_notice: str
+    extra: str | Sequence[str]
+
+
+class Begun(NamedTuple):
+    """The prompt of a turn, and its events in the log, which are applied already."""
+
+    prompt: Prompt
+    events: tuple[Event, ...]
+
+
+class Session:
     """A session in memory, and its log.
 
     With a `model` the session begins; `Session()` is an empty one, to which a log's events are applied. `params` are
-    the parameters of the API (`max_tokens`, `temperature`, `thinking`, …; Anthropic's `max_tokens` is 8192 where it is
-    not given, Gemini's are those of google-genai's `config`). The `dialect` follows from the model's name where its
-    provider takes one alone (`lore.model.providers`), else it must be given: anthropic, openai-chat, openai-responses,
-    gemini, bedrock. `rules` say how prompts are assembled. `session_id` is, where it is not given, a digest of what the
-    session begins with. `clock` gives the time as RFC 3339, which events then carry: without times nobody can say
-    whether a cache had expired.
+    the parameters of the API (`max_tokens`, `temperature`, `thinking`, …; Anthropic's `max_tokens` is 8192 by default,
+    Gemini's are those of google-genai's `config`). The `dialect` follows from the model's name if its provider has only
+    one (`lore.model.providers`), otherwise it is required: anthropic, openai-chat, openai-responses, gemini, bedrock.
+    `rules` determine how prompts are assembled. The default `session_id` is a digest of the header. `clock` returns the
+    time as RFC 3339 for each event: without times the expiry of a cache cannot be judged.
 
-    `problems` are those of all events and prompts so far, the first 1,000 of them. Raises LoreError for a model whose
-    dialect is not known, MisuseError for an object of the wrong type.
+    `problems` are the first 1,000 problems of all events and prompts so far. Raises LoreError for a model without a
+    known dialect, MisuseError for an object of the wrong type.
 
     >>> session = Session("claude-opus-5", system="Be brief.")
     >>> session.dialect.name
@@ -100,13 +134,14 @@ class Session(Conversation):
             raise MisuseError("a session that begins has a model", hint='Session("claude-opus-5", system=…)')
 
     def _begin(self, events: Sequence[Event] = (), problems: Sequence[Problem] = ()) -> None:
-        """Start with these events of a log; deltas that were saved late are known from the start."""
+        """Start with these events of a log, which may contain deltas that were saved late."""
         self._log: list[Event] = []
         self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
         self._saved = SavedEvents(events)
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
+        self._request_arguments: dict[str, RequestArguments] = {}
         Session.apply(self, *events)
         self._noted(tuple(problems))
 
@@ -148,7 +183,7 @@ class Session(Conversation):
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
-        """Return the events of lines of a log; those that cannot be read are left out."""
+        """Return the events of lines of a log, without unreadable lines."""
         return _read(data)[0]
 
     @property
@@ -162,9 +197,9 @@ class Session(Conversation):
         return self._dialect or dialect_named(self._folding.session.dialect or "") or DIALECTS["anthropic"]
 
     def log(self, after: int = 0) -> bytes:
-        """Return the session's log, a JSON line an event; with `after` without as many lines at its beginning.
+        """Return the session's log, a JSON line an event; `after` is the number of lines to leave out at its beginning.
 
-        Append `session.log(written)` to a file after each step, and count its lines: what was written never changes.
+        Append `session.log(written)` to a file after each step, and count its lines: written lines never change.
         Costs O(the lines returned).
 
         >>> Session("claude-opus-5", session_id="s1").log()
@@ -173,9 +208,9 @@ class Session(Conversation):
         return b"".join([encode(event) + b"\n" for event in self._log[after:]])
 
     def apply(self, *events: Event) -> tuple[Problem, ...]:
-        """Apply events of the log; returns what was wrong with them. An event that cannot be is a no-op.
+        """Apply events of the log, and return their problems. An impossible event is a no-op.
 
-        Raises MisuseError for what is no event.
+        Raises MisuseError for an object that is not an event.
 
         >>> session = Session("claude-opus-5")
         >>> session.apply(event("knowledge", op="add", id="release-1", title="Release", content="1.0 is out."))
@@ -195,17 +230,249 @@ class Session(Conversation):
         self.problems += problems[: KEPT - len(self.problems)]
         return problems
 
+    @property
+    def turns(self) -> int:
+        """The number of turns of the main chain that have begun."""
+        return self.state.main().turns
+
+    @named
+    def user(
+        self, content: str | Sequence[object], *, uuid: str | None = None, source: str = "user", chain: str = MAIN
+    ) -> str:
+        """Append a message of the user, text or blocks, and return its uuid.
+
+        Blocks are lore's own (`lore.events.text`, `image`, `raw`), or mappings in the shape of the dialect's API.
+        `source` is `context_injection` for text that a program injects as the user, `tick` for a scheduler's message.
+        Raises LoreError for an empty message. Costs O(the message).
+
+        >>> session = Session("claude-opus-5")
+        >>> session.user("Any news?")
+        'u1'
+        """
+        name = uuid or self._fresh("u", chain)
+        if isinstance(content, str):
+            item = user_message(name, content, source=source)
+        else:
+            item = user_message(name, blocks_from(content, self.dialect.name, "content"), source=source)
+        if _is_empty(item):
+            raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
+        state = self.state.chain(chain)
+        place = index_of(state).place(name)
+        if place is not None and state.entries[place].item != item:  # a sent message would change
+            raise LoreError(f"the uuid {name!r} is another message's already", hint="leave `uuid` out")
+        self.apply(append(item, at=self._time(), chain=chain))
+        return name
+
+    def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
+        """Begin the next turn, and return the keyword arguments for the call of the dialect's SDK.
+
+        `context` is shown in this turn alone, at the prompt's end: `current_time`, `memory_recall`, …; another name
+        raises MisuseError. Parameters (`max_tokens`, `temperature`, `thinking`, …) belong to the session:
+        `Session(params={…})`, `change(params={…})`; options of the SDK alone (`stream`, `timeout`) belong to its call.
+        If a turn has begun and was not answered (the call failed, the program was killed) and no message followed, that
+        turn is asked again with the bytes of the first time, its context included. Raises LoreError for an invalid
+        context, and while calls of the last answer have no result. Costs O(new messages and the system prompt). Do not
+        change the messages: later requests hold the same objects.
+
+        >>> session = Session("claude-opus-5", system="Be brief.", params={"max_tokens": 999})
+        >>> uuid = session.user("Any news?")
+        >>> list(session.request(current_time="09:00"))
+        ['model', 'max_tokens', 'system', 'messages']
+        """
+        return self._arguments(self._requested(chain, at, cast("Mapping[str, Any]", context)), chain)
+
+    def _requested(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
+        context_json(context)  # checked in any case
+        state = self.state.chain(chain)
+        waits = not state.since and len(state.entries) == state.sent
+        prompt = self.unanswered(chain) if waits else None
+        if prompt is not None:
+            self._log_derived(chain)  # other writers' events since it began may have added to it
+        if not state.entries:
+            raise LoreError("there is no message yet: providers refuse a request without messages",
+                            hint="`session.user(…)` first")  # fmt: skip
+        waiting = self.pending(chain) if prompt is None else ()
+        if waiting:
+            named = ", ".join(f"{use.name} ({use.call_id})" for use in waiting[:3])
+            more = f", and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+            raise LoreError(
+                f"calls of the last answer have no result: {named}{more}",
+                hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
+            )
+        return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
+
+    def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
+        arguments = self._request_arguments.get(chain)
+        if arguments is None or arguments.dialect is not self.dialect:
+            arguments = self._request_arguments[chain] = RequestArguments(self.dialect)
+        return arguments.make(prompt)
+
+    def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
+        """Append the model's answer as the SDK gave it (text, thinking, calls, usage), and return it as a reply.
+
+        `response` is the SDK's response object, a mapping of the same shape, a stream (an iterator or a list of its
+        chunks, read to the end), the message alone, or a text. Blocks unknown to lore are kept as they are, and sent
+        back so. The open turn ends, with its usage. Raises LoreError if the response is of another dialect, an error,
+        or there is no open turn. Costs O(the response).
+
+        >>> session = Session("claude-opus-5")
+        >>> uuid = session.user("Any news?")
+        >>> arguments = session.request()
+        >>> session.assistant("Nothing.").text
+        'Nothing.'
+        """
+        events, reply = self._answered(response, chain)
+        self.apply(*events)
+        return reply
+
+    async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
+        """Do the same with a response of an asynchronous client, a coroutine of one, or a stream."""
+        return self.assistant(await awaited(response), chain=chain)
+
+    def _answered(self, response: object, chain: str) -> tuple[list[Event], Reply]:
+        """Return the events of an answer."""
+        state, at = self.state.chain(chain), self._time()
+        name = self._fresh("a", chain)
+        reply = reply_of(response, self.dialect.name, prefix=f"call-{name}")
+        ended = 0 if state.last is None else state.last.turn
+        turn = None if state.turn is None or state.turn.turn == ended else state.turn.turn
+        if turn is None and reply.usage is not None:
+            raise LoreError(
+                "there is no open request that this could answer",
+                hint="`session.request()` begins a turn, one for each answer",
+            )
+        events: list[Event] = [append(item, at=at, chain=chain) for item in _items_of(reply, name)]
+        if turn is not None:  # only the fields that a log has
+            usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
+            events.append(
+                turn_completed(
+                    turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None,
+                    at=at, chain=chain,
+                )
+            )  # fmt: skip
+        return events, reply
+
+    @named
+    def result(
+        self, call_id: str, output: object = None, *, error: str | BaseException | bool = False, chain: str = MAIN
+    ) -> None:
+        """Append a tool's result: a text, a list of blocks, or any JSON value, which is shown as JSON text.
+
+        `error` marks the call as failed: a text, an exception, or True if `output` has the reason. The same result
+        again changes nothing. Raises LoreError for an unknown call, with the nearest name; and for another result of a
+        call that has one, or whose request was sent without: sent messages do not change. Costs O(the result).
+
+        >>> session = Session("claude-opus-5")
+        >>> message = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]}
+        >>> session.assistant(message).calls[0].call_id
+        't1'
+        >>> session.result("t1", "60 lines")
+        """
+        state = self.state.chain(chain)
+        place = index_of(state).call(call_id)
+        call = None if place is None else state.entries[place].item
+        if not isinstance(call, ToolCall):
+            names = [use.call_id for use in self.pending(chain)]
+            hint = did_you_mean(str(call_id), names, "calls that wait")
+            raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
+        said = self._output(output)
+        fault = (
+            error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
+        )
+        given = None if output is None and fault else said
+        event = patch_tool_call(
+            call_id, "failed" if error else "completed", output=given, error=fault or None, at=self._time(), chain=chain
+        )
+        if call.status == "running" and place is not None and place < state.sent:
+            raise LoreError(
+                f"the call {call_id!r} was sent without a result",
+                hint="sent messages do not change: add it as a message",
+            )
+        if call.status == "running":
+            self.apply(event)
+        elif (call.status, bytes(call.output), bytes(call.error)) != (
+            event.status, bytes(event.output), bytes(event.error)
+        ):  # fmt: skip
+            raise LoreError(f"the call {call_id!r} has another result already", hint="sent messages do not change")
+
+    def _output(self, output: object) -> str | tuple[Block, ...]:
+        if output is None or isinstance(output, str):
+            return output or ""
+        listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+        if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in listed):
+            return blocks_from(listed, self.dialect.name, "output")
+        if isinstance(output, bytes | bytearray | memoryview):
+            raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
+        return encode_json(plain(cast("object", output))).decode("utf-8")
+
+    def pending(self, chain: str = MAIN) -> tuple[ToolUse, ...]:
+        """Return the calls without results: of the last answer, or of one before the program was killed."""
+        found: list[ToolUse] = []
+        for entry in reversed(self.state.chain(chain).entries):
+            if not isinstance(entry.item, ToolCall | AssistantMessage):
+                break
+            if isinstance(entry.item, ToolCall) and entry.item.status == "running":
+                found.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
+        return tuple(reversed(found))
+
+    def failed(self, error: str | BaseException, *, chain: str = MAIN) -> None:
+        """End the open turn, if there is one, without an answer; the next request begins another."""
+        state = self.state.chain(chain)
+        if state.turn is not None and (state.last is None or state.last.turn != state.turn.turn):
+            words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+            self.apply(turn_failed(state.turn.turn, error=words, at=self._time(), chain=chain))
+
+    @named
+    def change(
+        self, *, model: str | None = None, system: str | Sequence[str] | None = None,
+        tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+        chain: str = MAIN,
+    ) -> None:  # fmt: skip
+        """Change the model, the system prompt, the tools or the parameters from the next turn on.
+
+        A given value replaces the previous one as a whole: `params` are all parameters from then on, `tools` all tools.
+        The cache after the changed place is lost. Tools that were sent keep their places, new ones follow them. A model
+        of another dialect needs a session of its own. A value that is the same already changes nothing.
+        """
+        made = session_changed(
+            model=model, system=system, tools=tools, at=self._time(), chain=chain,
+            params=None if params is None else params_of(params, self.dialect.name),
+        )  # fmt: skip
+        state, dialect = self.state.chain(chain), self.dialect.name
+        native = dialect in dialects_for(state.model or "")  # and not a gateway that takes every model in one dialect
+        if model is not None and native and dialects_for(model) and dialect not in dialects_for(model):
+            raise LoreError(
+                f"requests for {model} are not taken in the dialect {dialect}", hint="begin another session"
+            )
+        same = (
+            model in (None, state.model) and (made.tools is None or _sorted(made.tools) == _sorted(state.tools or ()))
+            and (is_absent(made.system) or canonical(bytes(made.system)) == canonical(bytes(state.system)))
+            and (is_absent(made.params) or canonical(bytes(made.params)) == canonical(bytes(state.params)))
+        )  # fmt: skip
+        if not same:
+            self.apply(made)
+
+    def _fresh(self, letter: str, chain: str) -> str:
+        """Return a uuid that the chain does not have."""
+        state = self.state.chain(chain)
+        known, begin = index_of(state).numbers, "" if chain == MAIN else f"{chain}-"
+        number = state.groups + 1
+        while f"{begin}{letter}{number}" in known:
+            number += 1
+        return f"{begin}{letter}{number}"
+
+    # prompts
+
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Begun:
-        """Begin the next turn of a chain: make its prompt, and the events that the log holds for it.
+        """Begin the next turn of a chain; return its prompt and the events that the log has for it.
 
-        `context` is this turn's volatile context (`memory_recall`, `current_time`, …). Raises LoreError for
-        a context that cannot be, and where a chat template refuses the prompt; then nothing changes. Costs
-        O(what is new since the turn before).
+        `context` is this turn's volatile context (`memory_recall`, `current_time`, …). Raises LoreError for an invalid
+        context, and if a chat template refuses the prompt; then nothing changes. Costs O(new since the previous turn).
 
         >>> session = Session("claude-opus-5")
-        >>> uuid = session.user("What is new?")
+        >>> uuid = session.user("Any news?")
         >>> prompt, events = session.begin_turn({"current_time": "09:00"})
         >>> [type(event).__name__ for event in events]
         ['TurnStarted']
@@ -232,9 +499,9 @@ class Session(Conversation):
         return Begun(made.prompt, (*late, *planned, event))
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
-        """Return the prompt of a turn that has begun and not ended: now, or before the program was killed.
+        """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.
 
-        It has the bytes that were sent then, as long as nothing was applied since.
+        It has the bytes of the first time, unless events were applied since.
         """
         state = self._folding.chain(chain)
         ended = 0 if state.last is None else state.last.turn
@@ -247,9 +514,9 @@ class Session(Conversation):
         return None if self._clock is None else time_of(self._clock)
 
     def assembled(self, chain: str = MAIN) -> Assembled:
-        """Return a chain's prompt as it stands, what is wrong with it, and what the dialect could not express.
+        """Return a chain's prompt as it is now, its problems, and the parts that the dialect could not express.
 
-        Right after a turn began that is its prompt; later it holds what came since, too.
+        Right after a turn began that is the turn's prompt; later it has the events since then, too.
         """
         dialect = self.dialect
         assembler = self._assemblers.get(chain)
@@ -264,6 +531,10 @@ class Session(Conversation):
         in_loops = expresses(self.dialect, IN_LOOPS)
         return planner.plan(self._folding.session, self._folding.chain(event.chain), event, in_loops=in_loops)
 
+    def write(self, prompt: Prompt) -> bytes:
+        """Return a prompt's request body. Costs O(its bytes)."""
+        return self.dialect.write(prompt)
+
 
 def _read(data: bytes) -> tuple[list[Event], list[Problem]]:
     reader, events, problems = LoreLog(), list[Event](), list[Problem]()
@@ -277,7 +548,7 @@ def header_of(
     params: Mapping[str, JSON] | None = None, dialect: Dialect | None = None, session_id: str | None = None,
     attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None, at: str | None = None,
 ) -> Event:  # fmt: skip
-    """Return the header of a session that begins; raises LoreError where nothing tells its dialect."""
+    """Return the header of a session that begins; raises LoreError if its dialect is unknown."""
     name = dialect_name(model) if dialect is None else dialect.name
     given = params_of({} if params is None else params, name) or None
     fields: dict[str, Any] = {
@@ -292,7 +563,7 @@ def header_of(
 
 
 def dialect_name(model: str) -> str:
-    """Return the dialect that a model's name stands for; raises LoreError where there are several, or none is known."""
+    """Return the dialect of a model by its name; raises LoreError if it has several, or none is known."""
     due(model, str, "model", "its name")
     names = dialects_for(model)
     if len(names) == 1:
@@ -310,7 +581,7 @@ def dialect_name(model: str) -> str:
 
 
 def dialect_from(given: Dialect | str | None) -> Dialect | None:
-    """Return a dialect that was given, by its name or as an object."""
+    """Return a dialect that is given by name or as an object."""
     if given is None or (not isinstance(given, str) and hasattr(given, "render")):
         return given
     if not isinstance(given, str):
@@ -319,3 +590,41 @@ def dialect_from(given: Dialect | str | None) -> Dialect | None:
     if dialect is None:
         raise LoreError(f"unknown dialect {given!r}", hint="dialects: " + ", ".join(dialect_names()))
     return dialect
+
+
+def _items_of(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
+    """Return an answer's items: one for each call, and one for the text between two calls; the first has the name."""
+    found: list[AssistantMessage | ToolCall] = []
+    blocks: list[Block] = []
+    response = reply.response_id or None
+
+    def close() -> None:
+        if blocks:
+            found.append(AssistantMessage(named(), blocks=tuple(blocks), response_id=response))
+            blocks.clear()
+
+    def named() -> str:
+        return name if not found else f"{name}.{len(found) + 1}"
+
+    for part in reply.parts:
+        if isinstance(part, ToolCall):
+            close()
+            found.append(replace(part, uuid=named(), response_id=response))
+        else:
+            blocks.append(part)
+    close()
+    said = next((at for at in range(len(found) - 1, -1, -1) if isinstance(found[at], AssistantMessage)), None)
+    if said is not None:
+        found[said] = replace(found[said], stop_reason=reply.stop_reason)
+    return found
+
+
+def _sorted(tools: tuple[Raw, ...]) -> list[bytes]:
+    """Return tools in a form that does not depend on their order."""
+    return sorted(canonical(bytes(tool)) for tool in tools)
+
+
+def _is_empty(item: UserMessage) -> bool:
+    if item.blocks is None:
+        return is_blank(item.text)
+    return all(isinstance(block, TextBlock) and is_blank(block.text) for block in item.blocks)

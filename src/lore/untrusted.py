@@ -1,8 +1,8 @@
 """Make text from outside harmless, cut it, and put it between boundary lines that it can neither guess nor close.
 
-Control characters, terminal sequences and invisible characters become visible escapes, or go; a run of `<` that could
-begin a boundary, or a chat template's own mark (`<|`), is broken by a backslash. What is bad in a text is named in
-ranges, not asked of Unicode's tables: those differ between versions of Python.
+Control characters and invisible characters become visible escapes, terminal sequences are removed; a run of `<` that
+could begin a boundary, or a chat template's own mark (`<|`), is broken by a backslash. Characters are listed in ranges,
+since Unicode's tables differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _SOURCE = re.compile(r"^(?=[ \t]*\[[ \t]*source\b)", re.IGNORECASE | re.MULTILIN
 
 
 class SourceText(NamedTuple):
-    """What one source of outside context said: its name in the configuration, and its words."""
+    """The answer of one source of outside context."""
 
-    name: str
+    name: str  # in the configuration
     text: str
 
 
@@ -63,7 +63,7 @@ def one_line(text: str, most: int = 200) -> str:
 
 
 def cut_bytes(text: str, most: int) -> str:
-    """Return the longest beginning of a text that has at most so many bytes in UTF-8, cut at a code point."""
+    """Return the longest beginning of a text that has at most `most` bytes in UTF-8, cut at a code point."""
     text = text[: max(0, most)]
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else data[: max(0, most)].decode("utf-8", "ignore")
@@ -75,7 +75,7 @@ def heading(at: float) -> str:
 
 
 def context_refresh(answers: Iterable[SourceText], *, session_id: str, key: bytes, at: float) -> str:
-    """Return outside context: its heading, and what each source said in a wrap of its own; empty where none did.
+    """Return outside context: its heading, and each answer in a wrap of its own; empty without answers.
 
     `at` is in seconds since 1970. Raises LoreError as `wrapped` does.
     """
@@ -84,12 +84,11 @@ def context_refresh(answers: Iterable[SourceText], *, session_id: str, key: byte
 
 
 def wrapped(text: str, *, session_id: str, key: bytes, source: str) -> str:
-    """Put untrusted text between boundary lines, behind the name of its source: no source can speak for another.
+    """Return untrusted text between boundary lines, under the name of its source: no source can pose as another.
 
-    `key` is a secret of the store or the session, made once by chance and kept beside it, never shown to a source or a
-    model: who does not know it cannot foretell the boundary, which is an HMAC-SHA256 of session, source and content
-    (the content as it stands here, after escaping). The same key gives the same bytes. Raises LoreError for an empty
-    key.
+    `key` is a random secret of the store or the session, never shown to a source or a model: without it the boundary
+    cannot be guessed, since it is an HMAC-SHA256 of session, source and escaped content. The same key gives the same
+    bytes. Raises LoreError for an empty key.
     """
     if not key:
         raise LoreError("untrusted text cannot be wrapped without a key", hint="give the store's or session's secret")

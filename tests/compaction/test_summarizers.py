@@ -265,7 +265,7 @@ def test_unusable_host_or_proxy_is_an_error(monkeypatch, endpoint, environ, why)
     ["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü"],
 )  # fmt: skip
 def test_invalid_endpoint_is_refused(endpoint):
-    with pytest.raises(LoreError, match="no http or https URL"):
+    with pytest.raises(LoreError, match="not an http or https URL"):
         OpenAISummarizer(endpoint, "m", environ={})
 
 
@@ -278,7 +278,7 @@ def test_endpoint_credentials_are_hidden():
 
 
 @pytest.mark.parametrize(
-    ("value", "match"), [(None, "not set"), (" ", "not set"), ("a\nb", "no key"), ("ké", "no key")]
+    ("value", "match"), [(None, "not set"), (" ", "not set"), ("a\nb", "not a key"), ("ké", "not a key")]
 )
 def test_invalid_key_is_refused_without_showing_it(value, match):
     with pytest.raises(LoreError, match=match) as caught:

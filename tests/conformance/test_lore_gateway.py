@@ -153,7 +153,7 @@ def test_context_that_is_not_json_is_refused(context):
 
 
 def test_event_that_is_not_json_is_refused():
-    with pytest.raises(LoreError, match="a field of append is no JSON"):
+    with pytest.raises(LoreError, match="a field of append is not JSON"):
         event("append", item={1, 2})
 
 

@@ -43,7 +43,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "saved"])
-def test_every_kind_has_a_typed_function_that_makes_what_its_plain_values_make(kind):
+def test_every_kind_has_a_typed_function(kind):
     made, fields = MADE[kind]
     assert type(made) is KINDS[kind]
     assert encode(made) == encode(lore.event(kind, **fields))
@@ -90,7 +90,7 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
         (lambda: events.session_started("s", tools=["f"]), "tools are mappings"),
         (lambda: events.session_started("s", system=[{"type": "text"}]), "system is a text"),
         (lambda: events.knowledge("add", "k", content=object()), "Encoding|Expected|unsupported|not JSON"),
-        (lambda: events.opaque({1, 2}), "no JSON"),
+        (lambda: events.opaque({1, 2}), "not JSON"),
         (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "where an event is due"),
         (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "where an event is due"),
         (lambda: lore.Session.restore([{"kind": "append"}]), "where an event is due"),
@@ -104,21 +104,21 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
         (lambda: lore.Session("claude-opus-5").user([5]), "a block is an int"),
         (lambda: lore.Session("claude-opus-5").user("x", chian="y"), "did you mean 'chain'"),
         (lambda: lore.Session("claude-opus-5").begin_turn("10:00"), "context is a str"),
-        (lambda: lore.Session("claude-opus-5").request(max_tokens=5), "goes into params"),
+        (lambda: lore.Session("claude-opus-5").request(max_tokens=5), "belongs in params"),
         (lambda: lore.StoredSession.begin(lore.open_store("memory:"), {"session_id": "s"}), "not with a dict"),
         (lambda: lore.StoredSession.open("memory:", "s"), "where a store is due"),
         (lambda: lore.open({"url": "memory:"}, "s", model="claude-opus-5"), "where a store is due"),
         (lambda: lore.open("memory:", "s", modle="claude-opus-5"), "did you mean 'model'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_raises_a_type_error_that_says_so(call, said):
+def test_invalid_value_is_a_type_error(call, said):
     with pytest.raises(TypeError, match=said) as caught:
         call()
     assert isinstance(caught.value, MisuseError)
     assert "Traceback" not in str(caught.value)
 
 
-def test_what_a_log_held_before_is_read_with_what_it_holds():
+def test_unknown_fields_of_logs_are_kept():
     line = b'{"kind":"append","item":{"type":"user_message","uuid":"u1","text":"hi","mood":"calm"},"vendor":1}'
     session = lore.Session.read(b'{"kind":"session_started","session_id":"s"}\n' + line + b"\n")
     assert [entry.item.uuid for entry in session.state.main().entries] == ["u1"]
@@ -128,12 +128,12 @@ def test_what_a_log_held_before_is_read_with_what_it_holds():
     lambda: lore.Session("claude-opus-5", params={"temperature": float("nan")}),
     lambda: events.turn_started(1, context={"working_context": {"a": float("inf")}}),
 ])  # fmt: skip
-def test_a_number_that_json_has_not_is_refused_and_not_written_as_null(call):
-    with pytest.raises(MisuseError, match="is no JSON: Out of range float"):
+def test_nan_is_refused(call):
+    with pytest.raises(MisuseError, match="is not JSON: Out of range float"):
         call()
 
 
-def test_blocks_of_a_providers_own_shape_are_its_own_and_lores_are_looked_at():
+def test_blocks_of_provider_and_lore_are_distinguished():
     session = lore.Session("claude-opus-5")
     source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0="}
     marked = {"type": "text", "text": "marked", "cache_control": {"type": "ephemeral"}}
@@ -153,7 +153,7 @@ def test_a_message_that_says_nothing_is_an_error(text):
         lore.Session("claude-opus-5").user(text)
 
 
-def test_text_with_half_a_character_is_kept_as_it_is():
+def test_lone_surrogate_is_kept():
     session = lore.Session("claude-opus-5")
     session.user("a\ud83d b")
     again = lore.Session.read(session.log())

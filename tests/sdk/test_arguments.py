@@ -1,4 +1,4 @@
-"""Arguments of requests: the same as the written body, at a cost that grows with what is new."""
+"""Arguments of requests: the same as the written body, at a cost that grows with new messages."""
 
 from __future__ import annotations
 

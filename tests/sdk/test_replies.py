@@ -1,4 +1,4 @@
-"""Answers of five SDKs: objects, mappings, streams; what lore has words for, and what is kept as it was given."""
+"""Answers of five SDKs: objects, mappings, streams; lore's blocks, and blocks that are kept as given."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_boto3s_stream_stands_in_its_response():
     assert reply_of({"stream": iter(STREAMS["bedrock"]), "ResponseMetadata": {}}, "bedrock").text == "Let me look."
 
 
-def test_a_helper_that_watched_a_stream_gives_its_final_message():
+def test_stream_helper_returns_final_message():
     class Watched:
         def __iter__(self):
             return iter(())
@@ -112,7 +112,7 @@ def test_a_helper_that_watched_a_stream_gives_its_final_message():
 
 
 @dialects
-def test_a_stream_of_asyncio_is_read_where_it_can_be_awaited(dialect):
+def test_asyncio_stream_is_read_if_awaited(dialect):
     async def chunks():
         for chunk in STREAMS[dialect]:
             yield chunk
@@ -134,7 +134,7 @@ def test_a_stream_of_asyncio_is_read_where_it_can_be_awaited(dialect):
 
 @dialects
 @pytest.mark.parametrize("other", list(MODELS))
-def test_a_response_of_another_dialect_is_an_error_that_names_both(dialect, other):
+def test_response_of_another_dialect_is_an_error(dialect, other):
     for response in (ANSWERS[dialect](1, "hi", CALLS, 100, 90), STREAMS[dialect]):
         if dialect == other:
             assert reply_of(response, other).text
@@ -151,13 +151,13 @@ def test_a_response_of_another_dialect_is_an_error_that_names_both(dialect, othe
         ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
         ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J $"),
         ({"error": {"message": "no such model", "code": 404}}, "no such model"),
-        (object(), "a object is no JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
-        ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "no JSON|no response|no chunks"), (len, "no JSON"),
+        (object(), "a object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
+        ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
         ({"id": "x", "data": 1}, "no response of Anthropic's Messages: a dict with id, data"), ([1], "no response"),
         (Exception("timeout"), "no response"),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_an_error_and_changes_nothing(response, said):
+def test_invalid_answer_changes_nothing(response, said):
     session = lore.Session("claude-opus-5")
     session.user("hi")
     session.request()
@@ -170,14 +170,14 @@ def test_what_is_no_answer_is_an_error_and_changes_nothing(response, said):
 def test_an_answer_to_no_request_is_an_error():
     session = lore.Session("claude-opus-5")
     session.user("hi")
-    with pytest.raises(LoreError, match="answers no request"):
+    with pytest.raises(LoreError, match="no open request that this could answer"):
         session.assistant(ANSWERS["anthropic"](1, "hi", [], 100, 90))
-    assert session.assistant("what was said elsewhere").text, "a text is history, and bills nothing"
+    assert session.assistant("text from elsewhere").text, "a text is history, and bills nothing"
 
 
 @dialects
-def test_what_a_provider_gave_goes_back_to_it_as_it_was(dialect):
-    """Each block of the answer stands in the next request, with the members that lore has no words for."""
+def test_provider_blocks_are_sent_back_unchanged(dialect):
+    """Each block of the answer is in the next request, with its unknown members."""
     session = lore.Session(MODELS[dialect], dialect=dialect, tools=TOOLS)
     session.user("hi")
     session.request()
@@ -199,7 +199,7 @@ def test_what_a_provider_gave_goes_back_to_it_as_it_was(dialect):
 
 @dialects
 @pytest.mark.parametrize("other", list(MODELS))
-def test_in_another_dialect_lores_words_are_said_and_no_foreign_block(dialect, other):
+def test_other_dialect_gets_no_foreign_block(dialect, other):
     session = lore.Session(MODELS[dialect], dialect=dialect, tools=TOOLS)
     session.user("hi")
     session.request()
@@ -214,7 +214,7 @@ def test_in_another_dialect_lores_words_are_said_and_no_foreign_block(dialect, o
         assert [word for word in foreign if word in body] == []
 
 
-def test_what_the_model_says_between_its_calls_keeps_its_place():
+def test_text_between_calls_keeps_its_place():
     session = lore.Session("claude-opus-5")
     session.user("hi")
     session.request()
@@ -254,7 +254,7 @@ def test_arguments_go_back_as_the_model_spelled_them(arguments, told):
     assert message["tool_calls"][0] == call
 
 
-def test_what_says_no_more_than_lores_words_is_not_kept_twice():
+def test_plain_blocks_are_kept_once():
     parts = reply_of(
         {"type": "message", "role": "assistant", "usage": {"input_tokens": 1}, "content": [
             {"type": "thinking", "thinking": "…", "signature": "s"}, {"type": "text", "text": "hi", "citations": None},
@@ -317,7 +317,7 @@ def test_the_objects_of_googles_sdk_both_ways():
     assert (config.temperature, config.max_output_tokens, len(config.tools[0].function_declarations)) == (0.5, 99, 2)
 
 
-def test_the_arguments_for_boto3_are_those_that_it_takes():
+def test_boto3_accepts_the_arguments():
     session_of = pytest.importorskip("botocore.session")
     validate = pytest.importorskip("botocore.validate")
     shape = session_of.get_session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape

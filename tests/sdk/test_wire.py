@@ -1,7 +1,6 @@
-"""The real clients of five SDKs, against a server on this machine: they take the arguments, and what was sent stays.
+"""The real clients of five SDKs, against a server on this machine: they accept the arguments.
 
-What an SDK makes of the same values is its own, and the same in each turn: each segment of a request stands in the
-next one, to the byte.
+An SDK writes the same values as the same bytes in each turn: the next request has each segment unchanged.
 """
 
 from __future__ import annotations
@@ -91,14 +90,14 @@ CLIENTS = {
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("dialect", list(CLIENTS))
-def test_a_real_client_takes_the_arguments_and_sends_a_prefix_that_stays(dialect, server, tmp_path, monkeypatch):
+def test_real_client_sends_a_stable_prefix(dialect, server, tmp_path, monkeypatch):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server.dialect = dialect
     call, close = CLIENTS[dialect](server.url)
     session = lore.Session(MODELS[dialect], system="Be brief. é", tools=TOOLS, dialect=dialect)
-    for text in ("What is new? ü 1.0", "And now?"):
+    for text in ("Any news? ü 1.0", "And now?"):
         session.user(text)
         calls = ("begin",)
         while calls:

@@ -5,10 +5,10 @@
     session.apply(events.append(events.user_message("u1", "What is new?"), at="2026-11-20T10:00:00Z"))
     session.apply(events.knowledge("add", "release-1", title="Release", content="1.0 is out."))
 
-What a log held before is read with all that it holds (`lore.formats`); what a program writes is strict: a field that
-is unknown or misspelled raises `lore.errors.MisuseError` (a `TypeError` and a `LoreError`) and names the nearest, and
-so does a mapping where an item or a block is due. `event(kind, **fields)` does the same from plain values, for
-programs that have kinds as data. The kind `saved` is a store's own: no program writes it.
+Readers accept any log (`lore.formats`); a program's events are strict: an unknown or misspelled field raises
+`lore.errors.MisuseError` (a `TypeError` and a `LoreError`) with the nearest name, and so does a mapping in place of an
+item or a block. `event(kind, **fields)` does the same from plain values, for programs that have kinds as data. The kind
+`saved` is a store's own: programs do not write it.
 
 Pure, and safe between threads: values are immutable.
 """

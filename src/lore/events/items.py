@@ -19,7 +19,7 @@ SOURCES = ("user", "context_injection", "tick")
 
 
 def block_list(blocks: Iterable[i.Block], field: str) -> tuple[i.Block, ...]:
-    """Return blocks, each looked at."""
+    """Return blocks; raises MisuseError for another object."""
     found = tuple(blocks)
     for at, block in enumerate(found):
         due(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
@@ -80,7 +80,7 @@ def raw(json: JSON, *, dialect: str | None = None) -> i.RawBlock:
 
 
 def source_word(source: str, field: str) -> str:
-    """Return a source, if it is no misspelling: there are others than lore's own, and none of them is a person."""
+    """Return a source; raises MisuseError for one that is nearly lore's own. Unknown sources are programs."""
     if source not in SOURCES and "did you mean" in did_you_mean(source, SOURCES):
         word(source, SOURCES, field)
     return source
@@ -88,7 +88,7 @@ def source_word(source: str, field: str) -> str:
 
 @strict
 def user_message(uuid: str, content: Content, *, source: str = "user") -> i.UserMessage:
-    """Return a message of the user's, or of a harness in the user's place (`context_injection`, `tick`).
+    """Return a message of the user, or of a harness as the user (`context_injection`, `tick`).
 
     >>> user_message("u1", "What is new?").source
     'user'
@@ -103,7 +103,7 @@ def user_message(uuid: str, content: Content, *, source: str = "user") -> i.User
 def assistant_message(
     uuid: str, content: Content, *, stop_reason: str | None = None, response_id: str | None = None
 ) -> i.AssistantMessage:
-    """Return what the model said. Items of one `response_id` are one response.
+    """Return a message of the model. Items of one `response_id` are one response.
 
     >>> assistant_message("a1", [thinking("hm"), text("Nothing.")], response_id="msg_1").response_id
     'msg_1'
@@ -119,7 +119,7 @@ def tool_call(
     output: Content | None = None, error: str | None = None, detail: JSON = None, response_id: str | None = None,
     raw: i.RawBlock | None = None,
 ) -> i.ToolCall:  # fmt: skip
-    """Return a call that the model made; `patch_tool_call` brings its result.
+    """Return a call that the model made; `patch_tool_call` adds its result.
 
     >>> tool_call("t1", "toolu_1", "read_file", {"path": "a.py"}).status
     'running'
@@ -140,9 +140,9 @@ _THEIRS = {"text": _EXTRAS, "image": ("source",), "thinking": ("thinking",)}  # 
 
 
 def block_of(value: object, dialect: str) -> i.Block:
-    """Return the block that a value is: one of lore's, a text, or a mapping in lore's shape or the dialect's own.
+    """Return a value as a block: one of lore's, a text, or a mapping in lore's shape or the dialect's own.
 
-    Raises MisuseError for a mapping in lore's shape with a member that it does not have, and names the nearest.
+    Raises MisuseError for a mapping in lore's shape with an unknown member, and names the nearest one.
     """
     if isinstance(value, str):
         return text(value)
@@ -163,7 +163,7 @@ def block_of(value: object, dialect: str) -> i.Block:
 
 
 def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...]:
-    """Return the blocks of a list, each as `block_of` has it."""
+    """Return each value of a list as a block."""
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         hint = "give a text, or a list of blocks"
         raise MisuseError(f"{field} is {kind_of(cast('object', content))}: {hint}", hint=hint)

@@ -139,7 +139,7 @@ def tool_result_cleared(
 
 @strict
 def remove(uuids: Sequence[str], **common: Unpack[Common]) -> e.Remove:
-    """Return that items are taken back: a rewind, an overflow recovery.
+    """Return that items are removed: a rewind, an overflow recovery.
 
     >>> remove(["u2", "a2"]).uuids
     ('u2', 'a2')
@@ -162,7 +162,7 @@ def compact_applied(
     uuid: str, trigger: Trigger, *, summary: str | None = None, preserved_uuids: Sequence[str] | None = None,
     pre_tokens: int | None = None, post_tokens: int | None = None, **common: Unpack[Common],
 ) -> e.CompactApplied:  # fmt: skip
-    """Return a compaction: what it keeps, and the summary of the rest.
+    """Return a compaction: the items that it keeps, and the summary of the others.
 
     >>> compact_applied("d1", "manual", summary="So far: …", preserved_uuids=["u9"]).preserved_uuids
     ('u9',)
@@ -189,7 +189,7 @@ def turn_completed(
     turn: int, *, usage: e.Usage | None = None, verdict: e.Verdict | None = None, response_id: str | None = None,
     hashes: e.PromptHashes | None = None, **common: Unpack[Common],
 ) -> e.TurnCompleted:  # fmt: skip
-    """Return that a response is whole, with what was billed.
+    """Return that a response is complete, with its usage.
 
     >>> turn_completed(1, usage=usage(uncached_tokens=12, read_tokens=900)).usage.read_tokens
     900
@@ -275,7 +275,7 @@ def context_persisted(turn: int, insert_at: int, content: JSON, **common: Unpack
 
 @strict
 def cache_reset(reason: str, **common: Unpack[Common]) -> e.CacheReset:
-    """Return that the prefix is given up on purpose: what is known is pinned anew.
+    """Return that the prefix is given up on purpose: knowledge is pinned again.
 
     >>> cache_reset("the cache has expired").reason
     'the cache has expired'
@@ -288,7 +288,7 @@ def observed(
     name: str, *, names: Sequence[str] = (), removed: Sequence[str] = (), before: str = "", after: str = "",
     version: str = "", **common: Unpack[Common],
 ) -> e.Observed:  # fmt: skip
-    """Return a sign of what may have moved the prefix (`lore.model.state.SIGNS` has the names).
+    """Return a signal that the prefix may have moved (`lore.model.state.SIGNS` has the names).
 
     >>> observed("resume").name
     'resume'
@@ -301,7 +301,7 @@ def observed(
 
 @strict
 def opaque(record: JSON, **common: Unpack[Common]) -> e.OpaqueEvent:
-    """Return a record that is kept verbatim, and says nothing.
+    """Return a record that is kept verbatim, without a meaning.
 
     >>> bytes(opaque({"kind": "vendor_note", "n": 1}).record)
     b'{"kind":"vendor_note","n":1}'
@@ -315,8 +315,8 @@ def opaque(record: JSON, **common: Unpack[Common]) -> e.OpaqueEvent:
 def event(kind: str, **fields: object) -> e.Event:
     """Return an event of a log from plain values; the functions of this module do the same, typed.
 
-    Raises MisuseError for a kind, a field or a word that a log has no place for, in items and blocks, too, and names
-    the nearest. `tools` may be given without an order, as a mapping by name: they are then ordered by name.
+    Raises MisuseError for an unknown kind, field or word, also in items and blocks, and names the nearest one.
+    `tools` may be given without an order, as a mapping by name: they are then ordered by name.
 
     >>> event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}).item.uuid
     'u1'
@@ -360,7 +360,7 @@ def _fault(data: bytes, kind: str) -> str:
 
 
 def _built(value: object) -> object:
-    """Return a value with items, blocks and bills of the typed functions as plain values."""
+    """Return a value with items, blocks and usages of the typed functions as plain values."""
     if isinstance(value, msgspec.Struct):
         return msgspec.json.decode(msgspec.json.encode(value))
     if isinstance(value, list | tuple):
@@ -374,7 +374,7 @@ _info = cache(mi.type_info)
 
 
 def _check_names(value: object, info: mi.Type, where: str) -> None:
-    """Raise MisuseError for a name that no field of this type has, however deep it stands."""
+    """Raise MisuseError for a name that no field of this type has, at any depth."""
     match info:
         case mi.UnionType(types=types):
             structs = [kind for kind in types if isinstance(kind, mi.StructType)]

@@ -1,6 +1,6 @@
-"""What a program writes is strict: names, words and objects are checked, and a misspelling names what was meant.
+"""Strict checks of a program's events: names, words and objects; a misspelling is answered with the nearest name.
 
-In: what a caller gave. Out: content as JSON text, or `MisuseError`. Every check costs O(what was given).
+Values become JSON text, or raise `MisuseError`. Every check costs O(the value).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ STATUSES = ("running", "completed", "failed")
 
 
 class Common(TypedDict, total=False):
-    """What every event may carry: when (RFC 3339), in which chain, of which agent."""
+    """Fields that every event may have."""
 
-    at: str | None
+    at: str | None  # RFC 3339
     chain: str
     agent_id: str | None
 
@@ -45,7 +45,7 @@ _TAKES_MORE = 0x08  # of a function's flags: it has a `**`, here `Common`
 
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with an answer to a misspelled name: the nearest that it has."""
+    """Return the function with an error for a misspelled name, which names the nearest parameter."""
     code = function.__code__
     called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
@@ -62,7 +62,7 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def strict(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function, `named`, with an answer to a value of a wrong type."""
+    """Return the function, `named`, with an error for a value of a wrong type."""
     function = named(function)
 
     @wraps(function)
@@ -80,7 +80,7 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _decode(line: bytes, kind: type[object]) -> None:
-    """Decode what was written; halves of characters, which file names hold, in the slow lane."""
+    """Decode an event's line; lone surrogates, which file names may contain, need the lenient decoder."""
     try:
         msgspec.json.decode(line, type=kind)
     except msgspec.ValidationError:
@@ -90,20 +90,20 @@ def _decode(line: bytes, kind: type[object]) -> None:
 
 
 def good_line(line: bytes, name: str) -> None:
-    """Raise MisuseError for an event that no reader would take: it is too long, holds too much, or is no text."""
+    """Raise MisuseError for an event that no reader accepts: it is too long, has too many values, or is not text."""
     reason = too_long() if len(line) > RECORD_BYTES else too_many() if is_crowded(line) else fault(line)
     if reason:
-        raise MisuseError(f"{name} is no line of a log: {reason}", hint="write less content in one event")
+        raise MisuseError(f"{name} is not a line of a log: {reason}", hint="write less content in one event")
 
 
 def unknown(where: str, name: str, names: Iterable[str]) -> MisuseError:
-    """Return the error for a name that is no field, with the nearest that is one."""
+    """Return the error for an unknown name, with the nearest field."""
     hint = did_you_mean(name, names)
     return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
 
 
 def word(value: str, known: Sequence[str], field: str) -> str:
-    """Return a word if it is one of those that mean something."""
+    """Return a word; raises MisuseError for an unknown one."""
     if value not in known:
         hint = did_you_mean(value, known)
         raise MisuseError(f"{field} {value!r} is none of {', '.join(known)}", hint=hint)
@@ -111,29 +111,29 @@ def word(value: str, known: Sequence[str], field: str) -> str:
 
 
 def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
-    """Raise MisuseError where a value is no object of these types; `make` says how one is made."""
+    """Raise MisuseError if a value is not of these types; `make` is the way to make one."""
     if not isinstance(value, kinds):
         hint = f"make one with {make}"
         raise MisuseError(f"{field} is {kind_of(value)}, where an object is due: {hint}", hint=hint)
 
 
 def kind_of(value: object) -> str:
-    """Return what a value is, with its article."""
+    """Return the type of a value, with its article."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def json_of(value: object, field: str) -> Raw:
-    """Encode what a program gave; MisuseError where JSON has no place for it."""
+    """Encode a value; raises MisuseError for one that is not JSON."""
     try:
         raw = encode(value)
-        if b"null" in raw:  # as which a NaN would be written
+        if b"null" in raw:  # a NaN would be written so
             with suppress(TypeError):
                 json.dumps(value, allow_nan=False)
         return Raw(raw)
     except (TypeError, ValueError, RecursionError) as error:
         hint = "give text, numbers, lists and mappings"
-        raise MisuseError(f"{field} is no JSON: {error}", hint=hint) from None
+        raise MisuseError(f"{field} is not JSON: {error}", hint=hint) from None
 
 
 def text_json(value: object, field: str) -> Raw:
@@ -149,7 +149,7 @@ def optional_json(value: JSON, field: str) -> Raw:
 
 
 def id_list(ids: Sequence[str], field: str) -> tuple[str, ...]:
-    """Return ids; a text would be a list of its characters."""
+    """Return ids; raises MisuseError for a text, which would be a list of its characters."""
     if isinstance(ids, str):
         raise MisuseError(f"{field} is a text, where a list of ids is due", hint="put it in a list")
     return tuple(ids)
@@ -166,7 +166,7 @@ def system_json(system: str | Sequence[str] | None) -> Raw:
 
 
 def tools_json(tools: Sequence[JSON] | Mapping[str, JSON] | None) -> tuple[Raw, ...] | None:
-    """Encode tools, each in any provider's shape; those without an order by their names."""
+    """Encode tools, each in any provider's shape; a mapping of tools is ordered by name."""
     if tools is None:
         return None
     if isinstance(tools, Mapping):
@@ -180,18 +180,18 @@ def tools_json(tools: Sequence[JSON] | Mapping[str, JSON] | None) -> tuple[Raw, 
 
 
 def context_json(context: Mapping[str, JSON] | None) -> Raw:
-    """Encode a turn's volatile context; raises MisuseError for a part that has no name there, and names the nearest."""
+    """Encode a turn's volatile context; raises MisuseError for an unknown part, and names the nearest one."""
     if not context:
         return i.NULL
     due(context, Mapping, "context", "a mapping: text by name")
     for name in cast("Iterable[object]", context):
         if not isinstance(name, str):
-            raise MisuseError(f"context is no JSON: {name!r} is no name", hint=f"known: {', '.join(CONTEXT)}")
+            raise MisuseError(f"context is not JSON: {name!r} is not a name", hint=f"known: {', '.join(CONTEXT)}")
         if name not in CONTEXT:
             hint = did_you_mean(name, CONTEXT)
             if "did you mean" not in hint:
-                hint += "; a parameter of the request goes into params"
-            raise MisuseError(f"{name!r} is no part of a turn's context: {hint}", hint=hint)
+                hint += "; a parameter of the request belongs in params"
+            raise MisuseError(f"{name!r} is not a part of a turn's context: {hint}", hint=hint)
     recalled = context.get("memory_recall")
     for entry in cast("Iterable[object]", recalled) if isinstance(recalled, list | tuple) else ():
         for name in cast("Iterable[str]", entry) if isinstance(entry, Mapping) else ():
@@ -201,18 +201,18 @@ def context_json(context: Mapping[str, JSON] | None) -> Raw:
 
 
 def check(event: object) -> None:
-    """Raise MisuseError for what is no event."""
+    """Raise MisuseError for an object that is not an event."""
     if not isinstance(event, e.Envelope):
         hint = "make one with lore.events, or lore.event(kind, …)"
         raise MisuseError(f"this is {kind_of(event)}, where an event is due: {hint}", hint=hint)
 
 
 def time_of(clock: Callable[[], str]) -> str:
-    """Return what a clock says; raises MisuseError where it says no time."""
+    """Return a clock's time; raises MisuseError if it is not RFC 3339."""
     at = clock()
     if not isinstance(at, str) or parse_timestamp(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError(
-            f"the clock says {cut_masked(str(at), 80)!r} ({kind_of(at)}): no RFC 3339 text",
+            f"the clock returned {cut_masked(str(at), 80)!r} ({kind_of(at)}): not an RFC 3339 text",
             hint="clock=lambda: datetime.now(UTC).isoformat()",
         )
     return at

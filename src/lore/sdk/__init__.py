@@ -1,1 +1,1 @@
-"""What the SDKs of providers take and give: bodies to arguments, responses to replies. None is ever imported."""
+"""Bodies to the arguments of providers' SDKs, and their responses to replies. No SDK is ever imported."""

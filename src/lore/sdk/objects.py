@@ -1,19 +1,19 @@
-"""What SDKs give and take, as plain JSON values: objects and streams, whatever class they are of; their arguments.
+"""Objects and streams of SDKs as plain JSON values, and request bodies as the arguments of SDKs.
 
-In: a response, a message or a chunk: a pydantic model (`model_dump`: anthropic, openai, google-genai, mistral), an
-object with `to_dict`, a mapping (boto3), a plain object with attributes (stand-ins, litellm). Out: values that JSON
-has; bytes as base64, times as ISO 8601. Rules: what a server did not send is left out, where the class remembers it;
-what has no place in JSON is a LoreError that names its type. Cost: O(the object).
+A response, a message or a chunk is a pydantic model (`model_dump`: anthropic, openai, google-genai, mistral), an object
+with `to_dict`, a mapping (boto3), or a plain object with attributes (fakes, litellm). It becomes JSON values, bytes as
+base64, times as ISO 8601. Fields that a server did not send are left out if the class knows them; a value that JSON
+does not have is a LoreError that names its type. Cost: O(the object).
 
-In: a body as a dialect writes it. Out: keyword arguments, plain Python values, of
+A body as a dialect writes it becomes keyword arguments, plain Python values, of
     anthropic          client.messages.create
     openai-chat        client.chat.completions.create
     openai-responses   client.responses.create
     gemini             client.models.generate_content       (google-genai)
     bedrock            client.converse                      (boto3)
-Rules: for the first three and Bedrock the arguments are the body's members in its order, so that encoding them again
-gives the body; google-genai takes all but model and contents in `config`; where an SDK wants bytes (boto3,
-google-genai), what is base64 in the body is decoded. Source: the references of these SDKs, of 2026-11.
+For the first three and Bedrock the arguments are the body's members in its order, so that encoding them again gives the
+body; google-genai has everything except model and contents in `config`; if an SDK wants bytes (boto3, google-genai),
+base64 in the body is decoded. Source: the references of these SDKs, of 2026-11.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def plain(value: object) -> Any:
-    """Return a value as JSON has it; raises LoreError for what JSON has no place for."""
+    """Return a value as plain JSON values; raises LoreError for one that JSON does not have."""
     try:
         return _plain(value)
     except RecursionError:
-        raise LoreError(f"a {type(value).__name__} is no JSON: it holds itself, or nests too deep") from None
+        raise LoreError(f"a {type(value).__name__} is not JSON: it contains itself, or is nested too deep") from None
 
 
 def _plain(value: object) -> Any:
@@ -63,9 +63,9 @@ def _plain(value: object) -> Any:
 
 
 def _members(value: Any) -> object:
-    """Return what an object holds, by the first way that it offers."""
+    """Return the members of an object, by the first way that it offers."""
     if callable(getattr(value, "__await__", None)):
-        raise LoreError("this is a coroutine, no response", hint="await the call first")
+        raise LoreError("this is a coroutine, not a response", hint="await the call first")
     dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
     if callable(dump):
         try:
@@ -76,20 +76,20 @@ def _members(value: Any) -> object:
         return _dumped(value, value.to_dict())
     members = getattr(value, "__dict__", None)
     if not isinstance(members, dict) or isinstance(value, type) or callable(value):
-        raise LoreError(f"a {type(value).__name__} is no JSON", hint="give text, numbers, lists and mappings")
+        raise LoreError(f"a {type(value).__name__} is not JSON", hint="give text, numbers, lists and mappings")
     own = cast("dict[str, object]", members)
     return {key: inner for key, inner in own.items() if not key.startswith("_") and inner is not None}
 
 
 def _dumped(value: object, made: object) -> object:
-    """Return what an object says of itself; a mock answers with another mock, for ever."""
+    """Return the values that an object made of itself; raises LoreError for a mock, which returns another mock."""
     if isinstance(made, (*_PLAIN, Mapping, list, tuple)):
         return cast("object", made)
-    raise LoreError(f"a {type(value).__name__} is no JSON", hint="give text, numbers, lists and mappings")
+    raise LoreError(f"a {type(value).__name__} is not JSON", hint="give text, numbers, lists and mappings")
 
 
 def final(response: Any) -> Any:
-    """Return the response of a helper that watched a stream; everything else as it is."""
+    """Return the response of a helper that watched a stream; another object unchanged."""
     if isinstance(response, (*_PLAIN, Mapping, list, tuple)):
         return cast("object", response)
     for name in _FINAL:
@@ -118,7 +118,7 @@ async def awaited(response: Any) -> Any:
 
 
 def chunks_of(response: object) -> list[object] | None:
-    """Return the chunks of a stream, read to its end; None where this is no stream but a response.
+    """Return the chunks of a stream, read to its end; None for a response.
 
     boto3's `converse_stream` has its stream in a mapping. Raises LoreError for a stream of asyncio.
     """
@@ -140,14 +140,14 @@ def chunks_of(response: object) -> list[object] | None:
 # request bodies as the arguments that an SDK takes, and its parameters as a body holds them
 
 _Place: TypeAlias = tuple[str | None, str]
-_MAX_TOKENS = 8192  # tokens of an answer where no limit is set: every model of Claude 3.5 and later may answer as much
+_MAX_TOKENS = 8192  # the default limit of an answer: every model of Claude 3.5 and later allows it
 _TOP = frozenset(
     ("generationConfig", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier", "store")
 )
-_SAID_OTHERWISE = {
+_OTHER_ARGUMENTS = {
     **dict.fromkeys(("model", "modelId"), "give it as `model`"),
     **dict.fromkeys(("system", "systemInstruction", "instructions"), "give it as `system`"),
-    **dict.fromkeys(("messages", "contents", "input"), "say it with `user`, `assistant`, `result`"),
+    **dict.fromkeys(("messages", "contents", "input"), "use `user`, `assistant`, `result`"),
     "tools": "give them as `tools`",
 }
 
@@ -159,16 +159,16 @@ def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
 
 
 def params_of(params: Mapping[str, Any], dialect: str) -> dict[str, Any]:
-    """Return parameters as a body holds them: those that its API requires, and Gemini's where it has them.
+    """Return parameters as a body has them, with those that its API requires, and Gemini's in their places.
 
-    google-genai has in one `config` what the API has in `generationConfig` and beside it. Raises MisuseError for what
-    the session itself puts into a body: it would vanish behind that.
+    google-genai has one `config` for `generationConfig` and other members. Raises MisuseError for a member that the
+    session itself writes into the body.
     """
     if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError("params is a mapping", hint='params={"max_tokens": 4000}')
     for name in params:
-        if camel(name) in _SAID_OTHERWISE:
-            raise MisuseError(f"{name!r} is no parameter: the session writes it", hint=_SAID_OTHERWISE[camel(name)])
+        if camel(name) in _OTHER_ARGUMENTS:
+            raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
     if dialect == "anthropic":
         return {"max_tokens": _MAX_TOKENS, **params}
     if dialect != "gemini":
@@ -180,7 +180,7 @@ def params_of(params: Mapping[str, Any], dialect: str) -> dict[str, Any]:
 
 
 def _gemini(members: dict[str, Any]) -> dict[str, Any]:
-    """Put all but model and contents into `config`; the generation's settings stand in it side by side."""
+    """Put everything except model and contents into `config`, with the members of `generationConfig`."""
     contents = _with_bytes(members.pop("contents"), _GEMINI_BYTES)
     model = {"model": members.pop("model")} if "model" in members else {}
     config = {**members.pop("generationConfig", {}), **members}
@@ -191,7 +191,7 @@ def _bedrock(members: dict[str, Any]) -> dict[str, Any]:
     return {**members, "messages": _with_bytes(members["messages"], _BEDROCK_BYTES)}
 
 
-# The members that hold bytes, by the member that they stand in (None: in any).
+# The members that hold bytes, by the member that contains them (None: any).
 _GEMINI_BYTES: set[_Place] = {
     ("inlineData", "data"),
     ("inline_data", "data"),
@@ -203,7 +203,7 @@ _WORDS = frozenset(("input", "args", "response", "json"))  # whose members are a
 
 
 def _with_bytes(value: Any, places: set[_Place], inside: str | None = None) -> Any:
-    """Return a value in which the base64 at these places is bytes; what is none stays as it is."""
+    """Return a value in which the base64 at these places is decoded; another text stays."""
     if isinstance(value, list):
         return [_with_bytes(inner, places, inside) for inner in cast("list[Any]", value)]
     if not isinstance(value, dict) or inside in _WORDS:

@@ -1,12 +1,12 @@
-"""What a model answered, out of a response of any SDK: blocks and calls in lore's words, usage, why it stopped.
+"""Read a response of any SDK: blocks and calls, usage, stop reason.
 
-In: a response object, a mapping, a stream's chunks, in the shape of a known dialect. Out: a `Reply`. Rules: what lore's
-words say in full becomes text, thinking and calls; what says more (a signature, citations, a caller, a block that lore
-does not know) is kept as the provider gave it, beside the words or instead of them, and is sent back so while the
-dialect stays. Members that are null, and what the SDKs add to what was sent (`parsed_output`), say nothing.
+A response object, a mapping, or a stream's chunks, in the shape of a known dialect, become a `Reply`. Blocks that
+lore's text, thinking and calls express in full become these; a block with more (a signature, citations, a caller, an
+unknown type) is kept as the provider gave it, in addition or instead, and is sent back so while the dialect stays.
+Members that are null, or that SDKs add (`parsed_output`), are ignored.
 
-What an answer bills, and how a stream is put together, is read where recordings are (`formats.answers`,
-`formats.outputs`). Sources: the references of the five APIs.
+Usage is read, and streams are joined, by the code that reads recordings (`formats.answers`, `formats.outputs`).
+Sources: the references of the five APIs.
 """
 
 from __future__ import annotations
@@ -40,33 +40,30 @@ _ADDED = ("parsed_output", "parsed", "parsed_arguments")  # by helpers of SDKs: 
 
 
 class ToolUse(Struct, frozen=True):
-    """A call that the model asks for: its id, the tool's name, and its input as Python values."""
+    """A call that the model asks for."""
 
     call_id: str
-    name: str
-    input: Any
+    name: str  # of the tool
+    input: Any  # Python values
 
 
 class Reply(Struct, frozen=True):
-    """An answer: its parts in order, what was billed, why it stopped in the provider's own word.
+    """An answer of a model."""
 
-    `text` is what the model said, `calls` what it asks to be run; `usage` is None where the response has none.
-    """
-
-    parts: tuple[Part, ...] = ()
-    usage: Usage | None = None
-    verdict: Verdict | None = None
+    parts: tuple[Part, ...] = ()  # in order
+    usage: Usage | None = None  # None: the response has none
+    verdict: Verdict | None = None  # the provider's
     response_id: str = ""
-    stop_reason: str | None = None
+    stop_reason: str | None = None  # the provider's word
 
     @property
     def text(self) -> str:
-        """The text of all parts, joined as it stands."""
+        """The text of all parts, joined."""
         return "".join(text_of(bytes(part.text)) for part in self.parts if isinstance(part, TextBlock))
 
     @property
     def calls(self) -> tuple[ToolUse, ...]:
-        """The calls, in order; an input that is no JSON is the text that the model wrote."""
+        """The calls, in order; an input that is not JSON is the text that the model wrote."""
         return tuple(
             ToolUse(part.call_id, part.name, decode(bytes(part.input)))
             for part in self.parts
@@ -77,8 +74,8 @@ class Reply(Struct, frozen=True):
 def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     """Read a response in the shape of a dialect; text alone is an answer, too. Reads a stream to its end.
 
-    `prefix` is what the ids of calls begin with that the server gave none. Raises LoreError where the response is of
-    another dialect, an error, or none at all. Costs O(the response).
+    `prefix` begins the ids of calls that the server gave none. Raises LoreError for a response of another dialect, an
+    error, or an object that is not a response. Costs O(the response).
     """
     if isinstance(response, str):
         return Reply((TextBlock(Raw(encode(response))),) if response.strip() else ())
@@ -118,7 +115,7 @@ def _made(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None,
 
 
 def _check(found: str, dialect: str, response: object, members: dict[str, bytes]) -> None:
-    """Raise LoreError for what is no answer in this dialect."""
+    """Raise LoreError for an object that is not an answer in this dialect."""
     if found == "error" or (not found and "error" in members):
         told = raw_members(members.get("error", b"")) or members
         text = cut_masked(text_of(told.get("message", b"null")), 200)
@@ -140,13 +137,13 @@ _CONVERSE = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentB
 
 
 def _unwrapped(event: bytes) -> bytes:
-    """Return an event of ConverseStream that stands under its name where its usage is looked for."""
+    """Return a ConverseStream event as usage is read from it: `metadata` without its name."""
     own = raw_members(event) or {}
     return own["metadata"] if [*own] == ["metadata"] else event
 
 
 def _shape_of(members: dict[str, bytes]) -> str:
-    """Tell whose a response, a message of one, or an event of a stream is; empty where nothing tells."""
+    """Return the dialect of a response, a message of one, or an event of a stream; empty if it is unknown."""
     return next((name for name, knows in _SHAPES if knows(members)), "")
 
 
@@ -169,7 +166,7 @@ _SHAPES: tuple[tuple[str, Callable[[dict[str, bytes]], bool]], ...] = (
 
 
 def _is_message(members: dict[str, bytes]) -> bool:
-    """Tell whether this is a message alone: the model's, without what a response has around it."""
+    """Return whether this is a message of the model alone, without the other members of a response."""
     if members.get("role") not in (b'"assistant"', b'"model"'):
         return False
     return "usage" not in members and "stop_reason" not in members and "choices" not in members
@@ -187,7 +184,7 @@ _STOPS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
-    """Return why an answer stopped, of the first of several."""
+    """Return why an answer stopped, for the first of several."""
     for path in _STOPS[dialect]:
         value, own = b"", members
         for key in path:
@@ -208,11 +205,11 @@ class ItemReader:
         self._dialect, self._prefix, self._unnamed = dialect, prefix, 0
 
     def is_reply(self, own: dict[str, bytes]) -> bool:
-        """Return whether the model said a message, or made an item."""
+        """Return whether a message or an item is the model's."""
         return own.get("role") in (b'"assistant"', b'"model"')
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
-        """Yield what a message says; here: a text that is all of its content, or a part for each block of it."""
+        """Yield the parts of a message; here: a text that is all of its content, or a part for each block of it."""
         content = own.get(self.key, b"")
         if content[:1] == b'"' and not is_blank(content):
             yield TextBlock(Raw(content))
@@ -250,14 +247,14 @@ class ItemReader:
         return TextBlock(Raw(text), self.raw(raw) if more else None)
 
     def call(self, call_id: str, name: str, *, given: bytes, raw: bytes | None) -> ToolCall:
-        """Make a call; `raw` is what says more than its words do."""
+        """Return a call; `raw` is the provider's block if it has more."""
         self._unnamed += not call_id
         call_id = call_id or f"{self._prefix}-{self._unnamed}"
         return ToolCall("", call_id, name, Raw(given), raw=None if raw is None else self.raw(raw))
 
 
 def _more(own: dict[str, bytes], *said: str) -> bool:
-    """Tell whether a block has a member that lore's words do not say."""
+    """Return whether a block has a member that lore's blocks do not have."""
     return any(key not in said and key not in _ADDED and value not in _NOTHING for key, value in own.items())
 
 
@@ -278,7 +275,7 @@ class _AnthropicReply(ItemReader):
 
 
 def _input_of(text: bytes) -> tuple[bytes, bool]:
-    """Return arguments that came as a text, as JSON on one line, and whether that says them as they were spelled."""
+    """Return arguments that came as a text, as JSON on one line, and whether that is their spelling."""
     spelled = text_of(text).encode("utf-8", "backslashreplace")
     if not is_json(spelled) or spelled[:1] != b"{":
         return (text if spelled.strip() else b"{}"), False
@@ -344,7 +341,7 @@ class _Responses(ItemReader):
             yield self.block(item, own)
 
     def _message(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
-        """Yield a message's texts; where one of them, or the message, says more it is one part, as it was given."""
+        """Yield a message's texts; a message with more members is one part, as it was given."""
         if own.get("content", b"")[:1] == b'"':
             yield TextBlock(Raw(own["content"]))
             return

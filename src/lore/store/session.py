@@ -26,7 +26,6 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from lore.conversation import Context
 from lore.errors import LoreError, MisuseError
 from lore.events.strict import JSON, check, kind_of, named
 from lore.fold.timeline import index_of
@@ -53,7 +52,7 @@ from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
-from lore.session import Session, dialect_from, header_of
+from lore.session import Context, Session, dialect_from, header_of
 from lore.store.base import (
     EMPTY,
     Clock,
