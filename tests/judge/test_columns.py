@@ -56,7 +56,7 @@ def test_each_column_has_its_figures():
     assert (three.agree, three.dispute) == (True, None)
     said = columns_result(three)
     assert said.bytes.startswith("they differ from tools[0].name on; ")
-    assert said.billed == "0 of 6,000 cached tokens read: 6,000 fewer"
+    assert said.billed == "0 of 6,000 cached tokens read (6,000 fewer)"
     assert said.verdict == "tools_changed, 6,000 tokens missed"
 
 
@@ -119,7 +119,7 @@ def test_read_beyond_recording_is_fine_if_bytes_continue():
     found = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
     assert (found.causes, found.columns.agree) == ((), True)
     assert found.columns.billed == BilledColumn(9000, 6000, 0)
-    assert "3,000 more than the previous request cached" in columns_result(found.columns).billed
+    assert "3,000 more than the previous usage shows as cached" in columns_result(found.columns).billed
 
 
 # causes that were ruled out

@@ -98,7 +98,7 @@ def test_continuing_pairs_are_counted_without_all():
     pairs = [pair(2), pair(3, "diverged"), pair(4, causes=[moved(4)]), pair(5)]
     text = compared(*pairs)
     assert [f"turn {turn - 1} → turn {turn}" in text for turn in (2, 3, 4, 5)] == [False, True, True, False]
-    assert text.endswith("2 of 4 pairs only extend the previous prompt (--all shows them)\n")
+    assert text.endswith("2 of 4 pairs without a difference or loss (--all shows every pair)\n")
     every = compared(*pairs, every=True)
     assert all(f"turn {turn - 1} → turn {turn}" in every for turn in (2, 3, 4, 5))
     assert "--all" not in every
@@ -108,7 +108,7 @@ def test_continuing_pairs_are_counted_without_all():
 @pytest.mark.parametrize(("code", "unseen"), [("LORE301", True), ("LORE128", False)])
 def test_rebuilt_prompt_with_lost_read_is_not_reused(side, code, unseen):
     text = compared(pair(2, causes=[replace(moved(2), code=code)], **side))
-    assert ("the log cannot show the change" in text) is unseen
-    assert "the log holds 1,000 bytes of the previous prompt, all unchanged" in text
+    assert ("no change is recorded" in text) is unseen
+    assert "all 1,000 recorded bytes of the previous prompt are unchanged" in text
     assert "100.0 %" not in text
     assert "100.0 %" in compared(pair(2, causes=[moved(2)])), "bytes of the wire are known"

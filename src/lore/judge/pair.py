@@ -211,7 +211,7 @@ def make_columns(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes | Non
     disputed = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
     if not isinstance(disputed, Disputed):  # bytes and usage contradict if nothing recorded explains it
         is_unexplained = any(cause.code in UNEXPLAINED for cause in causes)
-        disputed = Disputed("unexplained", tokens=fell) if is_unexplained else None
+        disputed = Disputed("unexplained", tokens=fell) if is_unexplained and fell else None
     there = cached(facts.previous.usage)
     is_known = facts.billed and facts.read is not None and there is not None and fell is not None
     billed = BilledColumn(facts.read, there if is_known else None, fell if is_known else None)

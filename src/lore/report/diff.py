@@ -54,7 +54,7 @@ class DiffWriter:
             self._out.print()
         if hidden:
             pairs = f"{hidden:,} of {counted(self._pairs, 'pair')}"
-            self._out.print(line((f"{pairs} only extend the previous prompt (--all shows them)", "dim")))
+            self._out.print(line((f"{pairs} without a difference or loss (--all shows every pair)", "dim")))
         if problems:
             self._out.print(line((f"{counted(problems, 'problem')} in the recording (-v shows them)", "dim")))
 
@@ -113,13 +113,13 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
 
     A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache.
     """
-    side, lost = diff.right, [cause for cause in diff.causes if cause.is_break and cause.lost_tokens]
+    side = diff.right
+    lost = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
     rebuilt = side.lacks or side.fidelity == "reconstructed"
     if lost and rebuilt and diff.relation in _CONTINUES:
+        unseen = "no change is recorded: " if lost[0].code in UNEXPLAINED else ""
         missing = f"; not recorded: {side.lacks}" if side.lacks else ""
-        unseen = lost[0].code in UNEXPLAINED
-        text = f"the log holds {counted(lengths.left_bytes, 'byte')} of the previous prompt, all unchanged{missing}"
-        return f"the log cannot show the change: {text}" if unseen else text
+        return f"{unseen}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
     stable = lengths.left_bytes - lengths.left_tail_bytes
     ratio = "" if diff.reuse_ratio is None else f" ({int(diff.reuse_ratio * 1000) / 10:.1f} %)"
     text = f"{diff.relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"

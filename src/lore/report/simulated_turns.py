@@ -35,7 +35,7 @@ def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, ve
         _write_rows(shown, warmed, out, several=several, verbose=verbose)
     if len(shown) < len(turns):
         lost = sum(turn.cause is not None for turn in turns)
-        text = f"{lost or 'none'} of {counted(len(turns), 'turn')} lost cached tokens (--all shows every turn)"
+        text = f"{lost or 'none'} of {counted(len(turns), 'turn')} with a cache break (--all shows every turn)"
         out.print(line((text, "dim")))
 
 
@@ -82,7 +82,8 @@ def _row(turn: SimulatedTurn, *, warmed: bool) -> tuple[Cell, ...]:
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
     why: Cell = ("read more than this recording explains: warmed elsewhere", "dim") if warmed else ""
     if cause is not None:
-        lost = f": {turn.lost_tokens:,} tokens re-billed{_paid(turn)}" if turn.lost_tokens else ""
+        about = "about " if cause.tokens == "estimated" else ""
+        lost = f": {about}{turn.lost_tokens:,} tokens re-billed{_paid(turn)}" if turn.lost_tokens else ""
         why = (f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind])
     return name[-_NAME_LENGTH:], when(turn.at, "%H:%M"), unsure + count_of(predicted), count_of(billed), off, why
 

@@ -530,7 +530,7 @@ class Disputed(EvidenceFact, frozen=True):
 
 
 _DISPUTES = {
-    "unexplained": "no cached byte changed, yet {tokens} tokens were not read again",
+    "unexplained": "no recorded byte changed, yet {tokens} cached tokens were not read again",
     "bill-reads-more": (
         "the bytes share about {tokens} tokens, yet {read} were read: the provider ignores this change, or another "
         "request had sent the same beginning before"

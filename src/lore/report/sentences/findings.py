@@ -108,11 +108,12 @@ def _bytes(column: BytesColumn) -> str:
 def _billed(column: BilledColumn) -> str:
     if column.read is None:
         return "not recorded"
-    if column.cached is None:
+    if not column.cached:
         return f"{column.read:,} tokens read"
     if column.read > column.cached:
-        return f"{column.read:,} tokens read, {column.read - column.cached:,} more than the previous request cached"
-    fell = f": {column.fell:,} fewer" if column.fell else ""
+        more = column.read - column.cached
+        return f"{column.read:,} tokens read ({more:,} more than the previous usage shows as cached)"
+    fell = f" ({column.fell:,} fewer)" if column.fell else ""
     return f"{column.read:,} of {column.cached:,} cached tokens read{fell}"
 
 
