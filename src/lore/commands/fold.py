@@ -12,7 +12,6 @@ from lore.commands.common import log, out, quiet_pipe, refuse, settings, tell, u
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
-    from lore.run.folding import Folded
 
 
 @quiet_pipe
@@ -57,13 +56,7 @@ def run(
 
     with unquoted(redact=redact):
         folded = fold(session, options, at=at, unpruned=unpruned, only_pruned=pruned)
-    _answer(folded, redact=redact, as_json=as_json, color=color, title="pruned by compaction" if pruned else "")
-    return 0
-
-
-def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, title: str = "") -> None:
-    result = folded.result
-    shown = [] if as_json and not redact else folded.shown
+    result, shown = folded.result, folded.shown
     if redact:
         from lore.report.redacted.results import redacted_fold
 
@@ -73,7 +66,8 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
     else:
         from lore.report.timeline import write
 
-        write(result, shown, out(color), title=title)
+        write(result, shown, out(color), title="pruned by compaction" if pruned else "")
+    return 0
 
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:

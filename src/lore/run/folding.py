@@ -1,8 +1,4 @@
-"""`lore fold`: the timeline of a session's main chain, with injected and pruned items, requests and usage.
-
-With `at` the timeline is the one that the prompt of that turn was made from. With `unpruned` a compaction only adds its
-divider. The log itself is never changed.
-"""
+"""`lore fold`: the timeline of a session's main chain, with injected and pruned items, requests and usage."""
 
 from __future__ import annotations
 
@@ -32,10 +28,10 @@ HINT = "fold it without --follow; `lore convert` writes requests as a session's 
 
 
 class Folded(NamedTuple):
-    """The result, and the entries that it shows: the timeline, or pruned items."""
+    """The result of folding a session."""
 
     result: results.FoldResult
-    entries: Vector[Entry]
+    entries: Vector[Entry]  # the timeline, or pruned items
 
     @property
     def shown(self) -> list[Item]:
@@ -91,16 +87,13 @@ def _counts(usage: e.Usage) -> dict[str, int | None]:
 
 
 class LogFold:
-    """A session log while it is folded.
-
-    `pruned` holds the uuids of pruned items in order, and the items themselves only with `keep`.
-    """
+    """A session log while it is folded; the log itself is never changed."""
 
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
         self.recording = session_log(recording, NOTHING, hint=HINT)
-        self.pruned: dict[str, Entry | None] = {}
+        self.pruned: dict[str, Entry | None] = {}  # by uuid in order; None unless `keep`
         self.turns = TurnRows()
-        self._unpruned = unpruned
+        self._unpruned = unpruned  # a compaction only adds its divider
         self._keep = keep
 
     def take(self, reads: Iterable[Read]) -> Iterator[e.Event]:
@@ -117,21 +110,23 @@ class LogFold:
             yield event
 
     def _compact(self, read: Read, event: e.CompactApplied) -> e.Event:
-        taken: e.Event = event
+        """Fold a compaction and return the event that was folded; remember the items that it pruned."""
         if self._unpruned:
             divider = CompactDivider(
                 event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary,
                 duration_ms=event.duration_ms,
             )  # fmt: skip
-            taken = e.Append(item=divider, chain=event.chain, at=event.at)
-        before = settled(self.recording.state.chain(event.chain))  # with the text that was streamed until here
-        self.recording.apply(read, taken)
+            appended = e.Append(item=divider, chain=event.chain, at=event.at)
+            self.recording.apply(read, appended)
+            return appended
+        before = settled(self.recording.state.chain(event.chain))  # with text that was streamed until here
+        self.recording.apply(read, event)
         state = self.recording.state
-        if taken is event and event.chain == main_name(state):
+        if event.chain == main_name(state):
             kept = {entry.item.uuid for entry in state.chain(event.chain).entries}
-            gone = [entry for entry in before.entries if entry.item.uuid not in kept]
-            self.pruned.update({entry.item.uuid: entry if self._keep else None for entry in gone})
-        return taken
+            pruned = [entry for entry in before.entries if entry.item.uuid not in kept]
+            self.pruned.update({entry.item.uuid: entry if self._keep else None for entry in pruned})
+        return event
 
     def result(self, *, only_pruned: bool = False) -> Folded:
         """Return the result up to here."""
@@ -188,7 +183,10 @@ def _name(event: e.Event) -> tuple[str, int]:
 def fold(
     path: str, options: Options, *, at: int | None = None, unpruned: bool = False, only_pruned: bool = False
 ) -> Folded:
-    """Fold a session log, or the session of recorded requests; raises LoreError for other files."""
+    """Fold a session log, or the session of recorded requests, up to the request of turn `at`.
+
+    Raises LoreError for other files, and if there is no such turn.
+    """
     recording = session_of(options.open(path, Problems(), subagents=True), NOTHING, hint=HINT)
     folding = LogFold(recording, unpruned=unpruned, keep=only_pruned)
     reached = False
@@ -203,5 +201,5 @@ def fold(
 
 
 def main_name(state: FoldedSession) -> str:
-    """Return the name of the chain that is shown, without joining text that still arrives."""
+    """Return the name of the main chain, or of the first chain."""
     return e.MAIN if e.MAIN in state.chains else next(iter(state.chains), e.MAIN)

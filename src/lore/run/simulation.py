@@ -59,6 +59,13 @@ class _ChainCache:
     position: int | None = None  # of the previous request's last breakpoint, by its usage
     left: int | None = None  # by the usage of the previous request, else by its prediction
 
+    def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
+        """Update the cache with a turn."""
+        usage = None if predicted.odd else turn.usage
+        self.position = None if usage is None else position(usage)
+        self.billed = self.billed if cached(usage) is None else cached(usage)
+        self.left = self.left if turn.failed else paid.left
+
 
 class Simulation:
     """Simulate recordings in order: what one leaves in the cache, the next may read.
@@ -101,18 +108,15 @@ class Simulation:
             if turn.basis is not None and recording.state.format not in self._formats:
                 self._formats.add(recording.state.format)
                 self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
-            stood = cache.billed if predicted.state is None else predicted.state.cached
-            before, again = cache.position, paid_turn(verdict, predicted.prediction, cache.left)
-            usage = None if predicted.odd else turn.usage
-            cache.position = None if usage is None else position(usage)
-            cache.billed = cache.billed if cached(usage) is None else cached(usage)
-            cache.left = cache.left if turn.failed else again.left
+            transition = _transition(turn, predicted, cache)
+            paid, last_breakpoint = paid_turn(verdict, predicted.prediction, cache.left), cache.position
+            cache.advance(turn, predicted, paid)
             if not self._is_copy(turn):
-                self.reliability.take(verdict, before)
-                yield self._played(verdict, predicted, stood, again, place)
+                self.reliability.take(verdict, last_breakpoint)
+                yield self._played(verdict, predicted, transition, paid, place)
 
     def _played(
-        self, verdict: TurnVerdict, predicted: Predicted, stood: int | None, again: PaidTurn, place: Place
+        self, verdict: TurnVerdict, predicted: Predicted, transition: Transition | None, paid: PaidTurn, place: Place
     ) -> PlayedTurn:  # fmt: skip
         """Return a turn that is not a copy, and count it."""
         turn, usage, predictor = verdict.turn, verdict.turn.usage, self._predictor
@@ -122,9 +126,10 @@ class Simulation:
         result = _result(verdict, predicted, price, place, self._causes(verdict, place), partial=partial)
         self._turns[turn.chain, turn.number] = result
         parts = price.parts(usage) if price and usage and usage.has_input else {}
-        contradicted = _contradicts_body(turn, predicted)
-        paid = again._replace(price=price, reader=place.reader, contradicted=contradicted)
-        return PlayedTurn(result, _transition(turn, predicted, stood), parts, paid, turn.byte, verdict)
+        is_possible = usage is not None and not usage.contradiction and not reason_to_doubt(usage)
+        contradicted = bool(predicted.odd) and is_possible and predicted.cache == cache_of(turn, served_by(turn))
+        paid = paid._replace(price=price, reader=place.reader, contradicted=contradicted)
+        return PlayedTurn(result, transition, parts, paid, turn.byte, verdict)
 
     def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
         if is_transcript(turn):
@@ -160,21 +165,14 @@ class Simulation:
         return copied
 
 
-def _contradicts_body(turn: Turn, predicted: Predicted) -> bool:
-    """Return whether a possible usage, of the simulated cache, cannot be of this body."""
-    usage = turn.usage
-    if not predicted.odd or usage is None or usage.contradiction or reason_to_doubt(usage):
-        return False
-    return predicted.cache == cache_of(turn, served_by(turn))
-
-
-def _transition(turn: Turn, predicted: Predicted, stood: int | None) -> Transition | None:
+def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transition | None:
+    """Return the prediction next to the usage; None if they cannot be compared."""
+    available = cache.billed if predicted.state is None else predicted.state.cached
     read = first_pass_read(turn.usage)
-    if predicted.odd or stood is None or read is None or not predicted.cache:
+    if predicted.odd or available is None or read is None or not predicted.cache:
         return None
     prompted = predicted.state is not None and predicted.state.grown.prompted
-    prediction = predicted.prediction
-    return Transition(read, prediction.read, stood, prompted)
+    return Transition(read, predicted.prediction.read, available, prompted)
 
 
 def _result(
