@@ -13,17 +13,9 @@ import lore as package
 from cli.running import lore, process, put, session
 from model.making import body
 
-COMMANDS = ("assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema")
-
 
 def test_version_is_printed():
     assert lore("--version") == (0, f"lore {package.__version__}\n", "")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command):
-    ran = lore(command, "-h")
-    assert (ran.code, command in ran.out) == (0, True)
 
 
 def test_bug_exits_70_with_one_line(monkeypatch):

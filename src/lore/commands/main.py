@@ -20,35 +20,14 @@ BUG, INTERRUPTED, USAGE = 70, 130, 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
-    args = sys.argv[1:] if arguments is None else arguments
-    own = args if args[:1] != ["record"] else []  # the rest is the command line of another program
-    args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in own] or args
-    if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
-        args = ["--help"]  # recordings are judged only on request
-    args = [_valued(args, place) for place in range(len(own))] or args
+    args = _complete_arguments(sys.argv[1:] if arguments is None else arguments)
     # Imported modules stay in memory, so the garbage collector need not search them, also not when Python ends
     # (50 of the 240 ms of processor time that `lore check` took for a small file, measured 2026-11-27).
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
-    _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:  # the same bytes under any locale
-            reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    _prepare_streams()
     try:
-        if args == ["--version"]:
-            from lore import __version__
-
-            print(f"lore {__version__}", flush=True)
-            return 0
-        answer = status_line(args)
-        if answer is not None:
-            sys.stdout.write(answer)
-            sys.stdout.flush()
-            return 0
-        code = command(named=names_command(args))(args, standalone_mode=False, prog_name="lore")
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return _run(args)
     except BrokenPipeError:
         from lore.commands.common import closed_pipe
 
@@ -57,6 +36,43 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
         return INTERRUPTED if _was_interrupted(error) else _failed(error, quiet="--redact" in args)
+
+
+def _run(args: list[str]) -> int:
+    answer = None
+    if args == ["--version"]:
+        from lore import __version__
+
+        answer = f"lore {__version__}\n"
+    elif args[:1] == ["statusline"]:
+        from lore.commands.status_file import quick
+
+        answer = quick(args[1:])  # None: options that need the command
+    if answer is not None:
+        sys.stdout.write(answer)
+    code = (
+        0 if answer is not None else command(named=names_command(args))(args, standalone_mode=False, prog_name="lore")
+    )
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _complete_arguments(args: list[str]) -> list[str]:
+    """Return the arguments as the framework takes them.
+
+    `-#3` is a turn of standard input. `--what-if` without a value gets an empty one. Nothing means help, unless a
+    person looks: recordings are judged only on request.
+    """
+    if args[:1] == ["record"]:  # the rest is the command line of another program
+        return args
+    if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
+        return ["--help"]
+    complete: list[str] = []
+    for arg, following in zip(args, [*args[1:], ""], strict=True):
+        if arg == "--what-if" and (following.startswith("-") or "=" not in following):
+            arg = "--what-if="
+        complete.append(f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg)
+    return complete
 
 
 @cache
@@ -81,22 +97,6 @@ def names_command(args: list[str]) -> bool:
     return args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
 
 
-def status_line(args: list[str]) -> str | None:
-    """Return what `lore statusline` prints; None: run the command."""
-    if args[:1] != ["statusline"]:
-        return None
-    from lore.commands.status_file import quick
-
-    return quick(args[1:])
-
-
-def _valued(args: list[str], place: int) -> str:
-    """Return an argument; `--what-if` without a value gets an empty one, which the framework requires."""
-    following = args[place + 1] if place + 1 < len(args) else ""
-    bare = following.startswith("-") or "=" not in following
-    return "--what-if=" if args[place] == "--what-if" and bare else args[place]
-
-
 def _was_interrupted(error: BaseException | None) -> bool:
     """Return whether an interrupt caused an error: Python wraps one that comes while a class is created."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
@@ -104,11 +104,14 @@ def _was_interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _open_closed_streams() -> None:
-    """Discard output if the program was started without standard output or error."""
+def _prepare_streams() -> None:
+    """Write the same bytes in any locale; discard output if the program was started without the stream."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
+        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def _failed(error: Exception, *, quiet: bool) -> int:

@@ -14,7 +14,10 @@ from lore.commands.pages import page_target, read_twice, write_pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lore.commands.pages import PageTarget
     from lore.model.results.simulate import SimulateResult
+    from lore.recording.inputs import Input
+    from lore.run.pages import PageRequest
 
 Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
 
@@ -124,17 +127,12 @@ def run(
             interrupted, tuple(measured or ()),
         )  # fmt: skip
         results = list(_results(simulate(request, options, table), redact=redact))
-    writer = _Writer(form, every=every, verbose=verbose, colour=color)
+    shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
+    writer = _Writer(form, every, verbose, color, page, drawn, shown_as)
     for result in results:
         if result.interrupted and not result.turns:
             break
-        if page is None or page.path:  # else the page is the answer
-            writer.write(result)
-        if page is not None and not result.interrupted:
-            from lore.report.html.intros import of_simulation
-
-            shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
-            write_pages(page, of_simulation(result), drawn, shown_as, verbose=verbose, colour=color)
+        writer.write(result)
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
@@ -152,15 +150,33 @@ def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[Sim
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes results on standard output in one form."""
+    """Writes results on standard output in one form, and as pages."""
 
     form: Form
-    every: bool
+    every: bool  # show every turn
     verbose: bool
     colour: bool | None
-    written: int = 0
+    page: PageTarget | None
+    drawn: list[Input]  # the recordings that the page shows
+    shown_as: PageRequest
+    written: int = 0  # results
 
     def write(self, result: SimulateResult) -> None:
+        """Write a result, and its page unless it was interrupted."""
+        if self.page is None or self.page.path:  # else the page is the answer
+            self._write_form(result)
+            self.written += 1
+        if result.interrupted and self.form != "turns":
+            from lore.report.sentences.findings import describe_interruption
+
+            common.tell(describe_interruption(result.interrupted))
+        if self.page is not None and not result.interrupted:
+            from lore.report.html.intros import of_simulation
+
+            intro = of_simulation(result)
+            write_pages(self.page, intro, self.drawn, self.shown_as, verbose=self.verbose, colour=self.colour)
+
+    def _write_form(self, result: SimulateResult) -> None:
         match self.form:
             case "json":
                 common.write_json(result)
@@ -180,8 +196,3 @@ class _Writer:
                 from lore.report.simulation import write
 
                 write(result, common.out(self.colour), every=self.every, verbose=self.verbose)
-        self.written += 1
-        if result.interrupted and self.form != "turns":
-            from lore.report.sentences.findings import describe_interruption
-
-            common.tell(describe_interruption(result.interrupted))
