@@ -25,7 +25,7 @@ def test_parameter_names_and_numbers_keep_their_spelling():
     assert (told["relation"], told["problems"]) == ("identical", [])
 
 
-# Deltas were never warned of, and a log of many resets makes as many of them as of whole bodies.
+# A log of many resets writes deltas as large as whole bodies.
 @pytest.mark.parametrize(
     ("options", "said"),
     [(["--full"], "a whole body each turn; without it only a reset"), ([], "each reset of the session writes")],
@@ -39,7 +39,7 @@ def test_large_answer_is_warned_of_once(monkeypatch, options, said):
     assert (ran.err.count("warning: more than"), said in ran.err) == (1, True)
 
 
-# A log without turns was assembled without a word, also where its prompt was one that no provider takes.
+# The prompt of a log without turns may be one that providers refuse.
 @pytest.mark.parametrize("options", [[], ["--explain"]])
 def test_log_without_turns_is_assembled_with_note(options):
     put("none.jsonl", log(header()))

@@ -51,7 +51,7 @@ def test_full_standard_output_leaves_log_unchanged(options):
     assert Path("p.jsonl").read_bytes() == KNOWN
 
 
-# What was sent and saved once gave way to what other settings derive.
+# Events that were sent and saved once are not derived again under other settings.
 @pytest.mark.parametrize("tail", ["system", "persist"])
 def test_persisted_prompt_ignores_later_settings(tail):
     sent = lore("assemble", "p.jsonl", "--tail", tail, "--persist").out
@@ -89,7 +89,7 @@ def test_prompt_before_reset_is_persisted(tail, end):
 
 
 def test_persisted_loop_deltas_ignore_later_settings():
-    """The deltas behind results that were appended to the log once stand where they were derived."""
+    """Deltas after tool results keep the places at which they were appended to the log."""
     agent = Agent(rules=Rules(max_loop_turns=2))
     agent.know("aaaaa1", "one")
     agent.user()

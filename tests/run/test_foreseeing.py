@@ -1,4 +1,4 @@
-"""Foreseeing at a new prompt of the user, from logs as Claude Code writes them to the answer of `lore simulate`."""
+"""Predictions of `lore simulate` at a new prompt of the user, from logs of Claude Code."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ class Log:
     def __init__(self, model: str, version: str) -> None:
         self.model, self.version = model, version
         self.lines: list[dict[str, object]] = []
-        self.stood = 0
+        self.cached = 0
 
     def add(self, made: dict[str, object]) -> None:
-        """Append a line ten seconds after the one before."""
+        """Append a line ten seconds after the previous one."""
         at = BEGIN + 10 * len(self.lines)
         stamp = f"2026-05-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
         parent = self.lines[-1]["uuid"] if self.lines else None
         self.lines.append({**made, "timestamp": stamp, "version": self.version, "parentUuid": parent})
 
     def answer(self, response: str, block: dict[str, object], read: int, write: int = 2_000) -> None:
-        """Let the model answer, billed so."""
+        """Append an answer of the model with this usage."""
         content = {"role": "assistant", "model": self.model, "id": response, "content": [block]}
         usage = {**counts(2, read, write, 40), "cache_creation": {"ephemeral_5m_input_tokens": 0,
                  "ephemeral_1h_input_tokens": write}}  # fmt: skip
         self.add(line("assistant", f"a-{response}", message={**content, "usage": usage}))
-        self.stood = read + write
+        self.cached = read + write
 
 
-def session(model, version, *, beside=None, called="Bash", first=None, metadata=None):
-    """A session whose reads never fall; `beside` is an attachment behind each result, `first` opens each answer."""
+def session(model, version, *, attached=None, called="Bash", first=None, metadata=None):
+    """A session whose reads never fall; `attached` follows each result, `first` opens each answer."""
     log = Log(model, version)
     for number in range(PROMPTS):
-        read = log.stood or 9_000
+        read = log.cached or 9_000
         log.add(asked(f"p{number}", "do this " * 200, **({"thinkingMetadata": metadata} if metadata else {})))
         call = {**use(f"c{number}", called), "input": {"skill": "pdf"}}
         log.answer(f"r{number}", first or call, read)
         if first:
             log.lines[-1] = {**log.lines[-1], "message": {**log.lines[-1]["message"], "content": [first, call]}}
         log.add(asked(f"t{number}", [result(f"c{number}", "done " * 300)]))
-        if beside is not None:
-            log.add(line("attachment", f"x{number}", attachment=beside))
-        log.answer(f"s{number}", text("so it is"), log.stood)
+        if attached is not None:
+            log.add(line("attachment", f"x{number}", attachment=attached))
+        log.answer(f"s{number}", text("so it is"), log.cached)
     return log.lines
 
 
-def foreseen(path, lines):
-    """The prediction of the second prompt, and of the request behind it."""
+def predicted_at_prompt(path, lines):
+    """The predictions of the second prompt and of the following request."""
     path.write_bytes(joined(*lines))
     turns = lore("simulate", str(path), "--json").json["turns"]
     assert len(turns) == 2 * PROMPTS
@@ -66,8 +66,8 @@ THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
 
 
 @pytest.mark.parametrize(("made", "reason"), [
-    (session("claude-opus-5", "2.1.217", beside=HOOK), "hook-context"),
-    (session("claude-opus-5", "2.1.217", beside={**HOOK, "hookName": "Stop"}), ""),
+    (session("claude-opus-5", "2.1.217", attached=HOOK), "hook-context"),
+    (session("claude-opus-5", "2.1.217", attached={**HOOK, "hookName": "Stop"}), ""),
     (session("claude-opus-4-5-20251101", "2.0.76", metadata=ON), "no-thinking"),
     (session("claude-opus-4-5-20251101", "2.0.76", metadata=ON, first=THOUGHT), ""),
     (session("claude-opus-4-6", "2.0.76", metadata=ON), ""),
@@ -77,10 +77,10 @@ THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
     (session("claude-opus-4-6", "2.1.58"), ""),
 ])  # fmt: skip
 def test_new_prompt_is_predicted_before_its_usage(tmp_path, made, reason):
-    predicted, behind = foreseen(tmp_path / "s.jsonl", made)
+    predicted, following = predicted_at_prompt(tmp_path / "s.jsonl", made)
     if reason:
         assert predicted["reason"] == reason
         assert predicted["read_tokens"] < 13_000 - 1_000
     else:
         assert predicted["read_tokens"] >= 13_000
-    assert behind["reason"] == "goes-on"
+    assert following["reason"] == "goes-on"

@@ -11,7 +11,7 @@ rich is imported for Markdown, screens and progress bars only: importing its con
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, TextIO
@@ -141,14 +141,6 @@ def line(*parts: str | tuple[str, str]) -> StyledLine:
         shown, style = (part, "") if isinstance(part, str) else part
         text.append(visible(shown), style)
     return text
-
-
-def joined(gap: str, lines: Iterable[StyledLine]) -> StyledLine:
-    """Join lines into one, a gap between each two."""
-    found = StyledLine()
-    for number, text in enumerate(lines):
-        found.append(gap if number else "").extend(text)
-    return found
 
 
 def whole(out: Console, text: StyledLine) -> None:
