@@ -163,4 +163,4 @@ def test_refused_gap_compaction_still_adds_context():
     done = Continuous(kept, settings, means).before_turn(NOON)
     assert (done.pruned, bool(done.refused), len(done.events)) == (0, True, 1)
     kept.apply(event("append", item=user("u9")))
-    assert b"[source: mail]" in kept.session.write(kept.begin_turn().prompt)
+    assert b"[source: mail]" in kept.write(kept.begin_turn().prompt)

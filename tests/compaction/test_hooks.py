@@ -71,7 +71,7 @@ NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 def dividers(kept):
-    return [one.item for one in kept.session.state.main().entries if isinstance(one.item, CompactDivider)]
+    return [one.item for one in kept.state.main().entries if isinstance(one.item, CompactDivider)]
 
 
 def stored(kept):
@@ -151,7 +151,7 @@ def test_cadence_is_prepared_in_the_background(kept):
     waiting.go.set()
     done = continuous.settle(NOW + 12, wait=True)
     assert (done.pruned, done.kept) == (6, 4)  # later messages stay
-    assert [entry.item.uuid for entry in kept.session.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
+    assert [entry.item.uuid for entry in kept.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
     assert len(stored(kept)) == 1
 
 

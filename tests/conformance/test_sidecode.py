@@ -95,8 +95,8 @@ def test_stored_session_folds_by_its_setting(desk):
     stored = StoredSession.begin(store, header, **with_rules)
     stored.apply(*rest)
     stored.save()
-    assert uuids(StoredSession.open(store, "s", **with_rules).session) == ["u1", "u3", "d", "u4"]
-    assert uuids(StoredSession.open(store, "s").session) == ["d", "u1", "u3", "u4"]
+    assert uuids(StoredSession.open(store, "s", **with_rules)) == ["u1", "u3", "d", "u4"]
+    assert uuids(StoredSession.open(store, "s")) == ["d", "u1", "u3", "u4"]
     store.close()
 
 

@@ -103,7 +103,7 @@ class History:
         if self.kept.head.number < self.store.load("s").head.number:  # nothing was sent, so no conflict was raised
             self._take_others()
         self.acked = len(self.log)
-        assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept.session)
+        assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept)
         assert self.kept.delta().new_events == ()
         data = self.store.load("s")
         assert (canonical(data.metadata), data.leaf_id) == (canonical(self.kept.metadata), self.kept.leaf_id)
@@ -112,7 +112,7 @@ class History:
         assert data.leaf_id in (self.noted[1], *self.leaves), "the noted leaf, or the last item"
 
     def _note_leaf(self) -> None:
-        last = self.kept.session.state.main().entries.last()
+        last = self.kept.state.main().entries.last()
         self.leaves.add("s" if last is None else last.item.uuid)
 
     def _take_others(self) -> None:
@@ -159,7 +159,7 @@ class History:
         self.kept = StoredSession.open(self.faulty.store, "s")
         data = self.store.load("s")
         self.log, self.noted = list(data.events), (data.metadata, data.leaf_id)
-        assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept.session)
+        assert state_of(Session.read(self.store.load("s").log)) == state_of(self.kept)
 
 
 def played(kind: str, steps) -> None:

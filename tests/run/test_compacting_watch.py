@@ -85,7 +85,7 @@ def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
 
 
 def dividers(store, name="s1"):
-    entries = StoredSession.open(store, name).session.state.main().entries
+    entries = StoredSession.open(store, name).state.main().entries
     return sum(isinstance(one.item, CompactDivider) for one in entries)
 
 

@@ -57,4 +57,4 @@ def items(session: Session) -> list[str]:
 def assert_stored(stored: StoredSession) -> None:
     """Assert that folding the stored log gives the state of the session in memory."""
     folded = Session.read(stored.store.load("s").log)
-    assert dump_state(folded.state) == dump_state(stored.session.state)
+    assert dump_state(folded.state) == dump_state(stored.state)

@@ -67,7 +67,7 @@ def test_lost_answer_doubles_nothing(store, mine):
         mine.save()
     assert mine.saved == {1, 2}
     say(mine, "a2").save()
-    assert (store.load("s").head.number, items(mine.session)) == (5, ["u2", "a2"])
+    assert (store.load("s").head.number, items(mine)) == (5, ["u2", "a2"])
     assert_stored(mine)
 
 
@@ -79,7 +79,7 @@ def test_refused_event_stops_no_later_save(mine):
     with pytest.raises(StoreError):
         mine.note({"a": 1}, leaf_id="\0")
     assert say(mine, "a1").save().number == 3
-    assert items(mine.session) == ["u1", "a1"]
+    assert items(mine) == ["u1", "a1"]
 
 
 def test_resumed_session_sends_only_new_events(store, mine):
@@ -89,7 +89,7 @@ def test_resumed_session_sends_only_new_events(store, mine):
     assert again.delta().new_events == ()
     say(again, "u2").save()
     assert [len(delta.new_events) for delta in store.sent] == [2, 1]
-    assert items(again.session) == ["u1", "a1", "u2"]
+    assert items(again) == ["u1", "a1", "u2"]
     assert_stored(again)
 
 
@@ -98,7 +98,7 @@ def test_compaction_is_sent_as_one_event(store, mine):
     mine.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a2"], summary="x"))
     say(mine, "u3").save()
     assert (len(store.sent[-1].new_events), store.sent[-1].removed_ids) == (2, ())
-    assert items(mine.session) == ["d", "u2", "a2", "u3"]
+    assert items(mine) == ["d", "u2", "a2", "u3"]
     assert_stored(mine)
 
 
@@ -126,7 +126,7 @@ def test_turn_is_saved_with_its_prompt_deltas(store):
     mine.save()
     assert len(store.prompt_deltas("s")) == 1
     again = StoredSession.open(store, "s")
-    assert again.session.write(again.session.assembled().prompt) == mine.session.write(prompt)
+    assert again.write(again.assembled().prompt) == mine.write(prompt)
 
 
 def test_events_during_a_save_go_with_the_next(store, mine):
@@ -141,6 +141,16 @@ def test_events_during_a_save_go_with_the_next(store, mine):
     asyncio.run(talk())
     assert [len(delta.new_events) for delta in store.sent] == [1, 1]
     assert items(stored(store)) == ["u1", "u2"]
+
+
+def test_stored_session_is_a_session_with_its_log(mine):
+    say(mine, "u1").save()
+    say(mine, "a1").remove("u1")
+    assert isinstance(mine, Session)
+    whole = mine.log()
+    mine.save()
+    assert whole == mine.log() == mine.store.load("s").log
+    assert [mine.log(number) for number in (3, 9)] == [b"".join(whole.splitlines(keepends=True)[3:]), b""]
 
 
 def test_session_without_a_header_is_refused(store):
@@ -158,7 +168,7 @@ def test_reload_puts_held_events_after_others(store, mine, theirs):
         mine.save()
     assert [one.item.uuid for one in mine.reload()] == ["t1"]
     mine.save()
-    assert items(stored(store)) == items(mine.session) == ["t1", "m1"]
+    assert items(stored(store)) == items(mine) == ["t1", "m1"]
     assert store.load("s").metadata == b'{"who":"me"}'
     assert_stored(mine)
 

@@ -128,11 +128,6 @@ class StoredSession(Session):
         return cls(store, store.load(session_id), dialect=dialect, rules=rules, clock=clock)
 
     @property
-    def session(self) -> Session:
-        """The session itself."""
-        return self
-
-    @property
     def saved(self) -> set[int]:
         """The numbers of the events that the store has acknowledged."""
         return set(range(1, self.head.number + 1))

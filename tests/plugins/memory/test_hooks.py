@@ -197,7 +197,7 @@ def test_topics_never_change_the_prefix(kept, store, tmp_path):
     assert b"all of two" in b"".join(prompts[2])
     for before, after in zip(prompts, prompts[1:], strict=False):
         assert after[: len(before)] == before
-    again = StoredSession.open(store, "s1").session.state.knowledge
+    again = StoredSession.open(store, "s1").state.knowledge
     assert set(again) == {"memory.two"}  # the events are stored with the turn
 
 
