@@ -8,7 +8,7 @@ import pytest
 
 from helpers.states import dump_state
 from lore import Session, event
-from lore.errors import LoreError
+from lore.errors import LoreError, MisuseError
 from lore.model.events import ContextPersisted, PromptDelta, TurnStarted, encode
 from lore.prompt.base import Rules
 from lore.prompt.dialects.template import JinjaTemplate
@@ -167,3 +167,102 @@ def test_an_event_that_is_too_long_is_refused():
     """It came back as a problem instead of an event, and applying that was a KeyError."""
     with pytest.raises(LoreError, match="12 MiB"):
         event("append", item={"type": "user_message", "uuid": "u1", "text": "x" * (12 * 1024 * 1024)})
+
+
+TOOLS = [{"name": "read", "description": "d", "input_schema": {"type": "object"}}]
+
+
+def called(*names):
+    """Return an answer that calls these tools."""
+    blocks = [{"type": "tool_use", "id": name, "name": "read", "input": {}} for name in names]
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    return {"type": "message", "role": "assistant", "content": blocks, "stop_reason": "tool_use", "usage": usage}
+
+
+def talked(exchanges, **fields):
+    session = Session("claude-opus-5", system="x", tools=TOOLS, **fields)
+    for number in range(exchanges):
+        session.user(f"question {number}")
+        session.request()
+        session.assistant(f"answer {number}")
+    return session
+
+
+def spoken(session):
+    """Return the texts and call ids of the next request, by message."""
+    messages = session.request()["messages"]
+    return [
+        [block.get("text") or block.get("id") or block["tool_use_id"] for block in one["content"]] for one in messages
+    ]
+
+
+def test_compact_keeps_recent_messages():
+    session = talked(4)
+    assert session.compact("The user asked.", keep=2) == 6
+    session.user("question 4")
+    assert spoken(session) == [["The user asked."], ["question 3"], ["answer 3"], ["question 4"]]
+    assert dump_state(Session.read(session.log()).state) == dump_state(session.state)
+
+
+def test_compact_in_a_tool_loop_keeps_the_question():
+    session = talked(3)
+    session.user("read them all")
+    for number in range(4):
+        session.request()
+        session.assistant(called(f"a{number}", f"b{number}"))
+        for name in (f"a{number}", f"b{number}"):
+            session.result(name, "text")
+    assert session.compact("Three files were read.", keep=1) == 12
+    assert spoken(session) == [["Three files were read."], ["read them all"], ["a3", "b3"], ["a3", "b3"]]
+
+
+def test_compact_refuses_open_calls():
+    session = talked(3)
+    session.user("read")
+    session.request()
+    session.assistant(called("c1"))
+    before = session.log()
+    with pytest.raises(LoreError, match=r"calls have no result: read \(c1\)") as caught:
+        session.compact("So far.", keep=1)
+    assert "session.result" in caught.value.hint
+    assert session.log() == before
+    session.result("c1", "text")
+    assert session.compact("So far.", keep=1) == 6
+
+
+def test_compact_keeps_unanswered_messages():
+    session = talked(2)
+    for text in ("first", "second"):
+        session.user(text)
+    assert session.compact("So far.", keep=1) == 4
+    assert spoken(session) == [["So far."], ["first"], ["second"]]
+
+
+def test_compact_of_a_short_session_changes_nothing():
+    session = talked(1)
+    before = session.log()
+    assert session.compact("So far.") == 0
+    assert session.log() == before
+
+
+@pytest.mark.parametrize("arguments", [{"summary": " "}, {"summary": "s", "keep": 0}])
+def test_compact_refuses_invalid_arguments(arguments):
+    with pytest.raises(MisuseError, match="a compaction has a summary"):
+        talked(3).compact(**arguments)
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"])
+def test_compact_keeps_the_head_of_requests(dialect):
+    session = Session("claude-opus-5", system="x", tools=TOOLS, dialect=dialect)
+    bodies = []
+    for number in range(4):
+        session.user(f"question {number}")
+        prompt, _ = session.begin_turn()
+        bodies.append(prompt)
+        session.assistant(f"answer {number}")
+    session.compact("So far.", keep=2)
+    session.user("and now?")
+    prompt, _ = session.begin_turn()
+    assert [segment.data for segment in prompt.head] == [segment.data for segment in bodies[-1].head]
+    assert b"So far." in session.write(prompt)
+    assert b"question 0" not in session.write(prompt)

@@ -37,7 +37,16 @@ from msgspec.structs import replace
 from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.errors import LoreError, MisuseError, did_you_mean
 from lore.events.items import blocks_from, user_message
-from lore.events.kinds import append, patch_tool_call, session_changed, session_started, turn_completed, turn_failed
+from lore.events.kinds import (
+    append,
+    compact_applied,
+    compact_started,
+    patch_tool_call,
+    session_changed,
+    session_started,
+    turn_completed,
+    turn_failed,
+)
 from lore.events.kinds import event as event
 from lore.events.strict import JSON, check, context_json, due, kind_of, named, time_of
 from lore.fold.step import Folding
@@ -47,15 +56,26 @@ from lore.model.canonical import canonical, decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, TurnStarted, Usage, encode
-from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage, is_absent, is_blank
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    OpaqueItem,
+    TextBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+    is_blank,
+)
 from lore.model.mask import cut_masked
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import FoldedSession as State
+from lore.model.state import settled
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
-from lore.prompt.layout import tail_of
+from lore.prompt.layout import is_real, tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
 from lore.sdk.objects import awaited, params_of, plain
@@ -291,14 +311,8 @@ class Session:
         if not state.entries:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
-        waiting = self.pending(chain) if prompt is None else ()
-        if waiting:
-            named = ", ".join(f"{use.name} ({use.call_id})" for use in waiting[:3])
-            more = f", and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-            raise LoreError(
-                f"calls of the last answer have no result: {named}{more}",
-                hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
-            )
+        if prompt is None:
+            _refuse_open_calls("calls of the last answer have", self.pending(chain))
         return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
 
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
@@ -452,6 +466,48 @@ class Session:
         if not same:
             self.apply(made)
 
+    @named
+    def compact(self, summary: str, *, keep: int = 6, chain: str = MAIN) -> int:
+        """Replace all messages except the last `keep` by a summary, and return how many were removed.
+
+        More stay if a response would be divided, if no model has read them yet, and inside a tool loop the user's
+        current question. The log keeps everything. Raises LoreError while a call has no result, MisuseError for an
+        empty summary. `lore.compaction` compacts by a policy.
+
+        >>> session = Session("claude-opus-5")
+        >>> for number in range(4):
+        ...     uuid, reply = session.user(f"Question {number}"), session.assistant("Answer")
+        >>> session.compact("The user asked three questions.", keep=2)
+        6
+        """
+        if not summary.strip() or keep < 1:
+            raise MisuseError("a compaction has a summary, and keeps at least one message", hint='compact("…", keep=6)')
+        entries = settled(self.state.chain(chain)).entries
+        calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
+        _refuse_open_calls("nothing was compacted: calls have", calls)
+        places = [
+            place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)
+        ]
+        place = places[-keep] if keep < len(places) else 0
+        while place and (
+            entries[place].group == entries[place - 1].group
+            or all(isinstance(entries[at].item, UserMessage) for at in range(place - 1, len(entries)))
+        ):
+            place -= 1
+        kept = set(range(place, len(entries)))
+        if entries and isinstance(entries[len(entries) - 1].item, ToolCall):
+            kept.update([at for at in range(place) if is_real(entries[at].item)][-1:])
+        removed = len([at for at in places if at not in kept])
+        if removed:
+            at, uuids = self._time(), [entries[number].item.uuid for number in sorted(kept)]
+            self.apply(
+                compact_started("manual", at=at, chain=chain),
+                compact_applied(
+                    self._fresh("c", chain), "manual", summary=summary, preserved_uuids=uuids, at=at, chain=chain
+                ),
+            )
+        return removed
+
     def _fresh(self, letter: str, chain: str) -> str:
         """Return a uuid that the chain does not have."""
         state = self.state.chain(chain)
@@ -590,6 +646,17 @@ def dialect_from(given: Dialect | str | None) -> Dialect | None:
     if dialect is None:
         raise LoreError(f"unknown dialect {given!r}", hint="dialects: " + ", ".join(dialect_names()))
     return dialect
+
+
+def _refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None:
+    """Raise LoreError if there are calls, with their names."""
+    if calls:
+        names = ", ".join(f"{call.name} ({call.call_id})" for call in calls[:3])
+        more = f", and {len(calls) - 3} more" if len(calls) > 3 else ""
+        raise LoreError(
+            f"{message} no result: {names}{more}",
+            hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
+        )
 
 
 def _items_of(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
