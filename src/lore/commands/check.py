@@ -14,15 +14,15 @@ from lore.commands import common, flags
 from lore.commands.pages import page_among, read_twice, write_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from lore.commands.pages import PageTarget
     from lore.config import Loaded
     from lore.model.codes import Problem, Reader
-    from lore.model.ledger import Ledger
     from lore.recording.inputs import Input
     from lore.report.forms.registry import Report
     from lore.report.forms.terminal import FindingsWriter
-    from lore.run.checking.check import CheckOutcome, Cluster
+    from lore.run.checking.check import CheckOutcome, CheckRun, Cluster
     from lore.run.checking.verdicts import CheckContext
     from lore.run.reports import Target
 
@@ -83,30 +83,38 @@ def run(options: CheckOptions) -> int:
     settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the settings file; `*` is one name, `**` any folders.
     """
+    from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
+    from lore.run.checking.check import CheckRun, check
     from lore.run.reports import keep_apart, targets
 
     common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     loaded = common.found_settings(options.config)
-    context = _context(options, loaded)
-    workers = _workers(options.jobs)
+    context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
-    reports = targets(kinds, as_json=options.as_json)
-    kept = files_kept(loaded, options.baseline)
+    reports, kept = targets(kinds, as_json=options.as_json), files_kept(loaded, options.baseline)
     page = page_among(reports, opens=False, needed=kept, name="check")
     keep_apart(reports, kept)
     which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     writer = _findings_writer(options, reports)
-    outcome = _judge(options, context, which, workers, writer, tables)
+    with (
+        common.progress(wanted=not options.verbose) as progress,
+        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+    ):
+        how = CheckRun(
+            wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
+            jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
+            progress=progress, interrupted=interrupted,
+            on_findings=None if writer is None else common.writing()(writer.write),
+        )  # fmt: skip
+        if tables is None:
+            outcome = check(which.paths, context, how)
+        else:
+            outcome = _judge_into(tables, which.paths, context, how)
     code = _report(options, context, outcome, reports, which.paths, writer)
     if page is not None and not outcome.result.interrupted:
-        from lore.report.html.intros import of_check
-        from lore.run.pages import PageRequest
-
-        request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
-        intro = of_check(outcome.result, verbose=options.verbose)
-        write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
+        _write_page(page, drawn, outcome, options, context)
     return code
 
 
@@ -226,45 +234,19 @@ def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> Findin
     return FindingsWriter(common.out(None), verbose=options.verbose)
 
 
-def _judge(
-    options: CheckOptions, context: CheckContext, which: flags.Chosen, workers: int | Cluster,
-    writer: FindingsWriter | None, tables: tuple[str, str] | None,
-) -> CheckOutcome:  # fmt: skip
-    """Judge the recordings, with a progress bar, and write tables meanwhile."""
+def _judge_into(tables: tuple[str, str], paths: list[str], context: CheckContext, how: CheckRun) -> CheckOutcome:
+    """Judge, write tables into a folder, and report their sizes."""
     from msgspec.structs import replace
 
-    from lore.recording.corpus import is_stream
-    from lore.run.checking.check import CheckRun, check
-
-    with (
-        common.progress(wanted=not options.verbose) as report_progress,
-        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
-    ):
-        run = CheckRun(
-            wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
-            jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
-            progress=report_progress, interrupted=interrupted,
-            on_findings=None if writer is None else common.writing()(writer.write),
-        )  # fmt: skip
-        if tables is None:
-            return check(which.paths, context, run)
-
-        def judge(on_ledger: Callable[[Input, Ledger | None], object]) -> CheckOutcome:
-            return check(which.paths, context, replace(run, on_ledger=on_ledger))
-
-        return _judge_into(tables, judge, redact=options.redact)
-
-
-def _judge_into(
-    tables: tuple[str, str], judge: Callable[[Callable[[Input, Ledger | None], object]], CheckOutcome], *, redact: bool
-) -> CheckOutcome:  # fmt: skip
-    """Judge, write tables into a folder, and report their sizes."""
     from lore.judge.totals import FINDINGS_KEPT
     from lore.recording.corpus import show
+    from lore.run.checking.check import check
     from lore.run.spending.tables import write_tables
 
     form, folder = tables
-    outcome, done = write_tables(form, folder, judge, redact=redact)
+    outcome, done = write_tables(
+        form, folder, lambda on_ledger: check(paths, context, replace(how, on_ledger=on_ledger)), redact=context.redact
+    )
     if done:
         common.tell(f"{show(folder)}: {done}")
     by_severity = Counter(finding.severity for finding in outcome.result.findings)
@@ -311,6 +293,17 @@ def _report(
     if outcome.failed:
         return 1
     return 3 if outcome.unjudged else 0
+
+
+def _write_page(
+    page: PageTarget, drawn: list[Input], outcome: CheckOutcome, options: CheckOptions, context: CheckContext
+) -> None:  # fmt: skip
+    from lore.report.html.intros import of_check
+    from lore.run.pages import PageRequest
+
+    request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
+    intro = of_check(outcome.result, verbose=options.verbose)
+    write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
 
 
 def name_unjudged(problems: Sequence[Problem]) -> None:

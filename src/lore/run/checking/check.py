@@ -74,33 +74,51 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
 
     An interrupted run has no findings about the whole, and writes no baseline.
     """
-    load_plugins()
     context = replace(context, tabled=run.on_ledger is not None)
-    context.check_names()
-    if context.options.format is not None:
-        reader_named(context.options.format)
-    files = [file._replace(optional=run.pass_over) for file in inputs(paths, run.wanted)]
-    if not (context.tabled or context.path or context.policy.is_by_path):  # these are about single files
-        files = join_bodies(files, context.options.format)
+    files = _list_files(paths, context, run)
     before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known = None if before is None else KnownFindings(Baseline() if context.update else before)
-    totals = RunTotals(known, recorder)
-    monitor = _Monitor(run, sum(file.size for file in files))
-    judged = _add_up(totals, files, run, context, monitor)
+    totals, monitor = RunTotals(known, recorder), _Monitor(run, sum(file.size for file in files))
+    judged = reported = 0
+    with closing(_judge_files(files, run, context, monitor)) as results:
+        for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
+            judged += 1
+            for line in result.log:
+                context.options.log(line)
+            if result.error is not None:
+                raise result.error
+            totals.take(result)
+            if run.on_ledger is not None:
+                run.on_ledger(file, result.ledger)
+            if run.on_findings is not None and (fresh := totals.since(reported)):
+                reported += len(fresh)
+                run.on_findings(fresh)
     stopped = Interruption(judged, len(files)) if monitor.is_interrupted() else UNSET
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         _raise_if_nothing(paths, run)
     result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
-    baselined, unseen = None, 0
+    written, unseen = None, 0
     if recorder is not None and before is not None and stopped is UNSET:
-        entries, unseen = baseline.renewed(before, recorder.entries(), partial(_could_match, totals, context))
+        written, unseen = baseline.renewed(before, recorder.entries(), partial(_could_match, totals, context))
         with open_output(context.path, force=True) as file:
-            file.write(baseline.encode(entries))
-        baselined = sum(entry.count for entry in entries)
+            file.write(baseline.encode(written))
     return CheckOutcome(
-        replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, baselined, unseen
-    )
+        replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths,
+        baselined=None if written is None else sum(entry.count for entry in written), unseen=unseen,
+    )  # fmt: skip
+
+
+def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[Input]:
+    """Return the files to judge; raises LoreError for an unknown name in the settings or options."""
+    load_plugins()
+    context.check_names()
+    if context.options.format is not None:
+        reader_named(context.options.format)
+    files = [file._replace(optional=run.pass_over) for file in inputs(paths, run.wanted)]
+    if context.tabled or context.path or context.policy.is_by_path:  # these are about single files
+        return files
+    return join_bodies(files, context.options.format)
 
 
 def conclude(
@@ -118,27 +136,6 @@ def conclude(
             ends += baseline.stale(known, place_of(context.path, context.root), could_match)
     totals.conclude(ends, context.ruling(""), context.shown)
     return totals.checked(context.reader)
-
-
-def _add_up(
-    totals: RunTotals, files: list[Input], run: CheckRun, context: CheckContext, monitor: _Monitor
-) -> int:  # fmt: skip
-    """Judge the files, and add their results to the totals; return how many were judged."""
-    judged = reported = 0
-    with closing(_judge_files(files, run, context, monitor)) as results:
-        for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
-            judged += 1
-            for line in result.log:
-                context.options.log(line)
-            if result.error is not None:
-                raise result.error
-            totals.take(result)
-            if run.on_ledger is not None:
-                run.on_ledger(file, result.ledger)
-            if run.on_findings is not None and (fresh := totals.since(reported)):
-                reported += len(fresh)
-                run.on_findings(fresh)
-    return judged
 
 
 def _raise_if_nothing(paths: list[str], run: CheckRun) -> None:
