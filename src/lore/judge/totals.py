@@ -125,13 +125,13 @@ class FileTotals:
         """Whether a plug-in's rule or a budget looks at every pair; else pairs without a cause are not needed."""
         return self._ruling.min_reuse is not None or bool(RULES)
 
-    def turn(self, verdict: TurnVerdict, *, events: bool) -> list[Decided]:
-        """Count a turn; return its findings. `events`: it is from a session log."""
+    def turn(self, verdict: TurnVerdict, *, events: bool) -> None:
+        """Count a turn and its findings. `events`: it is from a session log."""
         summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
         if turn.call.inherited_from:  # it counts in the session that sent it
             summary.copied += 1
             self._inherited.add(turn.chain)
-            return []
+            return
         summary.turns += 1
         summary.pairs += verdict.compared
         if events:
@@ -145,18 +145,16 @@ class FileTotals:
         judged = Judged(lasting_id(turn.response_id), turn.chain, verdict.compared, self._keep(decided), recorded)
         if judged.found or judged.response_id:
             self.result.judged.append(judged)
-        return decided
 
-    def ended(self, findings: Iterable[Finding]) -> list[Decided]:
-        """Decide about findings that belong to no turn."""
-        decided = list(map(self._ruling.decide, findings))
-        self.result.judged += [Judged(chain=each.finding.chain or "", found=self._keep([each])) for each in decided]
-        return decided
+    def ended(self, findings: Iterable[Finding]) -> None:
+        """Count findings that belong to no turn."""
+        for each in map(self._ruling.decide, findings):
+            self.result.judged.append(Judged(chain=each.finding.chain or "", found=self._keep([each])))
 
     def finish(
         self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
         counts: Mapping[tuple[str, str | None], int],
-    ) -> list[Decided]:  # fmt: skip
+    ) -> None:  # fmt: skip
         """Count a file at its end; `counts` are its problems by code and file, kept or not."""
         result = self.result
         result.session = session
@@ -165,16 +163,16 @@ class FileTotals:
         result.summary.chains -= sum(chain not in result.turns for chain in self._inherited)
         result.summary.compactions += len(boundaries)
         result.whole = not any(code in UNREAD for code, _ in counts)
-        return self.damage(problems, counts)
+        self.damage(problems, counts)
 
-    def damage(self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int]) -> list[Decided]:
-        """Count problems; return their findings."""
+    def damage(self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int]) -> None:
+        """Count problems and their findings."""
         self.result.summary.problems += sum(counts.values())
         self.result.problems.extend(problems)
         by_code = {code: number for (code, _), number in counts.items()}
         found = [*damage(problems, by_code, self.place)]
         found += [problem for rule in RULES.values() for problem in rule.problems(list(problems), by_code, self.place)]
-        return self.ended(found)
+        self.ended(found)
 
     def unreadable(self, reason: str) -> None:
         """Count a file or folder that could not be read to its end."""
@@ -339,13 +337,11 @@ class RunTotals:
 
     def conclude(
         self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
-    ) -> list[Finding]:
-        """Add the findings about the whole run; return those that count. `shown` redacts them."""
+    ) -> None:
+        """Add the findings about the whole run. `shown` redacts them."""
         decided = [self._compared(ruling.decide(each), each.path) for each in findings]
         self.failed = settle(decided, self.summary, {}) or self.failed
-        counted = [each.finding if shown is None else shown(each.finding) for each in decided if not each.out]
-        self._keep(counted)
-        return counted
+        self._keep(each.finding if shown is None else shown(each.finding) for each in decided if not each.out)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         """List findings that have words, up to a limit."""

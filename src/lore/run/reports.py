@@ -87,11 +87,6 @@ def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
             raise LoreError(message, hint="make the folder first, or name a file in another")
 
 
-def at_once(reports: Iterable[Target]) -> list[str]:
-    """Return the kinds of reports that cannot be written while a recording grows."""
-    return [target.kind for target in reports if target.path or target.kind not in ("terminal", "json")]
-
-
 def write_reports(
     result: Reported, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
     verbose: bool, own: Mapping[str, Report] = MappingProxyType({}),
