@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -34,21 +33,10 @@ _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]
 
 
-class _FileResult(Struct, frozen=True, array_like=True):
-    number: int
-    path: str
-    record: Raw
-
-
 class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lore_result: int = 0
     maker: str = ""
-    files: list[_FileResult] = []
-
-
-class _Settings(NamedTuple):
-    context: CheckContext
-    maker: str
+    files: list[tuple[int, str, Raw]] = []  # number, path and result of each
 
 
 def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
@@ -68,11 +56,11 @@ def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, ro
     """
     if not isinstance(file, Input):
         file = Input(os.fspath(file), named=False)
-    settings = _settings(config)
-    result = judge_file(file, msgspec.structs.replace(settings.context, root=root))
+    context, maker = _settings(config)
+    result = judge_file(file, msgspec.structs.replace(context, root=root))
     if result.error is not None:
         raise result.error
-    return Result(settings.maker, {_order(file.number, file.path): (file.path, encode(result))})
+    return Result(maker, {_order(file.number, file.path): (file.path, encode(result))})
 
 
 class Result:
@@ -99,7 +87,7 @@ class Result:
 
     def to_bytes(self) -> bytes:
         """Return JSON, the same bytes for the same files, however they were merged."""
-        files = [_FileResult(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
+        files = [(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
         return msgspec.json.encode(_Written(lore_result=VERSION, maker=self._maker, files=files))
 
     @classmethod
@@ -112,7 +100,7 @@ class Result:
         if written.lore_result != VERSION:
             message = f"a result of version {written.lore_result}, and this lore reads version {VERSION}"
             raise LoreError(message, hint=_SAME)
-        files = {_order(file.number, file.path): (file.path, bytes(file.record)) for file in written.files}
+        files = {_order(number, path): (path, bytes(record)) for number, path, record in written.files}
         return cls(written.maker, files)
 
     def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
@@ -121,8 +109,8 @@ class Result:
         `config` names the settings with which the files were judged; findings about budgets of the whole run name
         `path`.
         """
-        settings = _settings(config)
-        if self._maker not in ("", settings.maker):
+        context, maker = _settings(config)
+        if self._maker not in ("", maker):
             raise LoreError("this result was made by another version of lore, or by other settings", hint=_SAME)
         totals = RunTotals()
         for _, (_, record) in sorted(self._gathered().items()):
@@ -131,8 +119,7 @@ class Result:
             except ValueError:
                 raise LoreError("this is not a result of lore.judge", hint="give what Result.to_bytes wrote") from None
             totals.take(result)
-        checked = conclude(totals, settings.context, path)
-        return CheckOutcome(checked, totals.failed, totals.unjudged)
+        return CheckOutcome(conclude(totals, context, path), totals.failed, totals.unjudged)
 
     def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
         """Return the summary, findings and problems of all files; see `outcome`."""
@@ -174,18 +161,17 @@ def _order(number: int, path: str) -> _Order:
     return number, (*((1, folder) for folder in folders), (0, name))
 
 
-def _settings(config: str | None) -> _Settings:
-    """Return the settings in a file, read again when it changes."""
+def _settings(config: str | None) -> tuple[CheckContext, str]:
+    """Return the settings in a file, read again when it changes, and their digest."""
     status = os.stat(config) if config is not None and os.path.isfile(config) else None
     return _read_settings(config, None if status is None else (status.st_mtime_ns, status.st_size))
 
 
 @lru_cache(maxsize=16)
-def _read_settings(path: str | None, written: tuple[int, int] | None) -> _Settings:
+def _read_settings(path: str | None, written: tuple[int, int] | None) -> tuple[CheckContext, str]:
     load_plugins()
-    if path is None:
-        context = CheckContext()
-    else:
+    context = CheckContext()
+    if path is not None:
         settings = find(path, None).settings
         rules = str(Path(path).parent / settings.simulate.rules) if settings.simulate.rules else ""
         dated = Dated(rules, settings.simulate.tolerance, settings.check.tail_labels)
@@ -193,6 +179,5 @@ def _read_settings(path: str | None, written: tuple[int, int] | None) -> _Settin
             policy=settings.check.policy, settings=path, dated=dated, reader=settings.check.reader,
             budgets=settings.check.budgets, options=Options(rules=settings.assemble),
         )  # fmt: skip
-    context.policy.known("check.")
-    context.dated.known()
-    return _Settings(context, maker_of(context))
+    context.check_names()
+    return context, maker_of(context)
