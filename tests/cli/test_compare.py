@@ -149,7 +149,7 @@ def dated_bodies(path, billed):
     lines = []
     for number, has_usage in enumerate(billed):
         said = [{"role": "user", "content": f"question {each}: {'long ' * 400}"} for each in range(number + 1)]
-        system = f"You mend a library. The time is 2026-11-20T08:0{number}:00Z. {'Read before you write. ' * 300}"
+        system = f"You maintain a library. The time is 2026-11-20T08:0{number}:00Z. {'Read before you write. ' * 300}"
         usage = {"input_tokens": 5, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 2_000 + 500 * number,
                  "output_tokens": 9}  # fmt: skip
         request = {"model": "claude-opus-4-5", "max_tokens": 64, "system": system, "messages": said}

@@ -1,4 +1,4 @@
-"""Money on the command line: what each command says that a recording cost, held against arithmetic of its own.
+"""Money on the command line: the costs in every command, compared with arithmetic of their own.
 
 Prices of Claude Opus 4.8, in dollars a million tokens: 5 uncached, 0.50 read, 6.25 written for 5 minutes, 25 output.
 """
@@ -90,7 +90,7 @@ def billed(ran):
     ],
 )
 @pytest.mark.parametrize("made", [transcript, capture])
-def test_what_a_response_was_served_at_is_priced_in_check_and_simulate(made, served, times):
+def test_service_tier_of_a_response_is_priced(made, served, times):
     bills = [bill(0, 40_000, **served), bill(0, 41_000, **served)]
     if made is capture:
         head = "You are bold. " * 20_000
@@ -114,7 +114,7 @@ def test_simulate_counts_gemini_thoughts_as_output():
     assert "other_passes" not in totals
 
 
-def test_every_pass_of_a_response_is_billed_and_shown_apart_from_the_prompt_that_goes_on():
+def test_every_pass_of_a_response_is_billed():
     summary = {"type": "compaction", **bill(180_000, 0, uncached=0, output=3_500)}
     own = {"type": "message", **bill(0, 23_000, uncached=3, output=1_000)}
     path = transcript(bill(0, 23_000, output=1_000, iterations=[summary, own]), bill(23_000, 100))
@@ -140,7 +140,7 @@ def test_every_pass_of_a_response_is_billed_and_shown_apart_from_the_prompt_that
         ("2.1.58-beta.1", "about 45 %"), ("2.1.59", ""), ("2.1.119", ""), ("2.10.1", ""), ("3.0.0", ""),
     ],
 )  # fmt: skip
-def test_output_that_a_version_is_known_to_note_in_part_is_shown_as_such(version, noted):
+def test_partially_noted_output_is_marked(version, noted):
     path = transcript(bill(0, 40_000), bill(40_000, 100), version=version)
     ran = lore("simulate", path, "--json").json
     assert [turn["billed"].get("partial_output", False) for turn in ran["turns"]] == [bool(noted)] * 2
@@ -160,7 +160,7 @@ def test_output_that_a_version_is_known_to_note_in_part_is_shown_as_such(version
 AGAIN, UNEXPLAINED = 40_000 * (WRITE - READ), 70_000 * (WRITE - READ)  # $0.23 and $0.40
 
 
-def test_paid_again_is_waste_and_the_unexplained_stands_beside_it_in_every_sum():
+def test_sums_separate_waste_from_unexplained():
     path = wasteful()
     summary = lore("check", path, "--json").json["summary"]
     assert (summary["waste_tokens"], summary["unexplained_tokens"]) == (40_000, 70_000)

@@ -1,4 +1,4 @@
-"""Bare `lore`: what agents spent here, what was re-billed, and what to change first."""
+"""Bare `lore`: spending of agents, re-billed tokens by cause, and the first thing to change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at(day, minute=0):
 
 
 def claude(name="a", bills=(), day=1, path=CLAUDE, project="/code/app", model="", words="", minutes=1, **more):
-    """Write a session with a request every so many minutes; `bills` are (uncached, read, written, output)."""
+    """Write a session with a request every `minutes`; `bills` are (uncached, read, written, output)."""
     made = []
     for number, bill in enumerate(bills):
         before = f"{name}a{number - 1}" if number else None
@@ -328,7 +328,7 @@ def test_unreadable_logs_are_named_and_exit_3():
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
     assert found(code=3)["problems"] > 0
     torn = lore(*ALL)
-    assert " in what was read\n  lore check --since 2020-01-01" in torn.out
+    assert " in these recordings\n  lore check --since 2020-01-01" in torn.out
     assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
     assert "not read: Cursor" in ran.out
 

@@ -1,4 +1,4 @@
-"""Costs that logs state themselves, beside lore's own prices."""
+"""Costs that logs state themselves, compared with lore's own prices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALL = ("--since", "2020-01-01")
 
 
 def pi_log():
-    """Requests of gpt-5.6-sol, of which pi logs no writes to the cache, at $0.10 each; one without any tokens."""
+    """Write requests of gpt-5.6-sol, whose cache writes pi does not log, at $0.10 each; one without tokens."""
     gpt = {"api": "openai-codex-responses", "model": "gpt-5.6-sol"}
     made = Pages()
     made.number = 20_000_000  # a time at which the model has a price

@@ -1,4 +1,4 @@
-"""`lore watch` on a screen without a terminal: what it shows, counts down and follows."""
+"""`lore watch` on a screen without a terminal: its texts, its countdown, and the log that it follows."""
 
 from __future__ import annotations
 

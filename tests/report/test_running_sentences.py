@@ -45,7 +45,7 @@ def test_read_share_below_one_never_shows_100():
          "cache   lifetime unknown: neither usage nor a dated rule shows how long this provider keeps it",
          "do      drop it"),
         ({"turn": 10}, "cache   expires in 4:12 (of 5 minutes, as billed)",
-         "do      nothing: the last request read what was cached"),
+         "do      nothing: the last request read the whole cached prompt"),
         ({"requests": 0}, "", ""),
     ],
 )  # fmt: skip

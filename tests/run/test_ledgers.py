@@ -49,7 +49,7 @@ def again(*paths, **options):
     return read(*paths, **options)[0].taken
 
 
-def test_what_is_as_it_was_is_taken_as_it_was_kept(log):
+def test_kept_ledger_of_unchanged_log_is_used(log):
     first, (made,) = read(log)
     second, (kept,) = read(log)
     assert (first.taken, second.taken) == (0, 1)
@@ -67,9 +67,9 @@ def test_what_is_as_it_was_is_taken_as_it_was_kept(log):
                      os.utime(log, ns=(stat.st_atime_ns, stat.st_mtime_ns))),
         lambda log: put("agent-1.jsonl", *[{**line, "isSidechain": True, "agentId": "1"} for line in lines()]),
     ],
-    ids=["grown", "touched", "another of the same size and time", "a subagent beside it"],
+    ids=["grown", "touched", "another of the same size and time", "a new subagent"],
 )  # fmt: skip
-def test_what_changed_is_read_anew(log, change):
+def test_changed_log_is_read_again(log, change):
     read(log)
     change(log)
     made, found = read(log)
@@ -77,8 +77,8 @@ def test_what_changed_is_read_anew(log, change):
     assert found == read(log, folder="")[1]
 
 
-def test_a_folder_is_listed_once_for_all_of_its_sessions_and_again_where_it_changed(desk, monkeypatch):
-    """Every session of a folder listed the folder anew: n sessions cost n x n names."""
+def test_folder_is_listed_once_until_it_changes(desk, monkeypatch):
+    """Every session once listed its folder again: n sessions cost n x n names."""
     for name in "abc":
         put(f"many/{name}.jsonl", *lines())
     listed, names = [], corpus.filesystem.names
@@ -93,7 +93,7 @@ def test_a_folder_is_listed_once_for_all_of_its_sessions_and_again_where_it_chan
     assert listed == ["many"] * 4  # what changed just now may change again within the same time
 
 
-def test_other_rules_and_another_program_read_anew(log, monkeypatch):
+def test_other_rules_or_program_read_again(log, monkeypatch):
     read(log)
     assert again(log, dated=Dated(tolerance=0.5)) == 0
     monkeypatch.setattr(module, "_maker", lambda *_: "another")
@@ -101,16 +101,16 @@ def test_other_rules_and_another_program_read_anew(log, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"\x93\xa1x", msgspec.msgpack.encode(["a", "b", {}])])
-def test_a_damaged_ledger_is_made_anew(log, damage):
+def test_damaged_ledger_is_made_again(log, damage):
     _, found = read(log)
     for path in Path("kept").iterdir():
         path.write_bytes(damage)
-    made, anew = read(log)
-    assert (made.taken, anew) == (0, found)
+    made, remade = read(log)
+    assert (made.taken, remade) == (0, found)
     assert again(log) == 1
 
 
-def test_nothing_of_a_recording_is_kept_but_names_and_numbers(log):
+def test_ledger_holds_only_names_and_numbers(log):
     read(log)
     (kept,) = Path("kept").iterdir()
     assert kept.stat().st_mode & 0o077 == 0
@@ -119,14 +119,14 @@ def test_nothing_of_a_recording_is_kept_but_names_and_numbers(log):
     assert len(data) < 1_500
 
 
-def test_a_folder_that_cannot_be_written_keeps_nothing(log):
+def test_unwritable_folder_keeps_no_ledger(log):
     Path("kept").write_text("a file")
     _, found = read(log)
     assert len(found[0].rows) == 2
     assert again(log) == 0
 
 
-def test_what_nobody_asked_for_in_a_long_time_is_deleted(log):
+def test_ledger_unused_for_60_days_is_deleted(log):
     read(log)
     other = Path("kept", "f" * 64)
     other.write_bytes(b"old")
@@ -139,7 +139,7 @@ def test_what_nobody_asked_for_in_a_long_time_is_deleted(log):
     assert again(log) == 1
 
 
-def test_processes_change_nothing(desk, monkeypatch):
+def test_ledgers_of_processes_are_the_same(desk, monkeypatch):
     monkeypatch.setattr(module, "SMALL", 0)
     paths = [put(f"{number}.jsonl", *lines(number)) for number in range(1, 6)]
     put("words.txt", b"no recording\n")
@@ -149,8 +149,8 @@ def test_processes_change_nothing(desk, monkeypatch):
     assert again(*paths, jobs=3) == 5
 
 
-def test_requests_that_lie_there_in_another_order_are_those_of_their_times(desk):
-    """Sums read captures of formats that promise no order as they lay there, and found losses that `check` did not."""
+def test_requests_are_ordered_by_their_times(desk):
+    """Sums once read captures without an order as they were, and found losses that `check` did not."""
     whole = (ROOT / "fixtures" / "captures" / "litellm" / "stable.jsonl").read_bytes().splitlines(keepends=True)
     Path("a.jsonl").write_bytes(b"".join(whole))
     Path("b.jsonl").write_bytes(b"".join(reversed(whole)))

@@ -62,12 +62,12 @@ def test_sigterm_ends_a_wait_for_a_model(tmp_path, monkeypatch):
 
 
 def stopped_while_asking(url, settings):
-    """Watch a store, end the watch while its summariser is asked, and return what it wrote to standard error."""
+    """Watch a store, end the watch while its summariser is asked, and return its standard error."""
     Path("lore.toml").write_text(settings)
     Path("ask").write_text(SCRIPT)
     Path("ask").chmod(0o755)
     os.mkfifo("asked")
-    fifo = os.open("asked", os.O_RDWR)  # so that the other end waits for nobody
+    fifo = os.open("asked", os.O_RDWR)  # so that the other end does not wait
     run = [sys.executable, "-m", "lore", "compact", url, "--watch", "--interval", "60", "--config", "lore.toml"]
     environ = {**os.environ, "LORE_STATE": os.path.abspath("state")}
     with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ) as watch:

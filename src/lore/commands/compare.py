@@ -47,7 +47,7 @@ def run(
     color: flags.Colour = None,
     verbose: flags.Verbose = False,
 ) -> int:
-    """Compare two sides: what was read, re-billed and paid.
+    """Compare two sides: tokens read and re-billed, and cost.
 
     It says which differences are more than chance; -v adds how sure that is (intervals of 95 %).
 

@@ -1,4 +1,4 @@
-"""Bare `lore`: what agents spent here, what was re-billed, and what to change first."""
+"""Bare `lore`: the spending of agents here, the re-billed part of it, and the first thing to change."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def overview(
 ) -> int:
     """Judge prompt caches offline, and assemble prompts whose prefix does not move.
 
-    Without a command: what agents spent here in the last 7 days, what was re-billed, and what to change first. Days are
-    those of this machine's time zone. What was read is kept in your cache folder, in numbers and names alone. Nothing
-    leaves this machine.
+    Without a command: the spending of agents here in the last 7 days, the re-billed part of it, and the first thing to
+    change. Days are those of this machine's time zone. Results are kept in your cache folder, in numbers and names
+    alone. Nothing leaves this machine.
     """
     if context.invoked_subcommand is not None:
         _refuse_options_before_command(context)
@@ -119,7 +119,7 @@ def _request(
 def _selection(
     looked: list[str], since: str | None, until: str | None, agent: str | None, project: str
 ) -> OverviewSelection:  # fmt: skip
-    """Return what was chosen, for the commands that a report names."""
+    """Return the options as typed, for the commands that a report names."""
     from lore.report.commands import OverviewSelection, in_shell
     from lore.run import recent
 

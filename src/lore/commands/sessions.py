@@ -52,9 +52,9 @@ def run(
 ) -> int:
     """List the sessions that agents keep here, the newest first.
 
-    Of each: its age, agent, requests and cost, the share of its prompts that was read from a cache, what was re-billed,
+    Of each: its age, agent, requests and cost, the share of its prompts that was read from a cache, the re-billed part,
     its project, title and path. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
-    `lore check PATH` says why tokens were re-billed. What was read is kept in your cache folder, in numbers and names
+    `lore check PATH` shows why tokens were re-billed. Results are kept in your cache folder, in numbers and names
     alone; nothing leaves this machine.
     """
     from lore.recording.agents.logs import agent_named

@@ -133,7 +133,7 @@ def state_file(folder: str, name: str) -> str:
 
 
 def read_state(folder: str, name: str) -> dict[str, Any]:
-    """Return the state of a log or of a project's folder; empty if there is none of this version of lore."""
+    """Return the state of a log or of a project's folder; empty without a state of this version of lore."""
     with (
         suppress(OSError, ValueError, TypeError, KeyError, RecursionError),
         open(state_file(folder, name), "rb") as file,

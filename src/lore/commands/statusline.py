@@ -38,7 +38,7 @@ def run(
         typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context."),
     ] = None,
     width: Annotated[
-        int | None, typer.Option("--width", min=1, help="At most so many columns; default: COLUMNS.")
+        int | None, typer.Option("--width", min=1, help="Columns of the line at most; default: COLUMNS.")
     ] = None,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colour; default: for Claude Code, and on a terminal.")
@@ -52,7 +52,7 @@ def run(
     """Print one line about the running session: prompt size, share read, re-billed, cache expiry, last break.
 
     Claude Code hands its session over on standard input (`lore statusline --install` prints the setting); elsewhere it
-    is the newest session of the current project. What was read is kept in your cache folder, in numbers and names
+    is the newest session of the current project. Results are kept in your cache folder, in numbers and names
     alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
     Subagents that have logs of their own are not in the sums.
     """

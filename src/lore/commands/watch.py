@@ -55,7 +55,7 @@ def run(
     if path is not None:
         check_followable(path)
         if not os.path.lexists(path) and not corpus.is_in_database(path):
-            raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists what is here")
+            raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists the sessions here")
     options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
     watch = SessionWatch(path, options, dated, common.surroundings(), time.monotonic)
     if as_json:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from lore.model.deferred import pattern
 from lore.report.plain import visible
 
-_ALTERED = pattern(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes what it does not show
+_ALTERED = pattern(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes hidden characters
 _AGO = pattern(r"(\d+)([smhdw])")
 _OVER_FILES = pattern(r"\blore (check|simulate)\b")
-_COMMAND = pattern(r"(?:.*: )?lore [a-z-]")
 
 
 def in_shell(path: str, home: str = "") -> str:
@@ -38,22 +37,14 @@ def shorten_path(path: str, home: str = "", most: int = 60) -> str:
     return "/".join(parts)
 
 
-def is_command(advice: str) -> bool:
-    """Return whether an advice ends in a command, which is copied from one line."""
-    return _COMMAND.match(advice) is not None
-
-
 class OverviewSelection(NamedTuple):
-    """What of the recordings bare `lore` summed, as it was typed (empty: not).
-
-    `places` are where recordings lie, as a shell takes them, where another command would look elsewhere.
-    """
+    """The options of bare `lore`, as typed; empty: not given."""
 
     since: str = "7d"
     until: str = ""
     agent: str = ""
     project: str = ""
-    places: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()  # of recordings, as a shell takes them, if another command would look elsewhere
     home: str = ""  # the user's home folder
 
     def summing(self, option: str) -> str:

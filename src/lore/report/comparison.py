@@ -70,13 +70,13 @@ def about_side(side: ComparedSide) -> str:
 
 
 def measure_in_words(measure: Measure, *, verbose: bool = True) -> tuple[str, str, str, str]:
-    """Return what is measured, both values, and how they differ."""
+    """Return the name of a measure, both values, and how they differ."""
     left, right = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
     return _MEASURES[measure.name], left, right, _difference(measure, verbose=verbose)
 
 
 def cause_in_cells(cause: ComparedCause) -> tuple[str, str, str, str]:
-    """Return what happened, how often on each side and what it cost, and how the sides differ."""
+    """Return a cause in words, how often it occurred on each side and at which cost, and how the sides differ."""
     left, right = (
         f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
         for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))

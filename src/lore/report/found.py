@@ -24,7 +24,7 @@ _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 
 
 def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
-    """Write a table of sessions, with title and path; then what was read, and what lore cannot read."""
+    """Write a table of sessions, with title and path; then the sizes, and logs that lore cannot read."""
     rows = [row for session in result.sessions for row in _rows(session, now, home)]
     if rows:
         write_table(_SESSION, rows, out)
@@ -40,7 +40,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
 
 
 def _rows(session: FoundSession, now: float, home: str) -> Iterator[tuple[Cell, ...]]:
-    """Yield the figures of a session beside its project and title, then its path and what has to be known of it."""
+    """Yield the figures of a session with its project and title, then its path and notes on the figures."""
     sums = session.spending
     figures = (
         ("-", "-", "-", "-") if sums is None
@@ -54,7 +54,7 @@ def _rows(session: FoundSession, now: float, home: str) -> Iterator[tuple[Cell, 
 
 
 def _notes(session: FoundSession) -> Iterator[str]:
-    """Yield what has to be known of a session's figures."""
+    """Yield notes on the figures of a session."""
     if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
         yield f"{session.billed_requests:,} of {session.requests:,} requests have recorded tokens"
     stated, priced = session.recorded_dollars, session.dollars
@@ -79,7 +79,7 @@ def _size(size: int) -> str:
 
 
 def write_formats(result: FormatsResult, out: Console) -> None:
-    """Write a line a format: what it holds, how near it is to what was sent, what it can answer."""
+    """Write a line a format: its fidelity, the kinds of content that it records, and its description."""
     heads = ("format", "fidelity", *(name.replace("_", " ") for name in _COLUMNS), "what it is")
     rows = [
         (found.name, found.fidelity, *(getattr(found, name) for name in _COLUMNS),
@@ -88,6 +88,6 @@ def write_formats(result: FormatsResult, out: Console) -> None:
     ]  # fmt: skip
     write_table([TableColumn(head) for head in heads], rows, out)
     out.print(line(""))
-    out.print(line(("named, and not read:", "bold")))
+    out.print(line(("recognised, and not read:", "bold")))
     for named in result.unread:
         out.print(line(f"  {named.what}: {named.message}"))

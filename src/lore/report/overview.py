@@ -1,4 +1,4 @@
-"""Bare `lore` on a terminal: what was spent, what of it was re-billed, and what to change first."""
+"""Bare `lore` on a terminal: spending, the re-billed part of it, and the first thing to change."""
 
 from __future__ import annotations
 
@@ -124,13 +124,13 @@ def share_read(spending: Spending) -> str:
 
 
 def rebilled_of(spending: Spending) -> str:
-    """Return what was re-billed: money if a price is known, else tokens; a dash for nothing."""
+    """Return the re-billed part: money if a price is known, else tokens; a dash for nothing."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     return money(dollars) if dollars else tokens_of(tokens) if tokens else "-"
 
 
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
-    """Write a line a group: cost, tokens, the share of its prompts that was read, what was re-billed."""
+    """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     shown = groups if by in _IN_TIME else groups[:_GROUPS]
     rows = [(*_sums(group), group.title or shorten_path(group.name, home)) for group in shown]
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
@@ -178,7 +178,7 @@ def _change(now: Spending, before: Spending) -> str:
 
 
 def _limit(limit: PlanLimit, now: float) -> str:
-    """Return what is left of a plan's window, when it resets, and what was sent in it."""
+    """Return the unused part of a plan's window, when it resets, and the requests sent in it."""
     window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
     soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
     resets = local_time(limit.resets_at, "%H:%M" if soon else "%Y-%m-%d %H:%M")
@@ -189,7 +189,7 @@ def _limit(limit: PlanLimit, now: float) -> str:
 
 
 def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *, verbose: bool) -> None:
-    """Write what was re-billed, by cause, the costliest first; what has no cause is a line of its own."""
+    """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, tokens = result.total, rebilled_tokens(result.total)
     if not tokens:
         if total.requests > total.unbilled:
@@ -280,7 +280,7 @@ def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> No
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
-        out.print(line(f"{counted(result.problems, 'problem')} in what was read"))
+        out.print(line(f"{counted(result.problems, 'problem')} in these recordings"))
         _write_command(chosen.advice("lore check"), out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))

@@ -1,8 +1,8 @@
-"""One line about the session that runs: for Claude Code's status line, and for tmux.
+"""One line about the running session, for Claude Code's status line and for tmux.
 
-In: what a session came to, what Claude Code says of itself, the time. Out: one line of chosen parts. Rules: nothing in
-it is obeyed by a terminal or by tmux (`#`); where there is no room the cause is cut, then the least important parts go.
-Standard library alone. What is unknown is said to be, or left out.
+The line has chosen parts of the totals of a session and of the facts that Claude Code sends. No character in it is a
+command for a terminal or for tmux (`#`). If the line is too long, the cause is cut, then the least important parts are
+left out. Imports the standard library alone.
 
 Claude Code writes its session to the command's standard input (its page on status lines, 2026-11): `transcript_path`,
 `cwd`, `model.display_name`, `cost.total_cost_usd`, `context_window.used_percentage` and `.current_usage` (counts of the
@@ -19,7 +19,7 @@ from lore.model.mask import cut_masked
 from lore.model.running import RunningTotals
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
-_LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # what goes first where there is no room
+_LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # left out first if the line is too long
 _COLOURS = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "dim": "\x1b[2m"}
 _RESET, _BETWEEN = "\x1b[0m", " · "
 _SHORTEST = 24  # columns below which a cause is not cut further
@@ -30,21 +30,18 @@ _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 
 
 class ClientStatus(NamedTuple):
-    """What Claude Code says of its session; None or empty where it does not.
-
-    `expires_at` is when its cache ends, by its own reckoning; `uncached_tokens` and the others are of its last request.
-    """
+    """Facts that Claude Code sends about its session; None or empty: unknown."""
 
     model: str = ""
-    dollars: float | None = None
-    used_percentage: float | None = None
-    expires_at: float | None = None
-    prompt_tokens: int | None = None
-    read_tokens: int | None = None
+    dollars: float | None = None  # cost of the session
+    used_percentage: float | None = None  # of the context window
+    expires_at: float | None = None  # when its cache expires, in seconds since the epoch
+    prompt_tokens: int | None = None  # of its last request
+    read_tokens: int | None = None  # of its last request
 
 
 def client_and_path(given: bytes) -> tuple[ClientStatus, str]:
-    """Return what Claude Code says of its session, and the log or folder that it names (empty: none)."""
+    """Parse the facts that Claude Code sends; return them with the log or folder that they name (empty: none)."""
     try:
         session = _table(json.loads(given))
     except (ValueError, RecursionError):
@@ -75,23 +72,20 @@ def _count(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    """Return a number that a clock or a bill may hold."""
+    """Return a number that a time or a cost may be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
         return None
     return float(value) if math.isfinite(value) else None
 
 
 class Shown(NamedTuple):
-    """What there is to show: a session (None: nothing is known of it), the client, the time.
+    """The facts to show in a line."""
 
-    `judging`: there is more than was judged; `redact`: nothing that a recording says.
-    """
-
-    running: RunningTotals | None
+    running: RunningTotals | None  # None: unknown
     client: ClientStatus
-    now: float
-    judging: bool = False
-    redact: bool = False
+    now: float  # seconds since the epoch
+    judging: bool = False  # the log has grown since it was judged
+    redact: bool = False  # show no name from the recording
 
 
 class _StatusPart(NamedTuple):
@@ -100,7 +94,7 @@ class _StatusPart(NamedTuple):
 
 
 def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool) -> str:
-    """Return the line; at most `width` columns where one is given."""
+    """Return the line, at most `width` columns wide if it is given."""
     made = {name: part for name in parts if (part := PARTS[name](shown)) is not None}
     if shown.judging and (shown.running is None or "break" in made):
         made["break"] = _StatusPart("judging …", "dim")
@@ -139,7 +133,7 @@ def _read(shown: Shown) -> _StatusPart | None:
 
 
 def _size(shown: Shown) -> tuple[int | None, int | None]:
-    """Return the size of the last prompt and what was read of it: the client's word where the log is not judged."""
+    """Return the size of the last prompt and its read tokens, from the client if the log is not judged yet."""
     running, client = shown.running, shown.client
     if running is None or (shown.judging and client.prompt_tokens is not None):
         return client.prompt_tokens, client.read_tokens
@@ -218,13 +212,13 @@ def short(tokens: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share, rounded so that neither all nor nothing is said of what is not."""
+    """Return a share; only all of it is 100 %, and only nothing is 0 %."""
     number = round(share * 100)
     return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "1 %"
 
 
 def clock(seconds: float) -> str:
-    """Return what is left as a clock counts it down: `4:12`, `1:04:12`."""
+    """Return a duration as a clock counts it down: `4:12`, `1:04:12`."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

@@ -26,7 +26,7 @@ class TableColumn(NamedTuple):
 def write_table(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, head: bool = True
 ) -> None:  # fmt: skip
-    """Write a table. Texts are data: they hold no markup, and what is invisible in them is shown."""
+    """Write a table. Texts are data: they hold no markup, and invisible characters are shown."""
     from rich.table import Table
     from rich.text import Text
 

@@ -38,13 +38,13 @@ SOON = 120.0  # seconds before the cache expires in which a user can still do so
 
 
 def session_line(running: RunningTotals, path: str, note: str) -> str:
-    """Return which session it is, and what is wrong or new."""
+    """Return which session it is, with a note on errors and changes."""
     requests = counted(running.requests, "request") if running.requests else "no request yet"
     return visible("  ·  ".join(filter(None, (note, running.model or "", requests, path))))
 
 
 def figures_line(running: RunningTotals) -> str:
-    """Return the size of the last prompt, how much of it was read, and what was re-billed in this session."""
+    """Return the size of the last prompt, how much of it was read, and the session's re-billed tokens."""
     if running.prompt_tokens is None:
         return "no usage yet"
     share = running.share
@@ -92,7 +92,7 @@ def advice(running: RunningTotals, now: float) -> str:
     last = running.last_break
     if last is not None and last.kind != "expected" and last.turn == running.turn:
         return f"do      {last.fix}"
-    return "do      nothing: the last request read what was cached"
+    return "do      nothing: the last request read the whole cached prompt"
 
 
 def turn_cells(row: LedgerRow, broken: LastBreak | None, *, redact: bool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What was re-billed, in words: a cause with the names in its evidence, what to do about it, what to run next."""
+"""Causes of re-billed tokens in words, with the names in their evidence, advice, and the command to run next."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _verdict(totals: CompactedTotals) -> str:
 
 
 def _summary_note(settings: Compaction, totals: CompactedTotals) -> str:
-    """Return what is assumed of the summaries' size and price."""
+    """Return the assumption about the summaries' size and price."""
     if settings.summarizer == "extractive":
         return "assumes that summaries cost nothing: the extractive summarizer asks no model"
     cost = "unknown" if totals.summaries is None else f"estimated at {format_money(totals.summaries)}"
@@ -109,7 +109,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if settings.when == "cheapest" and totals.fired:
         yield "the cheapest moment is chosen in hindsight, the same for every cadence of the session"
     if totals.overfull is not None and totals.overfull[1]:
-        yield "what is kept still fills over 90 % of the window: shorten tools and system prompt, or raise window"
+        yield "the kept messages still fill over 90 % of the window: shorten tools and system prompt, or raise window"
     if totals.recorded:
         verb = "are" if totals.recorded > 1 else "is"
         yield f"{counted(totals.recorded, 'compaction')} of the recording {verb} counted on both sides"
