@@ -255,7 +255,7 @@ def test_limits_of_a_plan_are_shown_until_reset(monkeypatch):
     assert (block["agent"], block["minutes"], block["used_percent"]) == ("Codex CLI", 300, 17.0)
     assert (block["requests"], week["resets_at"]) == (0, NOW + 200_000)
     out = lore(*ALL).out
-    assert "Codex CLI: 83 % of the five-hour block left, resets " in out
+    assert re.search(r"Codex CLI: 83 % of the five-hour block left, resets \d\d:\d\d \(in 60 min\); 0 tokens", out)
     assert "Codex CLI: 46 % of the week left, resets " in out
     monkeypatch.setattr("time.time", lambda: NOW + 3_601)
     assert [limit["minutes"] for limit in lore(*ALL, "--json").json["limits"]] == [10_080]

@@ -62,7 +62,7 @@ def test_check_and_simulate_show_recorded_cost():
     assert "cost as recorded: $0.20" in lore("check", "-v", path).out
     assert "cost as recorded" not in lore("check", path).out
     assert lore("check", "--json", path).json["summary"]["recorded_dollars"] == 0.2
-    assert "cost: billed at least $0.0" in lore("simulate", path).out
+    assert "cost: at least $0.0" in lore("simulate", path).out
     cost = lore("simulate", "--json", path).json["totals"]["cost"]
     assert (cost["recorded"], cost["at_least"]) == (0.2, True)
 

@@ -27,7 +27,7 @@ def in_shell(path: str, home: str = "") -> str:
     return shlex.quote(path)
 
 
-def shorten_path(path: str, home: str = "", most: int = 60) -> str:
+def shorten_path(path: str, home: str = "", most: int = 40) -> str:
     """Return a path for a table: with `~` for the home folder, and only its last folders if it is long."""
     if home and (path == home or path.startswith(home + "/")):
         path = f"~{path[len(home) :]}"

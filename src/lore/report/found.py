@@ -11,7 +11,7 @@ from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of, share_read
 from lore.report.plain import counted
-from lore.report.table import Cell, TableColumn, write_table
+from lore.report.table import TableColumn, write_table
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SESSION = (
@@ -25,9 +25,13 @@ _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 
 def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
     """Write a table of sessions, with title and path; then the sizes, and logs that lore cannot read."""
-    rows = [row for session in result.sessions for row in _rows(session, now, home)]
-    if rows:
-        write_table(_SESSION, rows, out)
+    if result.sessions:
+        rows = [_row(session, now) for session in result.sessions]
+        below = [
+            [f"    {text}" for text in (in_shell(session.path, home) or session.path, *_notes(session))]
+            for session in result.sessions
+        ]
+        write_table(_SESSION, rows, out, below=below)
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
@@ -39,8 +43,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
 
 
-def _rows(session: FoundSession, now: float, home: str) -> Iterator[tuple[Cell, ...]]:
-    """Yield the figures of a session with its project and title, then its path and notes on the figures."""
+def _row(session: FoundSession, now: float) -> tuple[str, ...]:
+    """Return the figures of a session with its project and title."""
     sums = session.spending
     figures = (
         ("-", "-", "-", "-") if sums is None
@@ -48,9 +52,7 @@ def _rows(session: FoundSession, now: float, home: str) -> Iterator[tuple[Cell, 
     )  # fmt: skip
     project = (session.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
     name = ": ".join(filter(None, (project, session.title or "without a title")))
-    yield _age(session.written_at, now), session.agent, *figures, name
-    for text in (in_shell(session.path, home) or session.path, *_notes(session)):
-        yield *[""] * 6, (text, "dim")
+    return _age(session.written_at, now), session.agent, *figures, name
 
 
 def _notes(session: FoundSession) -> Iterator[str]:

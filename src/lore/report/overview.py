@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from lore.judge.sums import rebilled_dollars, rebilled_tokens
-from lore.model.fact import join_names
+from lore.model.fact import format_duration, join_names
 from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.console import Console, line, whole
 from lore.report.plain import counted, day_of, local_time
-from lore.report.status_line import clock, percent, short
+from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
 
 _CAUSES = 4  # shown without -v
@@ -182,7 +182,7 @@ def _limit(limit: PlanLimit, now: float) -> str:
     window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
     soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
     resets = local_time(limit.resets_at, "%H:%M" if soon else "%Y-%m-%d %H:%M")
-    wait = f" (in {clock(limit.resets_at - now)} h)" if soon else ""
+    wait = f" (in {format_duration(limit.resets_at - now)})" if soon else ""
     cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
     sent = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
     return f"{limit.agent}: {max(0.0, 100 - limit.used_percent):.0f} % of {window} left, resets {resets}{wait}{sent}"

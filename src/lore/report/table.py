@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lore.report.console import Console, columns_of, width_of
+from lore.report.console import Console, columns_of, line, whole, width_of
 from lore.report.plain import uncommanded, visible
 
 Cell: TypeAlias = str | tuple[str, str]  # text, or text and its style
@@ -24,59 +24,66 @@ class TableColumn(NamedTuple):
 
 
 def write_table(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, head: bool = True
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, head: bool = True,
+    below: Sequence[Sequence[str]] = (),
 ) -> None:  # fmt: skip
-    """Write a table. Texts are data: they hold no markup, and invisible characters are shown."""
+    """Write a table; `below` are whole lines to write after each row, such as paths that can be copied.
+
+    Texts are data: they hold no markup, and invisible characters are shown.
+    """
+    room, shown = columns_of(out), list(range(len(columns)))
+    widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+    is_wrapped = [column.wraps or (column is columns[-1] and not column.right) for column in columns]
+
+    def least_width() -> int:
+        parts = (min(widths[place], _SENTENCE) if is_wrapped[place] else widths[place] for place in shown)
+        return sum(parts) + _GAP * (len(shown) - 1)
+
+    droppable = sorted((place for place in shown if columns[place].drop), key=lambda place: columns[place].drop)
+    while room is not None and droppable and least_width() > room:
+        shown.remove(droppable.pop())
+    fixed = {place: widths[place] for place in shown if not is_wrapped[place]}
+    if room is not None and least_width() > room:
+        fixed = {}  # every cell is wrapped
+    if not below:
+        _draw(columns, shown, fixed, rows, out, head=head)
+        return
+    _draw(columns, shown, fixed, [], out, head=head)
+    for row, lines in zip(rows, below, strict=True):
+        _draw(columns, shown, fixed, [row], out, head=False)
+        for text in lines:
+            whole(out, line((text, "dim")))
+
+
+def _width(column: TableColumn, cells: Sequence[Cell]) -> int:
+    texts = (cell if isinstance(cell, str) else cell[0] for cell in cells)
+    return max(map(width_of, (column.head, *map(visible, texts))))
+
+
+def _draw(
+    columns: Sequence[TableColumn], shown: Sequence[int], fixed: dict[int, int], rows: Sequence[Sequence[Cell]],
+    out: Console, *, head: bool,
+) -> None:  # fmt: skip
+    """Draw rows; `fixed` columns are never wrapped, and have their width in every table."""
     from rich.table import Table
     from rich.text import Text
 
-    shown, room = _columns_that_fit(columns, rows, out), columns_of(out)
-    fits = room is None or _least_width(columns, rows, shown) <= room
     table = Table(box=None, show_header=head, header_style="", pad_edge=False, padding=(0, _GAP, 0, 0))
     for place in shown:
-        column = columns[place]
         table.add_column(
-            Text(column.head, "bold"), justify="right" if column.right else "left", overflow="fold",
-            no_wrap=fits and not _is_wrapped(columns, place),
+            Text.assemble((columns[place].head, "bold")), justify="right" if columns[place].right else "left",
+            overflow="fold", no_wrap=place in fixed, width=fixed.get(place),
         )  # fmt: skip
     for row in rows:
         cells = [(cell, "") if isinstance(cell, str) else cell for cell in (row[place] for place in shown)]
-        table.add_row(*(Text(visible(text), style) for text, style in cells))
+        table.add_row(*(Text.assemble((visible(text), style)) for text, style in cells))
     terminal = out.rich
-    terminal.width = room or _WIDE
+    terminal.width = columns_of(out) or _WIDE
     with terminal.capture() as captured:
         terminal.print(table)
     terminal.width = out.width
     for text in captured.get().splitlines():
         out.file.write(uncommanded(text).rstrip() + "\n")
-
-
-def _is_wrapped(columns: Sequence[TableColumn], place: int) -> bool:
-    return columns[place].wraps or (place == len(columns) - 1 and not columns[place].right)
-
-
-def _columns_that_fit(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console
-) -> list[int]:  # fmt: skip
-    """Return the places of the columns for which the terminal has room."""
-    room, shown = columns_of(out), list(range(len(columns)))
-    droppable = sorted((place for place in shown if columns[place].drop), key=lambda place: columns[place].drop)
-    while room is not None and droppable and _least_width(columns, rows, shown) > room:
-        shown.remove(droppable.pop())
-    return shown
-
-
-def _least_width(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], shown: Sequence[int]) -> int:
-    """Return the width of the table if sentences are wrapped and nothing else is."""
-    widths: list[int] = []
-    for place in shown:
-        texts = [
-            columns[place].head,
-            *(cell if isinstance(cell, str) else cell[0] for cell in (r[place] for r in rows)),
-        ]
-        longest = max(width_of(visible(text)) for text in texts)
-        widths.append(min(longest, _SENTENCE) if _is_wrapped(columns, place) else longest)
-    return sum(widths) + _GAP * (len(shown) - 1)
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:

@@ -43,7 +43,7 @@ from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
-_LOGS_WITH_LIMITS = 5  # newest logs of an agent in which its limits are looked for
+_LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 
 
 class OverviewRequest(NamedTuple):
@@ -245,10 +245,9 @@ class _PlanLimits:
             if log.agent is not None and len(newest[log.agent]) < _LOGS_WITH_LIMITS:
                 newest[log.agent].append(log.file.path)
         for agent, paths in newest.items():
-            found = next((limits for path in paths if (limits := limits_in(path))), list[LoggedLimit]())
-            for limit in found:
-                if limit.resets_at > request.until:
-                    self._sums[agent.title, limit] = Sums()
+            every = [limit for path in paths for limit in limits_in(path) if limit.resets_at > request.until]
+            latest = {limit.minutes: limit for limit in sorted(every, key=lambda limit: limit.resets_at)}
+            self._sums |= {(agent.title, limit): Sums() for limit in latest.values()}
 
     def add(self, request: LedgerRequest) -> None:
         for (agent, limit), sums in self._sums.items():
