@@ -68,7 +68,7 @@ def _complete_arguments(args: list[str]) -> list[str]:
     if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
         return ["--help"]
     complete: list[str] = []
-    for arg, following in zip(args, [*args[1:], ""], strict=True):
+    for arg, following in zip(args, [*args, ""][1:], strict=True):
         if arg == "--what-if" and (following.startswith("-") or "=" not in following):
             arg = "--what-if="
         complete.append(f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg)
