@@ -263,7 +263,7 @@ def test_reading_commands_do_not_read_own_settings(own_folder):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions")
-def test_own_settings_that_others_can_write_do_not_count(own_folder):
+def test_own_settings_writable_by_others_are_ignored(own_folder):
     settings(RUNS, own_folder)
     own_folder.chmod(0o777)
     refused = lore("compact", "s.jsonl")

@@ -1,4 +1,4 @@
-"""Figures of a dry run: bills without what was pruned, the cheapest moment, the window, summaries that are paid for.
+"""Figures of a dry run: usage without pruned messages, the cheapest moment, the window, paid summaries.
 
 Each of these could be wrong (the dearer moment chosen, a compaction that rewrites nothing) with every test green.
 """
@@ -56,7 +56,7 @@ def tried(tmp_path):
     return run
 
 
-RARELY = {"continuous_interval": 1, "keep_recent": 10}  # each prunes two messages, and writes ten anew
+RARELY = {"continuous_interval": 1, "keep_recent": 10}  # each prunes two messages, and rewrites ten
 OFTEN = {"continuous_interval": 4, "keep_recent": 2}
 
 
@@ -95,11 +95,11 @@ def test_recorded_compaction_removes_added_summaries(tried):
     more = talk(1).split(b"\n", 1)[1].replace(b'"turn":1', b'"turn":9').replace(b'u1"', b'u9"').replace(b'a1"', b'a9"')
     result = tried(talk(8, extra=[gone]) + more, **OFTEN)
     turn = result.totals.compacted.prompt_tokens - tried(talk(8), **OFTEN).totals.compacted.prompt_tokens
-    assert turn == 3_000  # as it was billed: nothing is left of what was pruned, or put in
+    assert turn == 3_000  # as it was billed: no effect of earlier pruning is left
 
 
 def late(data):
-    """Return a log as Claude Code's are: how a turn ended is written behind the message that begins the next."""
+    """Return a log as Claude Code's are: the end of a turn is written after the message that begins the next."""
     lines = data.splitlines()
     for place, line in enumerate(lines[:-1]):
         if b'"turn_completed"' in line:
@@ -137,7 +137,7 @@ def test_gap_without_pruning_pays_for_context(tried):
     assert tried(talk(8, pause_after=5), **gaps).triggers == []
     (one,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
     assert (one.trigger, one.pruned, one.after_tokens - one.before_tokens) == ("gap", 0, pytest.approx(MOST, rel=0.05))
-    assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # all that stood in the cache stays there
+    assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # the cached prompt stays cached
     assert 0 < one.cost.next_warm < 0.01
     assert -0.01 < one.cost.saved < 0
 
@@ -168,11 +168,11 @@ BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_t
 @pytest.mark.parametrize(
     ("change", "read", "write"),
     [
-        (PromptChange(1_000, 5_000, 200), 4_200, 490),  # what is behind was read, and is
+        (PromptChange(1_000, 5_000, 200), 4_200, 490),  # later messages were read, and are
         (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
-        (PromptChange(1_000, 8_450, 200), 1_000, 240),  # what was pruned reached past what was read
+        (PromptChange(1_000, 8_450, 200), 1_000, 240),  # more was pruned than was read
         (PromptChange(0, 0, 0), 9_000, 490),
-        (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # put in behind all that was read
+        (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # inserted after the cached prefix
         (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
         (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
         (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone

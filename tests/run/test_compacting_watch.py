@@ -29,7 +29,7 @@ CADENCE = Compaction(continuous_interval=2, keep_recent=2)
 
 
 class Counting(Memory):
-    """A store that counts what is loaded of it."""
+    """A store that records its loads."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,7 @@ def exchange(kept, number, *, answered=True):
 
 
 def talked(exchanges, kind=Counting):
-    """A store with a session of so many exchanges."""
+    """Return a store with a session of this number of exchanges."""
     store = kind()
     kept = begun(store)
     for number in range(1, exchanges + 1):

@@ -27,7 +27,7 @@ def dry_run(
     `explain` receives why each trigger fires or is skipped.
     """
     hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
-    recording = session_of(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
+    recording = session_of(options.open(path, Problems()), "events: it holds no session to compact", hint=hint)
     if policy is None:
         return DryRunResult(
             session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,

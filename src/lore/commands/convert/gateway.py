@@ -177,26 +177,20 @@ def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequenc
 def _safe_place(messages: Sequence[bytes], wanted: int) -> int:
     """Return the last place up to `wanted` that is not the end, not after calls and not before their results."""
     place = min(wanted, len(messages) - 1)
-    while place > 0 and (_calls_tools(messages[place - 1]) or _is_result(messages[place])):
+    while place > 0 and ("call" in _tool_parts(messages[place - 1]) or "result" in _tool_parts(messages[place])):
         place -= 1
     return place
 
 
-def _calls_tools(raw: bytes) -> bool:
+def _tool_parts(raw: bytes) -> set[str]:
+    """Return which of `call` and `result` a message holds."""
     message = sliced_members(raw)
-    calls = message.get("tool_calls", b"null").strip(b"[] \t\r\nnul")
-    return message.get("role") == b'"assistant"' and (bool(calls) or _has_block(message, b'"tool_use"'))
-
-
-def _is_result(raw: bytes) -> bool:
-    message = sliced_members(raw)
-    return message.get("role") == b'"tool"' or _has_block(message, b'"tool_result"')
-
-
-def _has_block(message: dict[str, bytes], kind: bytes) -> bool:
-    content = message.get("content", b"")
-    blocks = array(content) if kind in content and content[:1] == b"[" else ()
-    return any(sliced_members(block).get("type") == kind for block in blocks)
+    role, content = message.get("role"), message.get("content", b"")
+    blocks = array(content) if content[:1] == b"[" else ()
+    kinds = {sliced_members(block).get("type") for block in blocks}
+    calls = message.get("tool_calls", b"null").strip(b"[] \t\r\nnul") or b'"tool_use"' in kinds
+    found = {"call"} if role == b'"assistant"' and calls else set[str]()
+    return found | {"result"} if role == b'"tool"' or b'"tool_result"' in kinds else found
 
 
 # a capture
