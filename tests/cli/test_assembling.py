@@ -46,7 +46,7 @@ def test_log_without_turns_is_assembled_with_note(options):
     put("one.jsonl", log(header(), record("append", item=user("u", "x"))))
     none, one = (lore("assemble", name, *options) for name in ("none.jsonl", "one.jsonl"))
     for ran in (none, one):
-        assert (ran.code, "no turn yet: the log is assembled as it stands" in ran.err) == (0, True)
+        assert (ran.code, "no turn yet: its prompt so far is assembled" in ran.err) == (0, True)
     assert "the prompt holds no message: providers refuse such a request" in none.err
     assert "holds no message" not in one.err
 
@@ -57,7 +57,7 @@ def test_turn_without_message_is_noted(dialect):
     for options in ([], ["--all"]):
         ran = lore("assemble", "none.jsonl", "--dialect", dialect, *options)
         assert ("holds no message" in ran.err) == (dialect != "template")
-        assert "as it stands" not in ran.err
+        assert "so far" not in ran.err
 
 
 # The help named the dialects in one order, the error for an unknown one in another.

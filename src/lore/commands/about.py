@@ -16,9 +16,9 @@ from lore.commands.common import answer, out, quiet_pipe
 
 @quiet_pipe
 def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
-    """List the formats that lore reads, and what each can answer.
+    """List the formats that lore reads, and the data in each.
 
-    Each row shows the fidelity (how close its prompts are to what was sent: wire, parsed, structural, reconstructed)
+    Each row shows the fidelity (how close its prompts are to the sent ones: wire, parsed, structural, reconstructed)
     and whether the format records requests, usage, the system prompt, tool schemas and compactions. After them come
     files of agents that lore recognises and cannot judge. Formats are recognised by content; `--format NAME` overrides.
     """

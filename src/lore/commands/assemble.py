@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
 import typer
@@ -18,76 +19,87 @@ if TYPE_CHECKING:
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
     from lore.run.appending import Append
+    from lore.run.assembling import Assembly
 
 MANY = 100_000_000  # bytes: larger answers are warned of
 HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the whole prompt again"
 HINT_RESETS = "each reset of the session writes its whole prompt again"
 
 
-@common.quiet_pipe
-def run(
+@dataclass(frozen=True)
+class AssembleOptions:
+    """The options of `lore assemble`."""
+
     session: Annotated[
         str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`; PATH#N names a turn.")
-    ],
-    turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
+    ]
+    turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None
     every: Annotated[
         bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the whole prompt.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
+    ] = False
+    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False
+    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False
     persist: Annotated[
         bool, typer.Option("--persist", help="Append events that lore derived to the session, a lore log.")
-    ] = False,
-    dialect: flags.Dialect = None,
-    template: flags.TemplateFile = None,
-    tail: flags.Tail = None,
+    ] = False
+    dialect: flags.Dialect = None
+    template: flags.TemplateFile = None
+    tail: flags.Tail = None
     breakpoints: Annotated[
         str | None, typer.Option("--breakpoints", help="Which cache breakpoints are set: lore, recorded, none.")
-    ] = None,
-    marks: Annotated[str | None, typer.Option("--marks", hidden=True)] = None,
-    system: flags.System = None,
-    tools: flags.Tools = None,
-    output: flags.Output = None,
-    force: flags.Force = False,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    ] = None
+    marks: Annotated[str | None, typer.Option("--marks", hidden=True)] = None
+    system: flags.System = None
+    tools: flags.Tools = None
+    output: flags.Output = None
+    force: flags.Force = False
+    as_json: flags.AsJson = False
+    format: flags.Format = None
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
+
+
+@flags.takes(AssembleOptions)
+def run(options: AssembleOptions) -> int:
     """Write the request body of a turn (default: the last).
 
     Content is written as it was recorded, credentials are not masked; --explain shows no content.
     """
     from lore.recording import corpus
-    from lore.recording.opening import Options
 
-    name = corpus.parse_name(session)
+    name, turn = corpus.parse_name(options.session), options.turn
     common.refuse(
-        (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
-        (full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
-        (every and explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (as_json and not explain, "--json answers with --explain; a body is JSON already",
+        (options.every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
+        (options.full and not options.every, "--full asks for whole bodies of every turn", "use it with --all"),
+        (options.every and options.explain, "--explain shows one turn, --all means every turn", "choose one"),
+        (options.as_json and not options.explain, "--json answers with --explain; a body is JSON already",
          "add --explain, or leave --json out"),
-        (force and output is None, "--force overwrites the file that --output names", "name it"),
+        (options.force and options.output is None, "--force overwrites the file that --output names", "name it"),
         (None not in (turn, name.turn) and turn != name.turn,
          f"the name says turn {name.turn}, --turn says {turn}", "say it once"),
-        (persist and format not in (None, "lore"), f"--persist appends to lore logs, not to {format!r}",
+        (options.persist and options.format not in (None, "lore"),
+         f"--persist appends to lore logs, not to {options.format!r}",
          "lore convert writes a session as lore's own log"),
     )  # fmt: skip
-    rules = _with_breakpoints(common.settings(config).assemble, marks if breakpoints is None else breakpoints)
-    options = Options(
-        format=format, dialect=None if template is not None else dialect, policy=common.tail_policy(tail, rules.tail),
-        rules=rules, completion=common.completion(system, tools), template=_read_template(template, dialect),
-        log=common.log(verbose),
-    )  # fmt: skip
-    answer = _Answer(name if turn is None else name._replace(turn=turn), options, output, force)
-    with _locked(name.path, wanted=persist) as append:
-        if every:
-            answer.write_all(append, full=full)
-        else:
-            answer.write_one(append, explain=explain, as_json=as_json, color=color)
+    answer = _Answer(options, name if turn is None else name._replace(turn=turn), _read_options(options))
+    with _locked(name.path, wanted=options.persist) as append:
+        answer.write_all(append) if options.every else answer.write_one(append)
     return 0
+
+
+def _read_options(options: AssembleOptions) -> Options:
+    """Return how the session is read: the settings, and the options that override them."""
+    from lore.recording.opening import Options
+
+    given = options.marks if options.breakpoints is None else options.breakpoints
+    rules = _with_breakpoints(common.settings(options.config).assemble, given)
+    return Options(
+        format=options.format, dialect=options.dialect if options.template is None else None,
+        policy=common.tail_policy(options.tail, rules.tail), rules=rules,
+        completion=common.completion(options.system, options.tools),
+        template=_read_template(options.template, options.dialect), log=common.log(options.verbose),
+    )  # fmt: skip
 
 
 def _with_breakpoints(rules: Rules, given: str | None) -> Rules:
@@ -136,38 +148,42 @@ def _locked(path: str, *, wanted: bool) -> Generator[Append | None]:
 
 
 class _Answer(NamedTuple):
-    """Where the answer goes, and what it is about. Derived events are appended after the answer is written."""
+    """The answer of the command. Derived events are appended after it is written."""
 
+    options: AssembleOptions
     name: Name
-    options: Options
-    output: str | None
-    force: bool
+    read: Options
 
-    def write_one(self, append: Append | None, *, explain: bool, as_json: bool, color: bool | None) -> None:
-        """Write the body of one turn, or with `explain` its segments; with a file for the body both."""
-        from lore.report.explained import write
-        from lore.run.assembling import assemble, explained
+    def write_one(self, append: Append | None) -> None:
+        """Write the body of one turn, or with --explain its segments; with a file for the body both."""
+        from lore.run.assembling import assemble
 
-        made = assemble(self.name, self.options)
-        shown = explained(made, self.options.ruled) if explain else None
-        with common.destination(self.output, force=self.force, inputs=(self.name.path,)) as file:
-            if shown is None or self.output is not None:
+        options, made = self.options, assemble(self.name, self.read)
+        with common.destination(options.output, force=options.force, inputs=(self.name.path,)) as file:
+            if not options.explain or options.output is not None:
                 file.write(made.body + b"\n")
             else:
-                common.answer(shown, write, as_json=as_json, color=color)
+                self._explain(made)
             self._persist(append, file, made.unsaved)
-        if shown is not None and self.output is not None:
-            common.answer(shown, write, as_json=as_json, color=color)
+        if options.explain and options.output is not None:
+            self._explain(made)
         size = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
         self._report(made.problems, made.notes, size)
 
-    def write_all(self, append: Append | None, *, full: bool) -> None:
+    def _explain(self, made: Assembly) -> None:
+        from lore.report.explained import write
+        from lore.run.assembling import explained
+
+        shown = explained(made, self.read.ruled)
+        common.answer(shown, write, as_json=self.options.as_json, color=self.options.color)
+
+    def write_all(self, append: Append | None) -> None:
         """Write a line a turn: whole bodies or deltas."""
         from lore.run.assembling import AssembledAll
 
-        made = AssembledAll(self.name, self.options, full=full)
-        lines = _warn_of_size(made.lines(), HINT_BODIES if full else HINT_RESETS)
-        with common.destination(self.output, force=self.force, inputs=made.inputs) as file:
+        options, made = self.options, AssembledAll(self.name, self.read, full=self.options.full)
+        lines = _warn_of_size(made.lines(), HINT_BODIES if options.full else HINT_RESETS)
+        with common.destination(options.output, force=options.force, inputs=made.inputs) as file:
             file.writelines(lines)
             self._persist(append, file, made.unsaved)
         self._report(made.problems, made.notes(), f"{made.turns:,} turns")
@@ -180,13 +196,13 @@ class _Answer(NamedTuple):
         file.flush()
         if append(events):
             common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
-        self.options.log(f"{len(events)} events appended to the log")
+        self.read.log(f"{len(events)} events appended to the log")
 
     def _report(self, problems: Problems, notes: Iterable[str], size: str) -> None:
         common.say_problems(problems)
         for note in notes:
             common.tell(f"note: {note}")
-        self.options.log(f"{size}, tail {self.options.policy}")
+        self.read.log(f"{size}, tail {self.read.policy}")
 
 
 def _warn_of_size(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:

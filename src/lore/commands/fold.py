@@ -3,70 +3,76 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lore.commands import flags
-from lore.commands.common import log, out, quiet_pipe, refuse, settings, tell, unquoted, write_json
+from lore.commands.common import log, out, refuse, settings, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
 
 
-@quiet_pipe
-def run(
-    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
-    at: Annotated[int | None, typer.Option("--at", help="Stop where this turn's request goes out.")] = None,
-    pruned: Annotated[bool, typer.Option("--pruned", help="Show what compactions pruned instead.")] = False,
-    unpruned: Annotated[
-        bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")
-    ] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Show new items until interrupted.")] = False,
+@dataclass(frozen=True)
+class FoldOptions:
+    """The options of `lore fold`."""
+
+    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")]
+    at: Annotated[int | None, typer.Option("--at", help="Stop where this turn's request goes out.")] = None
+    pruned: Annotated[bool, typer.Option("--pruned", help="Show what compactions pruned instead.")] = False
+    unpruned: Annotated[bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")] = False
+    follow: Annotated[bool, typer.Option("--follow", help="Show new items until interrupted.")] = False
     since: Annotated[
         str | None, typer.Option("--since", help="With --follow --json: only events after this cursor (EPOCH:N).")
-    ] = None,
-    redact: flags.Redact = False,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    ] = None
+    redact: flags.Redact = False
+    as_json: flags.AsJson = False
+    format: flags.Format = None
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
+
+
+@flags.takes(FoldOptions)
+def run(options: FoldOptions) -> int:
     """Fold a session's events into its timeline.
 
     With --follow, a log that is being written is shown as it grows.
     """
     from lore.recording.opening import Options
 
-    options = Options(format=format, rules=settings(config).assemble, log=log(verbose))
-    view = at is not None or pruned or unpruned
+    read = Options(format=options.format, rules=settings(options.config).assemble, log=log(options.verbose))
+    view = options.at is not None or options.pruned or options.unpruned
     refuse(
-        (pruned and unpruned, "--pruned and --unpruned are two different views", "choose one"),
-        (since is not None and not (follow and as_json), "--since asks for events as they come",
-         "use it with --follow --json"),
-        (redact and follow, "--follow shows what a log says as it comes",
+        (options.pruned and options.unpruned, "--pruned and --unpruned are two different views", "choose one"),
+        (options.since is not None and not (options.follow and options.as_json),
+         "--since asks for events as they come", "use it with --follow --json"),
+        (options.redact and options.follow, "--follow shows a log as it grows",
          "leave --redact out, or fold without --follow"),
-        (follow and view, "--follow shows a log as it grows, from its beginning",
+        (options.follow and view, "--follow shows a log as it grows, from its beginning",
          "leave --at, --pruned and --unpruned out"),
     )  # fmt: skip
-    if follow:
-        return _follow_json(session, options, since) if as_json else _follow_text(session, options, color)
+    if options.follow and options.as_json:
+        return _follow_json(options.session, read, options.since)
+    if options.follow:
+        return _follow_text(options.session, read, options.color)
     from lore.run.folding import fold
 
-    with unquoted(redact=redact):
-        folded = fold(session, options, at=at, unpruned=unpruned, only_pruned=pruned)
+    with unquoted(redact=options.redact):
+        folded = fold(options.session, read, at=options.at, unpruned=options.unpruned, only_pruned=options.pruned)
     result, shown = folded.result, folded.shown
-    if redact:
+    if options.redact:
         from lore.report.redacted.results import redacted_fold
 
         result, shown = redacted_fold(result, shown)
-    if as_json:
+    if options.as_json:
         write_json(result)
     else:
         from lore.report.timeline import write
 
-        write(result, shown, out(color), title="pruned by compaction" if pruned else "")
+        write(result, shown, out(options.color), title="pruned by compaction" if options.pruned else "")
     return 0
 
 

@@ -14,44 +14,49 @@ from lore.commands.pages import page_target, read_twice, write_pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lore.cache.rules import DatedRules
     from lore.commands.pages import PageTarget
+    from lore.config import Loaded
     from lore.model.results.simulate import SimulateResult
     from lore.recording.inputs import Input
+    from lore.recording.opening import Options
     from lore.run.pages import PageRequest
 
 Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
 
 
-@common.quiet_pipe
-def run(
+@dataclass(frozen=True)
+class SimulateOptions:
+    """The options of `lore simulate`."""
+
     paths: Annotated[
         list[str] | None,
         typer.Argument(
             help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
         ),
-    ] = None,
-    last: flags.Last = False,
-    since: flags.Since = None,
+    ] = None
+    last: flags.Last = False
+    since: flags.Since = None
     cache: Annotated[
         list[str] | None,
         typer.Option("--cache", help="Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."),
-    ] = None,
+    ] = None
     what_if: Annotated[
         list[str] | None,
         typer.Option("--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: every fix."),
-    ] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="Print the dated rules and prices instead.")] = False,
+    ] = None
+    rules: Annotated[bool, typer.Option("--rules", help="Print the dated rules and prices instead.")] = False
     rules_file: Annotated[
         str | None, typer.Option("--rules-file", help="A TOML file of rules that override lore's own.")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None,
-    provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums and costliest turns.")] = False,
+    ] = None
+    model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None
+    provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None
+    csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False
+    markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums and costliest turns.")] = False
     by: Annotated[
         str | None,
         typer.Option("--by", help="reliability: how often everything cached was read, by model, hour, gateway."),
-    ] = None,
+    ] = None
     measured: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,21 +65,31 @@ def run(
             help="Log of the engine that served the requests (vLLM, SGLang, llama-server), or scrapes of its /metrics: "
             "print measured reads next to predicted ones; repeatable.",
         ),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost tokens.")] = False,
-    report: flags.Page = None,
-    open_page: flags.Open = False,
-    redact: flags.Redact = False,
+    ] = None
+    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost tokens.")] = False
+    report: flags.Page = None
+    open_page: flags.Open = False
+    redact: flags.Redact = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Answer in JSON; of several caches in JSON Lines, one object a cache.")
-    ] = False,
-    format: flags.Format = None,
-    dialect: flags.Dialect = None,
-    reader: flags.For = None,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    ] = False
+    format: flags.Format = None
+    dialect: flags.Dialect = None
+    reader: flags.For = None
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
+
+    @property
+    def form(self) -> Form:
+        """The form of the answer on standard output."""
+        if self.as_json:
+            return "json"
+        return "csv" if self.csv else "markdown" if self.markdown else "reliability" if self.by else "turns"
+
+
+@flags.takes(SimulateOptions)
+def run(options: SimulateOptions) -> int:
     """Predict what a cache reads, writes and costs.
 
     Each turn that lost tokens has a row (--all: every turn): its time in UTC, the tokens predicted to be read, those
@@ -82,60 +97,94 @@ def run(
 
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
-    from lore.judge.totals import is_unjudged
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
-    from lore.recording.opening import Options
     from lore.run.pages import PageRequest
     from lore.run.rules import chosen
     from lore.run.simulate import SimulateRequest, simulate
-    from lore.tokens.o200k import Counter
 
-    common.refuse(
-        (csv + as_json + markdown > 1, "--csv, --json and --markdown: two answers at once", "choose one"),
-        (by not in (None, "reliability"), f"--by {by} is not known", "--by reliability"),
-        (bool(measured) and by is not None, "--by shows no measured reads", "leave it out with --measured"),
-        (not rules and (model is not None or provider is not None), "--model and --provider choose among --rules",
-         "or try --what-if model=NAME"),
-    )  # fmt: skip
-    settings = common.found_settings(config)
-    table = chosen(rules_file, settings)
-    if rules:
-        from lore.report.simulation import write_rules
-        from lore.run.rules import listed
-
-        return common.answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
-    options = Options(
-        format=format, dialect=dialect, rules=settings.settings.assemble, counter=Counter(), log=common.log(verbose)
+    settings = _check_options(options)
+    rules = chosen(options.rules_file, settings)
+    if options.rules:
+        return _print_rules(options, rules)
+    read, dated = _read_options(options, settings), common.dated_rules(settings)
+    if options.rules_file is not None:
+        dated = dated._replace(path=options.rules_file)
+    caches = tuple(options.cache or settings.settings.simulate.caches)
+    who = common.reader_named(options.reader) or settings.settings.check.reader
+    form = options.form
+    page = page_target(
+        options.report, opens=options.open_page, name="simulate", taken=form in ("json", "csv", "markdown")
     )
-    dated = common.dated_rules(settings)
-    if rules_file is not None:
-        dated = dated._replace(path=rules_file)
-    caches = tuple(cache or settings.settings.simulate.caches)
-    who = common.reader_named(reader) or settings.settings.check.reader
-    page = page_target(report, opens=open_page, name="simulate", taken=csv or as_json or markdown)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
-    which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
+    which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
-    form: Form = "json" if as_json else "csv" if csv else "markdown" if markdown else "reliability" if by else "turns"
     with (
-        common.progress(wanted=not verbose, colour=color, what="simulating") as progress,
+        common.progress(wanted=not options.verbose, colour=options.color, what="simulating") as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
         request = SimulateRequest(
-            which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted, progress,
-            interrupted, tuple(measured or ()),
+            which.paths, caches, tuple(options.what_if or ()), dated, who, which.looked, options.redact, which.wanted,
+            progress, interrupted, tuple(options.measured or ()),
         )  # fmt: skip
-        results = list(_results(simulate(request, options, table), redact=redact))
-    shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
-    writer = _Writer(form, every, verbose, color, page, drawn, shown_as)
-    for result in results:
+        results = list(_results(simulate(request, read, rules), redact=options.redact))
+    shown_as = PageRequest(read, caches[0] if caches else None, dated, options.redact, who)
+    return _answer(results, options, page, drawn, shown_as)
+
+
+def _answer(
+    results: list[SimulateResult], options: SimulateOptions, page: PageTarget | None, drawn: list[Input],
+    shown_as: PageRequest,
+) -> int:  # fmt: skip
+    """Write the results, and the page of each; return the exit code."""
+    from lore.judge.totals import is_unjudged
+
+    for number, result in enumerate(results):
         if result.interrupted and not result.turns:
             break
-        writer.write(result)
+        if page is None or page.path:  # else the page is the answer
+            _write(result, options, first=not number)
+        if page is not None and not result.interrupted:
+            from lore.report.html.intros import of_simulation
+
+            intro = of_simulation(result)
+            write_pages(page, intro, drawn, shown_as, verbose=options.verbose, colour=options.color)
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
+
+
+def _check_options(options: SimulateOptions) -> Loaded:
+    """Return the settings; raises LoreError for options that contradict each other."""
+    chooses_rules = options.model is not None or options.provider is not None
+    common.refuse(
+        (options.csv + options.as_json + options.markdown > 1, "--csv, --json and --markdown: two answers at once",
+         "choose one"),
+        (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
+        (bool(options.measured) and options.by is not None, "--by shows no measured reads",
+         "leave it out with --measured"),
+        (chooses_rules and not options.rules, "--model and --provider choose among --rules",
+         "or try --what-if model=NAME"),
+    )  # fmt: skip
+    return common.found_settings(options.config)
+
+
+def _print_rules(options: SimulateOptions, rules: DatedRules) -> int:
+    from lore.report.simulation import write_rules
+    from lore.run.rules import listed
+
+    found = listed(rules, provider=options.provider, model=options.model)
+    return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
+
+
+def _read_options(options: SimulateOptions, settings: Loaded) -> Options:
+    from lore.recording.opening import Options
+    from lore.tokens.o200k import Counter
+
+    return Options(
+        format=options.format, dialect=options.dialect, rules=settings.settings.assemble, counter=Counter(),
+        log=common.log(options.verbose),
+    )  # fmt: skip
 
 
 def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[SimulateResult]:
@@ -148,51 +197,28 @@ def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[Sim
         yield from map(redacted, results)
 
 
-@dataclass(slots=True)
-class _Writer:
-    """Writes results on standard output in one form, and as pages."""
+def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> None:
+    """Write a result on standard output; each form is imported when it is needed."""
+    match options.form:
+        case "json":
+            common.write_json(result)
+        case "csv":
+            from lore.report.simulated_turns import write_csv
 
-    form: Form
-    every: bool  # show every turn
-    verbose: bool
-    colour: bool | None
-    page: PageTarget | None
-    drawn: list[Input]  # the recordings that the page shows
-    shown_as: PageRequest
-    written: int = 0  # results
+            write_csv(result, sys.stdout, header=first)
+        case "markdown":
+            from lore.report.forms.markdown import simulated_lines
 
-    def write(self, result: SimulateResult) -> None:
-        """Write a result, and its page unless it was interrupted."""
-        if self.page is None or self.page.path:  # else the page is the answer
-            self._write_form(result)
-            self.written += 1
-        if result.interrupted and self.form != "turns":
-            from lore.report.sentences.findings import describe_interruption
+            sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
+        case "reliability":
+            from lore.report.simulation import write_reliability
 
-            common.tell(describe_interruption(result.interrupted))
-        if self.page is not None and not result.interrupted:
-            from lore.report.html.intros import of_simulation
+            write_reliability(result, common.out(options.color))
+        case "turns":
+            from lore.report.simulation import write
 
-            intro = of_simulation(result)
-            write_pages(self.page, intro, self.drawn, self.shown_as, verbose=self.verbose, colour=self.colour)
+            write(result, common.out(options.color), every=options.every, verbose=options.verbose)
+    if result.interrupted and options.form != "turns":
+        from lore.report.sentences.findings import describe_interruption
 
-    def _write_form(self, result: SimulateResult) -> None:
-        match self.form:
-            case "json":
-                common.write_json(result)
-            case "csv":
-                from lore.report.simulated_turns import write_csv
-
-                write_csv(result, sys.stdout, header=not self.written)
-            case "markdown":
-                from lore.report.forms.markdown import simulated_lines
-
-                sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
-            case "reliability":
-                from lore.report.simulation import write_reliability
-
-                write_reliability(result, common.out(self.colour))
-            case "turns":
-                from lore.report.simulation import write
-
-                write(result, common.out(self.colour), every=self.every, verbose=self.verbose)
+        common.tell(describe_interruption(result.interrupted))

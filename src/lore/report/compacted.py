@@ -48,7 +48,7 @@ def _row(fired: FiredTrigger) -> tuple[Cell, ...]:
 
 
 def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
-    """Write the compactions, and where they were saved."""
+    """Write the compactions and their files."""
     for fired in result.triggers:
         head = (
             f"{fired.trigger} after turn {fired.turn}: {counted(fired.pruned, 'message')} pruned, {fired.kept:,} kept"

@@ -1,4 +1,4 @@
-"""The terminal: lines of safe text, colours, and lines that fit: wrapped between words or cut to what is left.
+"""The terminal: lines of safe text in colours, wrapped between words or cut to the width of the terminal.
 
 Colour is decided by the flag, then NO_COLOR, then FORCE_COLOR, then whether the stream is a terminal. Text from
 recordings is data: it holds no markup, and invisible characters are shown by name. Lines are wrapped only on a

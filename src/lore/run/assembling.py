@@ -78,7 +78,7 @@ def assemble(name: Name, options: Options) -> Assembly:
         made = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(recording.state, chain)
         omitted, opaque = made.omitted, OpaqueTypes().types_in(chain.entries)
         prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(opaque))
-        notes = [f"{NO_TURN}: the log is assembled as it stands"]
+        notes = [f"{NO_TURN}: its prompt so far is assembled"]
     notes += _describe_omissions(recording, chain.id, prompt, omitted, opaque)
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
@@ -192,7 +192,7 @@ class AssembledAll:
             found = _describe_omissions(self._recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
             notes.update(dict.fromkeys(found))
         if not self.turns:
-            notes[f"{NO_TURN}: there is none to assemble"] = None
+            notes[f"{NO_TURN}: nothing to assemble"] = None
         return list(notes)
 
 
