@@ -184,7 +184,7 @@ def test_failing_findings_are_chosen_but_wrong_input_fails(runner, fail_on, path
     [("no/such/file", "::error title=lore check::an input or a setting is wrong"),
      ("fixtures/recordings/stable.jsonl", "")],
 )  # fmt: skip
-def test_what_ended_the_step_is_annotated(runner, path, said) -> None:
+def test_error_of_the_step_is_annotated(runner, path, said) -> None:
     done = runner.check(paths=path)
     assert said in done.stdout
     assert said or "::" not in done.stdout
@@ -218,7 +218,7 @@ def test_sarif_is_written_if_requested_or_uploaded(runner) -> None:
 
 
 @needs_bash
-def test_only_what_a_baseline_does_not_hold_fails(runner) -> None:
+def test_finding_outside_the_baseline_fails(runner) -> None:
     baseline = str(runner.folder / "base line.json")
     command = [sys.executable, "-m", "lore", "check", "fixtures/recordings", "--baseline", baseline]
     subprocess.run([*command, "--update-baseline"], cwd=ROOT, capture_output=True, check=False)
@@ -238,7 +238,7 @@ def test_options_are_passed_one_a_line(runner) -> None:
     ["$(touch pwned)", "`touch pwned`", '"; touch pwned; "', "'; touch pwned; '", "a\n; touch pwned", "--help", "*"],
 )
 @pytest.mark.parametrize("names", [("paths", "baseline", "sarif", "args"), ("fail_on",)], ids=["lore's", "own"])
-def test_no_input_is_ever_run(runner, hostile, names) -> None:
+def test_inputs_are_never_run(runner, hostile, names) -> None:
     place = runner.folder / "work"
     place.mkdir()
     shutil.copy(ROOT / "fixtures" / "recordings" / "stable.jsonl", place)

@@ -58,7 +58,7 @@ def recordings(code, kind):
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_a_recording_shows_the_code(code, capsys, monkeypatch):
+def test_positive_recording_shows_the_code(code, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)  # paths in a baseline are relative
     assert recordings(code, "positive")
     for path in recordings(code, "positive"):
@@ -66,7 +66,7 @@ def test_a_recording_shows_the_code(code, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_a_recording_that_looks_alike_does_not(code, capsys, monkeypatch):
+def test_negative_recording_does_not_show_it(code, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert recordings(code, "negative")
     for path in recordings(code, "negative"):
@@ -117,7 +117,7 @@ def test_each_code_has_a_page_with_a_fix(code):
 
 
 @each(sorted(CODES))
-def test_each_page_says_what_authors_and_users_do(code):
+def test_each_page_advises_authors_and_users(code):
     _, _, after = (PAGES / f"{code}.md").read_text("utf-8").partition("\n## Fix\n")
     _, author, user = re.split("^(?:" + "|".join(PARTS) + ")$", after, flags=re.MULTILINE)
     assert after.index(PARTS[0]) < after.index(PARTS[1])

@@ -18,7 +18,7 @@ def write(path, text):
     return path
 
 
-def test_without_a_file_the_defaults_hold(tmp_path):
+def test_defaults_apply_without_settings(tmp_path):
     assert load(None, tmp_path) == Settings()
 
 
@@ -34,7 +34,7 @@ def test_settings_of_simulations_are_read(tmp_path):
     assert load(None, tmp_path).simulate == Simulate("prices.toml", ("vllm", "anthropic"), 0.0)
 
 
-def test_a_settings_file_has_an_end(tmp_path):
+def test_settings_file_has_a_size_limit(tmp_path):
     """`--policy /dev/zero` was read for ever."""
     write(tmp_path / "p.toml", "#" + "x" * 1024 * 1024)
     with pytest.raises(LoreError, match="more than 1,048,576 bytes"):
@@ -50,7 +50,7 @@ def test_nearest_settings_of_parent_folders_win(tmp_path):
     assert load(None, below).check.max_breaks == 2
 
 
-def test_a_pyproject_without_settings_is_passed_over(tmp_path):
+def test_pyproject_without_settings_is_skipped(tmp_path):
     below = tmp_path / "a"
     below.mkdir()
     write(below / "pyproject.toml", "[project]\nname='x'\n")
@@ -58,7 +58,7 @@ def test_a_pyproject_without_settings_is_passed_over(tmp_path):
     assert load(None, below).check.max_breaks == 1
 
 
-def test_a_named_file_holds_alone(tmp_path):
+def test_named_settings_replace_all_others(tmp_path):
     write(tmp_path / "lore.toml", "[check]\nmax_breaks=1\n")
     named = write(tmp_path / "other.toml", "[check]\nmax_breaks=7\n")
     assert load(str(named), tmp_path).check.max_breaks == 7
@@ -97,7 +97,7 @@ def test_a_named_file_holds_alone(tmp_path):
         ("[simulate]\ncaches=['']\n", "simulate.caches holds an empty name", ""),
     ],
 )
-def test_what_is_wrong_is_named_with_a_suggestion(tmp_path, text, said, hint):
+def test_misspelled_setting_is_named_with_suggestion(tmp_path, text, said, hint):
     write(tmp_path / "lore.toml", text)
     with pytest.raises(LoreError) as caught:
         load(None, tmp_path)
@@ -152,7 +152,7 @@ def test_policy_keys_are_at_top_or_in_table(tmp_path):
         ("gap_secs = \n", "is not TOML", "quotes"),
     ],
 )
-def test_a_policy_that_cannot_be_is_one_line(tmp_path, text, said, hint):
+def test_impossible_policy_is_a_one_line_error(tmp_path, text, said, hint):
     path = write(tmp_path / "policy.toml", text)
     with pytest.raises(LoreError) as caught:
         policy(str(path))
@@ -196,7 +196,7 @@ prompt = "Which meetings?"
 """
 
 
-def test_a_hand_is_the_name_of_a_source(tmp_path):
+def test_hand_of_openfang_is_a_source(tmp_path):
     (source,) = policy(str(write(tmp_path / "p.toml", HANDS + 'command = ["cal"]\n'))).context_sources
     assert (source.name, source.command, source.prompt) == ("calendar-hand", ("cal",), "Which meetings?")
 

@@ -108,7 +108,7 @@ HIDDEN = pytest.mark.skipif(not published("lore.commands"), reason="no plug-ins"
     "page",
     [pytest.param(name, marks=HIDDEN if name in OF_PLUGINS else ()) for name, lines in LINES.items() if lines],
 )
-def test_the_commands_of_a_page_run(page: str, place: Path) -> None:
+def test_commands_of_a_page_run(page: str, place: Path) -> None:
     lines = [line for line in LINES[page] if line not in NOT_RUN and line not in SHOWN_ELSEWHERE]
     if not published("lore.measured"):  # lore's plug-ins are hidden
         lines = [line for line in lines if not ENGINES.search(line)]
@@ -125,7 +125,7 @@ def test_the_commands_of_a_page_run(page: str, place: Path) -> None:
         assert "error" not in ran.err, line
 
 
-def test_what_is_not_run_is_shown() -> None:
+def test_skipped_commands_are_in_the_manual() -> None:
     assert NOT_RUN.keys() <= {line for lines in LINES.values() for line in lines}
 
 
@@ -170,7 +170,7 @@ def test_workflow_of_the_readme_uses_existing_inputs() -> None:
     assert len(shown[0].splitlines()) == 10
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 

@@ -22,7 +22,7 @@ NAMES = {**vars(events), "lore": lore, "Session": lore.Session, "event": lore.ev
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_the_examples_of_the_docstrings_run(module):
+def test_docstring_examples_run(module):
     found = doctest.testmod(module, extraglobs=NAMES, optionflags=doctest.ELLIPSIS)
     assert found.attempted
     assert not found.failed
@@ -70,7 +70,7 @@ def test_importing_lore_imports_no_room_and_no_sdk():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_type_checker_sees_what_the_library_is(tmp_path):
+def test_type_checker_finds_the_marked_mistakes(tmp_path):
     """`tests/typed_sample.py` is what people write; each line that is wrong there is marked, and must be found.
 
     It is checked in a folder of its own, as by one who installed lore: below the root, `src/lore` hid an installed one.
@@ -93,7 +93,7 @@ def test_a_type_checker_sees_what_the_library_is(tmp_path):
      ("models/gemini-3-pro", "gemini"), ("amazon.nova-pro-v1:0", "bedrock"), ("eu.amazon.nova-pro-v1:0", "bedrock"),
      ("us.meta.llama4", "bedrock"), ("mistral-large", "openai-chat")],
 )  # fmt: skip
-def test_the_dialect_follows_from_the_models_name(model, dialect):
+def test_dialect_follows_from_the_model_name(model, dialect):
     assert lore.Session(model).dialect.name == dialect
 
 
@@ -256,6 +256,6 @@ def test_bytes_and_cut_streams_are_refused():
         session.result("t1", b"gone")
 
 
-def test_a_message_of_anthropics_may_be_a_text():
+def test_anthropic_message_may_be_a_text():
     session, _ = _asked()
     assert session.assistant({"role": "assistant", "content": "Nothing."}).text == "Nothing."

@@ -45,7 +45,7 @@ def test_package_in_a_path_archive_is_found(tmp_path, monkeypatch):
     assert names("lore.reports") == ["brief"]
 
 
-def test_a_package_that_another_finder_knows_is_found(tmp_path, monkeypatch):
+def test_package_of_another_finder_is_found(tmp_path, monkeypatch):
     from importlib.metadata import PathDistribution
 
     class Finder:

@@ -116,7 +116,7 @@ def test_other_files_are_left(name) -> None:
     assert not re.search(HOOK["files"], name)
 
 
-def test_where_recordings_lie_can_be_said(repository) -> None:
+def test_folder_of_recordings_is_configurable(repository) -> None:
     for name in ("mine/run.json", "logs/run.jsonl"):
         repository.put(name, BAD.read_bytes())
     done = repository.run(files="^mine/")

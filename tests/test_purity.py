@@ -62,7 +62,7 @@ def forbidden(tree):
                 pass
 
 
-def test_a_pure_module_does_nothing_to_the_world():
+def test_pure_module_has_no_side_effects():
     pure = {path: list(forbidden(tree)) for path, tree in trees().items() if path.partition("/")[0] in PURE}
     assert {path: found for path, found in pure.items() if found} == {}
     assert {path.partition("/")[0] for path in pure} == {*PURE}
@@ -80,11 +80,11 @@ def test_a_pure_module_does_nothing_to_the_world():
         "import os.path",
     ],
 )
-def test_the_scan_sees_what_it_looks_for(code):
+def test_scan_finds_forbidden_names(code):
     assert list(forbidden(ast.parse(code)))
 
 
-def test_every_module_says_what_it_is_for():
+def test_every_module_states_its_purpose():
     assert [path for path, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 

@@ -33,7 +33,7 @@ SHOWN = sorted(
 )
 
 
-def test_the_manual_shows_outputs() -> None:
+def test_manual_shows_outputs() -> None:
     commands = [command.split()[0] for command, _ in SHOWN]
     assert {"diff-prefix", "check", "simulate", "fold", "compact"} <= set(commands)
     assert len(SHOWN) == len({command for command, _ in SHOWN}) >= 6

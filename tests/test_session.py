@@ -32,7 +32,7 @@ def begun(**fields):
         (Rules(knowledge_tokens=0), "knowledge_tokens must be at least 1"),
     ],
 )
-def test_rules_that_cannot_be_are_an_error(rules, said):
+def test_impossible_rules_are_an_error(rules, said):
     with pytest.raises(LoreError) as caught:
         Session(rules=rules)
     assert caught.value.message == said
@@ -89,7 +89,7 @@ def test_context_in_history_is_not_repeated():
     assert again.write(again.assembled().prompt).count(b"09:00") == 1
 
 
-def test_a_turn_that_a_template_refuses_changes_nothing():
+def test_turn_refused_by_template_changes_nothing():
     """Its events were applied once, and lost: every later turn failed on an unsent context."""
     refuses = "{% for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('no') }}{% endif %}{% endfor %}ok"
     session = Session(dialect=JinjaTemplate(refuses), rules=Rules(tail="persist"))
@@ -104,7 +104,7 @@ def test_a_turn_that_a_template_refuses_changes_nothing():
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the turn", "saved later"])
 @pytest.mark.parametrize("policy", ["system", "persist"])
-def test_what_was_saved_holds_under_other_settings(policy, late):
+def test_saved_prompt_holds_under_other_settings(policy, late):
     """Other settings once derived other words for a turn that was sent, and kept those."""
     session, log = Session(rules=Rules(tail=policy, knowledge_tokens=20)), []
 
@@ -146,7 +146,7 @@ def test_persisted_context_goes_with_its_message():
     assert said == ["before", "02:00", "ask 2", "so", "04:00", "ask 4"]
 
 
-def test_what_is_merely_missing_is_not_taken_back():
+def test_missing_id_is_not_a_removal():
     """An id from another system's delta that this log never had was taken for a removal by ranking."""
     session = begun()
     for one in (user("u1", "hello"), event("turn_started", turn=1), user("u2", "and now?")):
@@ -163,7 +163,7 @@ def test_what_is_merely_missing_is_not_taken_back():
     assert b"Superseded" in session.write(prompt)
 
 
-def test_an_event_that_is_too_long_is_refused():
+def test_too_long_event_is_refused():
     """It came back as a problem instead of an event, and applying that was a KeyError."""
     with pytest.raises(LoreError, match="12 MiB"):
         event("append", item={"type": "user_message", "uuid": "u1", "text": "x" * (12 * 1024 * 1024)})

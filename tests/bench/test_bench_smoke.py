@@ -43,7 +43,7 @@ def test_compared_files_differ_in_their_last_byte(tmp_path):
     assert left[-1] != right[-1]
 
 
-def test_the_page_of_the_benchmarks_names_every_measure():
+def test_bench_docstring_names_every_measure():
     names = run.__doc__.partition("Names: ")[2].partition(".")[0].replace("\n", " ").split(", ")
     assert names == [*run.MEASURES]
 
@@ -139,7 +139,7 @@ def test_sessions_of_generated_home_are_all_different(tmp_path):
 
 
 # A module of the bench had the name of a folder of tests: started as a program, it found the module and ended.
-def test_the_bench_starts_as_a_program():
+def test_bench_starts_as_a_program():
     program = Path(__file__).with_name("run.py")
     done = subprocess.run([sys.executable, str(program), "--help"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -36,7 +36,7 @@ def test_expected_event_is_no_waste_and_named(number, tmp_path):
 
 @pytest.mark.parametrize("inject", [pytest.param(beside_results, id="a reminder in the message of results"),
                                     pytest.param(own_id, id="the session's own id")])  # fmt: skip
-def test_what_may_stand_there_is_not_told(inject, tmp_path):
+def test_allowed_text_makes_no_finding(inject, tmp_path):
     captures = []
     for seed in range(1, 9):
         capture = stable("anthropic" if seed % 2 else "bedrock", seed)

@@ -13,7 +13,7 @@ SEEDS = sorted(samples.SEEDS.glob("*.bin"))
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
-def test_a_seed_keeps_the_laws(seed, tmp_path):
+def test_seed_keeps_the_laws(seed, tmp_path):
     other = seed.with_suffix(".other")
     with run.limit(run.SLOW):  # what hangs must not hang the suite
         broken = properties.examine(seed.read_bytes(), other.read_bytes() if other.exists() else b"", tmp_path)
@@ -40,7 +40,7 @@ def test_failing_input_is_shrunk_and_saved(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", samples.INLINE)
-def test_a_sample_keeps_the_laws(name, tmp_path):
+def test_sample_keeps_the_laws(name, tmp_path):
     assert properties.examine(samples.INLINE[name], samples.CHAT, tmp_path) is None
 
 

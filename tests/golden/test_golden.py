@@ -22,7 +22,7 @@ def skip_without_plugin(text):
 
 
 @pytest.mark.parametrize("case", KNOWN, ids=[case.name for case in KNOWN])
-def test_a_command_prints_what_it_printed_before(case):
+def test_command_prints_golden_output(case):
     skip_without_plugin(case.command)
     ran = cases.run(case.command)
     assert ran.exit == case.exit, ran.stderr

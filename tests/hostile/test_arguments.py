@@ -33,7 +33,7 @@ USAGE_ERRORS = (
 
 
 @pytest.mark.parametrize("words", USAGE_ERRORS, ids=" ".join)
-def test_a_wrong_argument_is_refused(lore, desk, words):
+def test_wrong_argument_is_refused(lore, desk, words):
     (desk / "good.jsonl").write_bytes(GOOD)
     (desk / "body.json").write_bytes(BODY)
     (desk / "broken.toml").write_bytes(b"[check\n\xff")
@@ -43,6 +43,6 @@ def test_a_wrong_argument_is_refused(lore, desk, words):
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400"])
 @pytest.mark.parametrize("option", ["--min-reuse", "--fail-under"])
-def test_a_share_that_is_none_is_refused(lore, desk, option, value):
+def test_share_that_is_not_a_share_is_refused(lore, desk, option, value):
     (desk / "good.jsonl").write_bytes(GOOD + USER % 2 + b'{"kind":"turn_started","turn":2}\n')
     assert_refused(lore("check" if option == "--min-reuse" else "diff-prefix", "good.jsonl", option, value))

@@ -100,7 +100,7 @@ TAGS = {
 
 
 @crossed("name, place", TAGS, ["body", "parsed_body", "top", "response"])
-def test_a_tag_of_yaml_makes_nothing(desk, name, place):
+def test_yaml_tag_runs_nothing(desk, name, place):
     tag = TAGS[name]
     text = {
         "body": _HEAD + f"    body: {tag}\n" + _TAIL,
@@ -134,7 +134,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES, ids=[repr(name)[:30] for name in NAMES])
-def test_no_member_of_an_archive_is_written_anywhere(desk, name):
+def test_archive_members_are_never_written(desk, name):
     work = desk / "deep" / "er"
     work.mkdir(parents=True)
     os.chdir(work)
@@ -197,7 +197,7 @@ def _twice() -> bytes:
 
 
 @pytest.mark.parametrize("name", some(ARCHIVES, 6))
-def test_an_archive_that_lies_stays_small(desk, name):
+def test_archive_with_false_sizes_stays_small(desk, name):
     (desk / "capture.eval").write_bytes(ARCHIVES[name]())
     judged("capture.eval")
 
@@ -308,7 +308,7 @@ def test_many_lines_that_go_on_stay_small(desk, format):
     judged(named(format))
 
 
-def test_a_folder_of_huge_requests_stays_small(desk):
+def test_folder_of_huge_requests_stays_small(desk):
     (desk / "pairs").mkdir()
     for number in range(4):
         with open(f"pairs/{number}.request.json", "wb") as file:

@@ -28,7 +28,7 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("format", DOCUMENTS)
-def test_a_wrong_type_anywhere_is_no_crash(format):
+def test_wrong_type_anywhere_is_no_crash(format):
     from lore.formats.registry import READERS
     from lore.testing import everything
 

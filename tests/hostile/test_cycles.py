@@ -136,7 +136,7 @@ def _run(lore, command):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("name", CLAUDE)
-def test_a_cycle_in_a_claude_code_log_ends(lore, desk, name, command):
+def test_cycle_in_claude_code_log_ends(lore, desk, name, command):
     (desk / "log").write_bytes(joined(*CLAUDE[name], *END))
     out = _run(lore, command)
     if command[0] == "check":  # the two at the end, and one of the story's at least
@@ -145,7 +145,7 @@ def test_a_cycle_in_a_claude_code_log_ends(lore, desk, name, command):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("name", LORE)
-def test_a_cycle_in_a_log_of_lore_ends(lore, desk, name, command):
+def test_cycle_in_lore_log_ends(lore, desk, name, command):
     events = [one if "kind" in one else record("append", item=one) for one in LORE[name]]
     turns = [record("turn_started", turn=90), record("turn_started", turn=91)]
     (desk / "log").write_bytes(b"".join(dumps(one) + b"\n" for one in (header(), *events, *turns)))

@@ -21,7 +21,7 @@ def _ends_well(ended) -> None:
 
 
 @pytest.mark.parametrize("format", WRITERS)
-def test_the_samples_themselves_are_read(lore, desk, format):
+def test_undamaged_captures_are_read(lore, desk, format):
     """The tests below would say nothing if the whole captures were refused."""
     (desk / named(format)).write_bytes(capture(format))
     ended = lore("check", named(format), "--json")
@@ -141,7 +141,7 @@ STREAMS = {
 
 
 @crossed("format, name", ["har", "vcr", "claude-trace", "claude-tap", "cassette", "vibe-proxy", "records"], STREAMS)
-def test_an_odd_stream_stops_no_command(lore, desk, format, name):
+def test_odd_stream_stops_no_command(lore, desk, format, name):
     stream = STREAMS[name]
     (desk / named(format)).write_bytes(capture(format, answer=stream))
     for command in JUDGED:

@@ -32,7 +32,7 @@ NOT_RECORDINGS = {
 
 @pytest.mark.parametrize("command", ["fold", "assemble", "check"])
 @pytest.mark.parametrize("name", list(NOT_RECORDINGS))
-def test_what_is_no_recording_is_refused(lore, desk, command, name):
+def test_unrecognised_file_is_refused(lore, desk, command, name):
     (desk / "file").write_bytes(NOT_RECORDINGS[name])
     assert_refused(lore(command, "file"))
 
@@ -48,7 +48,7 @@ def test_files_without_a_prompt_are_compared_as_bytes(lore, desk, name):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
 @pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
-def test_a_file_without_permission_is_refused(lore, desk, command):
+def test_file_without_permission_is_refused(lore, desk, command):
     (desk / "secret.jsonl").write_bytes(GOOD)
     (desk / "secret.jsonl").chmod(0)
     assert_refused(lore(command, "secret.jsonl"))
@@ -56,7 +56,7 @@ def test_a_file_without_permission_is_refused(lore, desk, command):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 @pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
-def test_a_file_that_cannot_be_opened_is_refused(lore, desk, command):
+def test_file_that_cannot_be_opened_is_refused(lore, desk, command):
     (desk / "loop.jsonl").symlink_to("loop.jsonl")
     assert_refused(lore(command, "loop.jsonl"))
 

@@ -133,14 +133,14 @@ def good(desk):
 
 @pytest.mark.usefixtures("good")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_without_recordings_is_refused_by(lore, desk, command):
+def test_folder_without_recordings_is_refused(lore, desk, command):
     (desk / "folder").mkdir()
     assert_refused(two(lore, command, "folder"))
 
 
 @pytest.mark.usefixtures("good")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_missing_file_is_refused_by(lore, command):
+def test_missing_file_is_refused(lore, command):
     ended = two(lore, command, "missing")
     assert_refused(ended)
     assert "missing" in ended.err.splitlines()[0]
@@ -156,7 +156,7 @@ def test_link_to_a_parent_folder_is_not_followed(lore, desk):
 
 @pytest.mark.parametrize("turn", ["0", "5", "999999999999", "agent:1", "main:0"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_turn_out_of_range_is_refused(lore, desk, format, turn):
+def test_turn_out_of_range_is_refused(lore, desk, format, turn):
     (desk / "log").write_bytes(recording(format) if format != "bodies" else recording(format).split(b"\n")[0])
     assert_refused(lore("diff-prefix", f"log#{turn}", "log"))
     assert_refused(lore("diff-prefix", "log", f"log#{turn}"))
@@ -193,7 +193,7 @@ def test_turns_in_different_dialects_are_unrelated(lore, desk, chat_first):
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are no text exist on Linux")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", [b"a#b", b"a b", b"a\nb", b"bad\xff", b"#1", b"a\tb", b"\xed\xa0\x80"])
-def test_a_file_of_any_name_is_judged_by(lore, desk, name, command):
+def test_file_with_any_name_is_judged(lore, desk, name, command):
     path = os.fsdecode(name)
     (desk / path).write_bytes(recording("lore"))
     ended = lore(command, path)

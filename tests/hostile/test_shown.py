@@ -89,7 +89,7 @@ def test_redact_shows_nothing_of_the_recording(place, names, alone):
 
 
 @pytest.mark.parametrize("place", [place for place, name in SHOWN_BY.items() if name is not None])
-def test_without_redact_it_is_shown(place):
+def test_planted_text_is_shown_without_redact(place):
     """The text searched for in redacted output is found in other output."""
     file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))
     assert CANARY.lower() in shown(COMMANDS[SHOWN_BY[place] or ""], file).lower()

@@ -115,7 +115,7 @@ MANY = {"spaces": b" \n", "numbers": b"1\n", "NUL": b"\x00\n", "braces": b"{}\n"
 
 
 @pytest.mark.parametrize("tiny", TINY)
-def test_a_mass_of_tiny_lines_costs_little_memory(desk, tiny):
+def test_empty_and_unreadable_lines_cost_little_memory(desk, tiny):
     (desk / "log").write_bytes(GOOD + TINY[tiny] * 200_000)
     ended = child.lore("check", "--json", "log")
     assert ended.peak < 120 * MEGABYTE
@@ -140,7 +140,7 @@ def test_million_tiny_unrecognised_lines_are_refused(desk):
     assert ended.peak < 120 * MEGABYTE
 
 
-def test_a_prompt_of_many_tiny_lines_is_judged(desk):
+def test_session_of_many_tiny_lines_is_judged(desk):
     lines = [asked("u", "hi"), *({"type": "mode", "mode": "x", "sessionId": "s"} for _ in range(20_000))]
     (desk / "log").write_bytes(joined(*lines))
     assert child.lore("check", "--json", "log").json["problems"] == []

@@ -60,19 +60,19 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("source", DEEP.values(), ids=DEEP)
-def test_a_recursion_without_end_is_stopped(source):
+def test_endless_recursion_is_stopped(source):
     assert "nests too deeply" in error_of(source).message
 
 
 @pytest.mark.parametrize("source", FILES.values(), ids=FILES)
-def test_a_template_gets_no_file(source):
+def test_template_reads_no_file(source):
     error = error_of("\n" + source)
     assert "asks for another file" in error.message
     assert error.where.line == 2
 
 
 @pytest.mark.parametrize("expression", ATTRIBUTES)
-def test_a_template_gets_no_attribute_of_python(expression):
+def test_template_reads_no_python_attribute(expression):
     try:
         text = Sandbox("{{ " + expression + " }}", {}).render({"messages": MESSAGES})
     except LoreError as error:
@@ -111,10 +111,10 @@ def test_template_of_an_odd_shape_is_refused(source):
     ["raise_exception", "messages.items", "loop", "self", "cycler", "namespace(a=1)", "messages|map", "''.join",
      "''.format", "{}.items", "joiner(',')"],
 )  # fmt: skip
-def test_what_would_show_an_address_is_refused(expression):
+def test_template_prints_no_memory_address(expression):
     assert " at 0x" not in error_of("{% macro m() %}{% endmacro %}{{ " + expression + " }}{{ m }}").message
 
 
-def test_a_template_has_no_chance_and_no_clock():
+def test_template_has_no_randomness_or_clock():
     for expression in ("lipsum()", "[1, 2]|random", "now()", "strftime('%Y')"):
         assert error_of("{{ " + expression + " }}").message

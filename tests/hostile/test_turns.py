@@ -57,7 +57,7 @@ SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
 @pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize("command", ["check", "simulate"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_turn_costs_what_is_new_of_it(name, command):
+def test_turn_costs_its_new_items_only(name, command):
     """The last message was looked through at each turn, all calls, all tools: n turns of n blocks cost their square."""
     counted: list[int] = []
     for size in (100, 200, 400):

@@ -118,7 +118,7 @@ def test_unbilled_writes_live_five_minutes_to_one_hour(after, cause):
     assert (talk.lead.code, talk.lead.strength, evidence) == cause
 
 
-def test_an_older_entry_within_three_seconds_is_strong():
+def test_older_entry_within_three_seconds_is_strong():
     talk = Judged()
     talk.open(write=3_000)
     talk.turn(bill(13_300, 3_000))
@@ -257,7 +257,7 @@ def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
         assert "a breakpoint of the history is at 12,000, so tools and system prompt were unchanged" in found[1].message
 
 
-def test_a_compaction_comes_before_what_else_happened():
+def test_compaction_leads_over_other_causes():
     talk = opened()
     change = talk.compact()
     before = talk.last
@@ -315,7 +315,7 @@ def test_another_model_that_no_event_tells_is_strong():
     assert (told(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
 
 
-def test_what_nothing_explains_says_what_was_ruled_out():
+def test_unexplained_fall_lists_ruled_out_causes():
     talk = opened()
     one = dropped(talk, verdict="unavailable")
     assert (told(one), one.evidence) == (("LORE301", "weak", "unattributable"), ReadFell(2_300, 12_300, 10_000))
@@ -372,7 +372,7 @@ def test_unexplained_fall_uses_log_evidence_of_the_head(read, signs, said):
 
 
 @pytest.mark.parametrize(("after", "out"), [(-5_000.0, None), (-0.5, None), (4.0, True)])
-def test_a_clock_that_goes_back_rules_nothing_out(after, out):
+def test_backward_clock_rules_nothing_out(after, out):
     one = dropped(opened(), after=after)
     assert one.code == "LORE301"
     said = {reason.reason: reason.out for reason in one.ruled_out}

@@ -33,7 +33,7 @@ SOME = [
 ]
 
 
-def test_it_is_the_same_whatever_the_order():
+def test_baseline_is_independent_of_order():
     whole = baseline(*SOME)
     for seed in range(6):
         assert baseline(*random.Random(seed).sample(SOME, len(SOME))) == whole
@@ -51,13 +51,13 @@ def test_baseline_file_is_readable():
     assert b"10:30" not in baseline(*SOME)
 
 
-def test_what_is_known_is_used_up():
+def test_known_finding_is_used_up():
     known = KnownFindings(decode(baseline(*SOME[:2]), "b"))
     assert [known.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
     assert not known.take(SOME[3].fingerprint)
 
 
-def test_what_is_left_over_is_stale():
+def test_unmatched_entry_is_stale():
     known = KnownFindings(decode(baseline(*SOME), "b"))
     known.take(SOME[0].fingerprint)
     messages = [one.message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
@@ -67,7 +67,7 @@ def test_what_is_left_over_is_stale():
     ]
 
 
-def test_an_entry_that_a_merge_doubled_counts_once():
+def test_entry_doubled_by_merge_counts_once():
     one = BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
     known = KnownFindings(Baseline(findings=(one, one)))
     assert [known.take("f") for _ in range(3)] == [True, True, False]
@@ -120,7 +120,7 @@ def test_damaged_baseline_error_says_what_to_do(data):
         (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "repair it"),
     ],
 )
-def test_what_a_file_is_instead_is_said(data, said, hint):
+def test_other_file_is_an_error_naming_it(data, said, hint):
     with pytest.raises(LoreError) as caught:
         decode(data, "b.json")
     assert said in caught.value.message

@@ -100,7 +100,7 @@ def test_read_beyond_shared_bytes_contradicts_them():
         (TWO, FELL, "previous_message_not_found", 6000, None, ""),
     ],
 )  # fmt: skip
-def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
+def test_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
     found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
     told = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
     assert told == evidence

@@ -96,6 +96,6 @@ def test_kept_messages_without_summary_are_a_cut():
     assert ("LORE100", "waste") in found
 
 
-def test_a_summary_beside_the_answers_is_no_compaction():
+def test_summary_with_kept_answers_is_no_compaction():
     left = body(*worked(3))
     assert ("LORE125", "expected") not in judged(left, body(RULES, PLACE, SUMMARY, *worked(3)[2:]))[1]

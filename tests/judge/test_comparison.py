@@ -23,7 +23,7 @@ def session(requests=100, breaks=0, read=900, uncached=100, dollars=None, **more
     )  # fmt: skip
 
 
-def test_a_share_has_wilson_s_interval():
+def test_share_has_wilsons_interval():
     """Figures of Newcombe's tables (1998), method 3: 81 of 263 and 15 of 148."""
     for events, trials, low, high in ((81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605)):
         side = share_of(events, trials)
@@ -32,7 +32,7 @@ def test_a_share_has_wilson_s_interval():
         assert isclose(side.interval.high, high, abs_tol=1e-4)
 
 
-def test_the_difference_of_shares_has_newcombe_s_interval():
+def test_difference_of_shares_has_newcombes_interval():
     """56 of 70 against 48 of 80: 0.0524 to 0.3339 by his method 10."""
     found = measure(BY_NAME["breaks"], [session(80, 48)], [session(70, 56)])
     assert found.difference == pytest.approx(0.2)
@@ -58,7 +58,7 @@ def test_counts_decide_what_can_be_said(left, right, outcome):
     assert compared_shares(share_of(*left), share_of(*right)) == outcome
 
 
-def test_an_amount_needs_five_sessions_on_each_side():
+def test_amount_needs_five_sessions_a_side():
     few, many = [session(dollars=1.0)] * 4, [session(dollars=1.0 + n / 10) for n in range(5)]
     assert measure(BY_NAME["money"], few, many).outcome == "too-few"
     assert measure(BY_NAME["money"], many, [session(dollars=9.0 + n / 10) for n in range(5)]).outcome == "higher"
@@ -99,7 +99,7 @@ def test_sides_that_change_places_change_the_outcome_alone(left, right):
 
 
 @given(st.lists(counts.filter(lambda pair: pair[1]), min_size=1, max_size=9))
-def test_an_interval_holds_its_value(sessions):
+def test_interval_contains_its_value(sessions):
     made = [session(trials, events) for events, trials in sessions]
     for ratio in RATIOS:
         side = measure(ratio, made, made).left

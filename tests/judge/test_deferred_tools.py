@@ -25,7 +25,7 @@ def test_deferred_tool_put_in_list_moves_the_rest(tmp_path, turned):
     assert found[1].causes[0].evidence.loaded == ("mcp__db__read",)
 
 
-def test_a_tool_that_nobody_deferred_is_another_list(tmp_path):
+def test_undeferred_new_tool_changes_the_list(tmp_path):
     found, _ = judged(
         tmp_path,
         call(0, on((ONE,), OWN), usage(0, 7000)),

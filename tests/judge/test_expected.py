@@ -39,7 +39,7 @@ def codes(*turns):
 # compaction
 
 
-def test_a_summary_where_messages_part_is_a_compaction():
+def test_summary_at_first_difference_is_a_compaction():
     before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
     assert codes(before, asked(2, SUMMARY + "a.", assistant("f"), "g")) == ["LORE125"]
     assert codes(before, asked(2, "a", SUMMARY + "b and c.")) == ["LORE125"]
@@ -74,7 +74,7 @@ def test_return_to_an_earlier_user_message_is_rewind():
         ("a", assistant("b"), "e"),  # the middle was dropped
     ],
 )
-def test_a_history_that_was_rewritten_is_no_rewind(after):
+def test_rewritten_history_is_no_rewind(after):
     assert codes(asked(1, "a", assistant("b"), "c", assistant("d"), "e"), asked(2, *after)) != ["LORE143"]
 
 
@@ -167,7 +167,7 @@ def test_miss_within_grace_of_the_lifetime_is_expiry(read, found):
 
 
 @pytest.mark.parametrize(("model", "code"), [("gpt-5.1", "LORE119"), ("claude-x", "LORE131")])
-def test_a_request_in_another_dialect_reads_another_cache(model, code):
+def test_request_in_other_dialect_reads_another_cache(model, code):
     # two dialects in one chain shared nothing, and no cause was given
     left = turn(parsed(body("a")), 1)
     right = turn(parsed({"model": model, "messages": [{"role": "user", "content": "a"}]}, "openai-chat"), 2)

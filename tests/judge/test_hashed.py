@@ -53,7 +53,7 @@ def test_checkpoint_finds_its_request_by_any_id(tmp_path, named):
     assert [(found.code, found.fidelity) for found in findings] == [("LORE104", "hashed")]
 
 
-def test_a_fall_names_the_tool_whose_hash_moved(tmp_path):
+def test_fall_names_tool_with_changed_hash(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}))
     assert [(found.code, found.section, found.fidelity) for found in findings] == [("LORE104", "tools", "hashed")]
     assert (
@@ -63,7 +63,7 @@ def test_a_fall_names_the_tool_whose_hash_moved(tmp_path):
     assert (findings[0].kind, findings[0].lost_tokens, findings[0].tokens) == ("waste", 29_000, "recorded")
 
 
-def test_hashes_that_go_on_are_no_finding(tmp_path):
+def test_equal_hashes_are_no_finding(tmp_path):
     findings, result = judged(tmp_path, two((30_200, 29_900, 200)))
     assert findings == []
     assert (result.summary.pairs, result.summary.breaks) == (1, 0)

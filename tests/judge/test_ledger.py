@@ -59,7 +59,7 @@ def holds(path):
     return len(rows)
 
 
-def test_what_a_ledger_sums_is_what_simulate_sums():
+def test_ledger_sums_equal_those_of_simulate():
     assert sum(map(holds, FIXTURES)) > 20
 
 
@@ -77,7 +77,7 @@ def test_what_a_ledger_sums_is_what_simulate_sums():
         (ParameterChanged("effort", "low", "high", "effort", "claude", "messages"), ("effort",)),
     ],
 )
-def test_what_evidence_names_is_short_and_lasting(evidence, names):
+def test_names_in_evidence_are_short_and_lasting(evidence, names):
     assert named_by(evidence) == names
 
 

@@ -112,7 +112,7 @@ def test_outlook_has_cached_tokens_lifetime_and_cost():
         (claude(model="acme-1", system=[text(LONG)]), []),  # nor who serves this one
     ],
 )
-def test_how_much_stands_before_the_last_breakpoint(made, codes):
+def test_short_prefix_before_last_breakpoint_is_a_defect(made, codes):
     assert found(made) == codes
 
 
@@ -153,7 +153,7 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
         (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
     ],
 )  # fmt: skip
-def test_a_breakpoint_that_nothing_takes(made, reason):
+def test_ineffective_breakpoint_is_a_defect(made, reason):
     defect = only(made, "LORE180")
     assert (defect.detail, defect.broken.kind) == (reason, None)
     answered = only(replace(made, usage=Usage(1, 0, 0, 1)), "LORE180")
@@ -168,11 +168,11 @@ def test_breakpoint_for_an_automatic_cache_is_a_note():
 @pytest.mark.parametrize(
     ("head", "last", "codes"), [(MARK, HOUR, ["LORE181"]), (HOUR, MARK, []), (HOUR, HOUR, []), (MARK, MARK, [])]
 )
-def test_the_longer_lifetime_stands_first(head, last, codes):
+def test_longer_lifetime_must_come_first(head, last, codes):
     assert found(claude(said("user", text(mark=last)), system=[text(LONG, head)])) == codes
 
 
-def test_more_than_four_breakpoints():
+def test_fifth_breakpoint_is_a_defect():
     blocks = [text(str(n), MARK) for n in range(4)]
     assert found(claude(said("user", *blocks))) == ["LORE152"]
     assert found(claude(said("user", *blocks[1:]))) == []
@@ -192,17 +192,17 @@ def test_more_than_four_breakpoints():
         ("Version 2 of 2026-07-14 fixed bug 4711.", []),
     ],
 )
-def test_text_that_varies_before_the_history(words, codes):
+def test_volatile_system_text_is_a_defect(words, codes):
     assert found(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
 
 
 @pytest.mark.parametrize(("names", "sorted_"), [("abc", True), ("aBc", True), ("acb", False), ("a", True), ("", True)])
-def test_tools_in_the_order_of_their_names(names, sorted_):
+def test_unsorted_tools_are_a_defect(names, sorted_):
     tools = [{"name": name, "input_schema": {}} for name in names]
     assert found(claude(tools=tools)) == ([] if sorted_ else ["LORE183"])
 
 
-def test_images_before_a_longer_text():
+def test_image_before_longer_text_is_a_defect():
     assert found(claude(said("user", IMAGE, text(LONG)))) == ["LORE184"]
     assert found(claude(said("user", IMAGE, text("What is it?")))) == []
     assert found(claude(said("user", text(LONG), IMAGE))) == []
@@ -233,18 +233,18 @@ CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id
         (gemini(cachedContent="cachedContents/a", systemInstruction=None, toolConfig={"a": 1}), ["LORE186 waste"]),
     ],
 )
-def test_fields_that_work_against_the_cache(made, codes):
+def test_fields_that_prevent_caching_are_defects(made, codes):
     assert found(made) == codes
 
 
-def test_model_that_nobody_serves_is_unknown():
+def test_unknown_model_has_no_cache():
     made = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
     assert Linter(RULES).outlook(made).cached is None
     assert Linter(RULES, cache="deepseek").outlook(made).cached
 
 
 @pytest.mark.parametrize(("tokens", "codes"), [(1020, ["LORE306 expected"]), (1030, [])])
-def test_near_the_minimum_tokens_of_openai_are_counted(tokens, codes):
+def test_openai_tokens_near_the_minimum_are_counted(tokens, codes):
     made = openai(instructions=LONG[:4000])  # about 1,100 tokens
     assert found(made) == []
     assert not Linter(RULES).outlook(made).sure

@@ -39,11 +39,11 @@ def codes(found):
     return [cause.code for cause in found.causes]
 
 
-def test_the_first_turn_makes_no_pair():
+def test_first_turn_makes_no_pair():
     assert ComparedChain().advance(turn(parsed(ONE))) is None
 
 
-def test_an_edit_loses_what_stood_behind_it():
+def test_edit_loses_the_bytes_after_it():
     found = pair(*turns(TWO, EDITED))
     assert codes(found) == ["LORE100"]
     stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
@@ -52,7 +52,7 @@ def test_an_edit_loses_what_stood_behind_it():
     assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.previous)
 
 
-def test_the_reuse_of_nothing_is_unknown():
+def test_reuse_of_empty_prompt_is_unknown():
     assert pair(*turns({"messages": []}, ONE)).reuse is None
 
 
@@ -155,7 +155,7 @@ PUT_OFF = {"name": "jira", "input_schema": {}, "defer_loading": True}
     ("usages", "code"),
     [((None, None), None), ((bill(0, 9000), bill(9000, 40)), None), ((bill(0, 9000), bill(0, 9040)), "LORE301")],
 )
-def test_deferred_tools_stand_outside_the_prefix(tools, usages, code):
+def test_deferred_tools_are_outside_the_prefix(tools, usages, code):
     """They were waste in 6 of 6 captures and cassettes that followed what the fix recommends."""
     left, right = (sent | {"tools": own} for sent, own in zip((ONE, TWO), tools, strict=True))
     found = pair(*turns(left, right, usages=usages))
@@ -174,7 +174,7 @@ def test_deferred_tool_put_in_list_breaks_the_prefix():
 # tokens
 
 
-def test_lost_tokens_are_recorded_where_there_are_bills():
+def test_lost_tokens_with_usage_are_recorded():
     assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000, 7100)))), 0) == (7000, "recorded")
     assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000)))), 0) == (0, "recorded")
 

@@ -62,7 +62,7 @@ def test_compaction_pass_is_not_the_first_pass():
 
 
 @pytest.mark.parametrize("kinds", [("fallback_message",), ("message", "fallback_message")])
-def test_a_fallback_that_answers_is_another_model(kinds, tmp_path):
+def test_answering_fallback_is_another_model(kinds, tmp_path):
     passes = [passed(kind, 0, 6_500, model=FALLBACK if kind != "message" else "claude-opus-5") for kind in kinds]
     passes[0]["output_tokens"] = 0 if len(passes) > 1 else 20
     _, broke, back = two(tmp_path, usage(0, 6_000), of_passes(*passes), usage(6_000, 900))

@@ -58,11 +58,11 @@ def test_selecting_causes_does_not_switch_budgets_off():
         (NarrowedRun(ignore=("LORE101",)), "LORE102", True),
     ],
 )
-def test_a_run_speaks_of_what_it_looked_for(narrowed, selector, all_of_it):
+def test_narrowed_run_covers_only_its_selection(narrowed, selector, all_of_it):
     assert narrowed.looks_for(selector) is all_of_it
 
 
-def test_what_counts_as_waste_is_an_error():
+def test_code_counted_as_waste_is_an_error():
     made = ruled(Policy(count_as_waste=("cache-expired",)), GONE).finding
     assert (made.kind, made.severity) == ("waste", "error")
     assert ruled(Policy(count_as_waste=("LORE125",)), GONE).finding == GONE
@@ -91,7 +91,7 @@ def test_tail_over_budget_warns_the_author(policy, tokens, severity):
     assert made.actor == ("author" if severity == "warning" else tail.actor)
 
 
-def test_settings_of_a_path_hold_there_alone():
+def test_settings_of_a_path_apply_there_only():
     policy = Policy(ignore=("LORE2",), per_path=(PerPath(path="logs/old/**", ignore=("LORE101",)),))
     assert ruled(policy, DATE, "logs/old/a.jsonl").out == "ignored"
     assert ruled(policy, DATE, "logs/new/a.jsonl").out == ""
@@ -118,7 +118,7 @@ def test_path_budgets_replace_those_of_the_run():
         ({"code": "LORE102"}, ""),
     ],
 )
-def test_an_exemption_excuses_what_it_names(fields, out):
+def test_exemption_excuses_matching_findings(fields, out):
     exempt = Exempt(**{"code": "date-in-prefix", "path": "logs/*", "reason": "old", **fields})
     assert ruled(Policy(exempt=(exempt,)), DATE).out == out
 
@@ -157,7 +157,7 @@ def test_exempted_path_may_not_leave_folder_of_settings(path):
 
 
 @pytest.mark.parametrize("name", ["code", "path", "reason"])
-def test_an_exemption_needs_all_that_makes_it_one(name):
+def test_exemption_needs_code_path_and_reason(name):
     one = Exempt(**{"code": "LORE101", "path": "a", "reason": "old", name: " "})
     assert Policy(exempt=(one,)).fault() == f"exempt, entry 1: {name} is empty"
 
@@ -169,7 +169,7 @@ def test_budgets_of_a_path_are_checked():
 
 # Each was taken without a word and matched nothing: the first on any machine, the others on some.
 @pytest.mark.parametrize("path", ["/srv/logs", "~/logs", "C:/logs", "logs\\**"])
-def test_a_path_that_could_match_nothing_is_refused(path):
+def test_path_that_matches_nothing_is_refused(path):
     said = Policy(per_path=(PerPath(path=path),)).fault()
     assert said.startswith(f"per_path, entry 1: path {path!r}")
     assert "write " in said

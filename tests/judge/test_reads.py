@@ -72,7 +72,7 @@ def test_first_turn_missing_another_chains_prefix_is_found():
         replace(other(), call=replace(CALL, betas=("new",))),
     ],
 )
-def test_what_explains_a_read_is_no_finding(last):
+def test_explained_read_is_no_finding(last):
     before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]
     assert not {"LORE304", "LORE305"} & set(codes([*before, last]))
 
@@ -107,7 +107,7 @@ def test_one_hour_entry_outlives_a_pause():
     assert codes([*turns[:2], replace(turns[2], usage=bill(5000, 200, hour=0))]) == []
 
 
-def test_a_turn_without_a_bill_hides_no_fall():
+def test_turn_without_usage_hides_no_fall():
     turns = [
         FIRST,
         asked(40, body("one", "1", "two"), None),
@@ -124,14 +124,14 @@ def test_best_case_prediction_makes_no_finding(foretold, confidence):
     assert [one.code for one in found] == (["LORE304"] if confidence == "rule" else [])
 
 
-def test_the_tolerance_is_a_share_of_the_prompt(foretold):
+def test_tolerance_is_a_share_of_the_prompt(foretold):
     foretold(3030)
     half = Dated(tolerance=0.5)
     assert [one.code for one in told([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
     assert told([FIRST, SECOND, other(usage=Usage(6100, 0, 10))], half.judge()) == []
 
 
-def test_nothing_is_foreseen_where_bills_leave_no_room(foretold):
+def test_nothing_is_predicted_if_all_was_read(foretold):
     asked_about = foretold(3000)
     last = asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
     assert told([FIRST, SECOND, other(usage=bill(2900, 100)), last]) == []

@@ -29,7 +29,7 @@ def test_read_and_missed_appends_are_counted(tmp_path):
     assert rows(path, "model")[0][1:] == (3, 4, 0.75)
 
 
-def test_what_a_client_changes_is_no_append(tmp_path):
+def test_change_by_the_client_is_no_append(tmp_path):
     talk = [text("user", "Find the bug. " * 80), text("assistant", "Step."), text("user", "Go on. " * 90)]
     calls = [
         call(0.0, asks(talk[0], tools=("ls",)), usage(0, 7000)),

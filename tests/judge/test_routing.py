@@ -36,7 +36,7 @@ def evidence(verdict):
         ("", "Anthropic", ["LORE301"]),
     ],
 )
-def test_the_providers_that_a_router_names_are_compared(tmp_path, before, after, codes):
+def test_providers_named_by_router_are_compared(tmp_path, before, after, codes):
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), url=ROUTER, **({"provider": before} if before else {})),
@@ -62,7 +62,7 @@ def test_each_provider_of_a_router_has_own_cache(tmp_path):
     assert left(found[2]) == ("main", 1)
 
 
-def test_the_deployments_of_a_gateway_are_compared(tmp_path):
+def test_deployments_of_a_gateway_are_compared(tmp_path):
     url = "https://llm.example.com/v1/messages"
     found, _ = judged(
         tmp_path,
@@ -101,7 +101,7 @@ def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
         ("call_1", "call_2", "unattributable"),
     ],
 )
-def test_answers_that_were_never_received_were_given_elsewhere(tmp_path, first, second, kind):
+def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
     # a recording of one of several servers: 20 answers later its entry is out of reach, whatever the breakpoints
     between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
     start = (ONE, *tool_turn(f"{first}0"))

@@ -52,7 +52,7 @@ def test_fallen_read_is_a_warning_with_recorded_tokens():
 @pytest.mark.parametrize(
     "code", ["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"]
 )
-def test_every_code_has_words_of_its_kind(code):
+def test_message_begins_with_words_of_its_kind(code):
     said = finding(code, PLACE, Told("what happened"), strength="certain").message
     lead, _, rest = said.partition(": ")
     assert (len(lead) > 10, rest) == (True, "what happened")
@@ -78,7 +78,7 @@ def test_fingerprint_is_independent_of_other_findings():
 
 
 @pytest.mark.parametrize("change", range(4))
-def test_a_fingerprint_tells_findings_apart(change):
+def test_fingerprint_differs_by_each_part(change):
     base = ["LORE100", "p", "agent-7", "messages[0].role"]
     other = [*base]
     other[change] = other[change] + "x"
@@ -86,7 +86,7 @@ def test_a_fingerprint_tells_findings_apart(change):
 
 
 # Evidence quotes dates and figures, lore counts chains as they come, and a message moves when turns are inserted.
-def test_a_fingerprint_holds_nothing_that_moves():
+def test_fingerprint_ignores_values_that_change():
     one = finding("LORE101", PLACE, Told("at 10:30"), chain="chain-3", json_path="messages[7].content[1].text")
     other = finding("LORE101", PLACE, Told("at 10:31"), chain="main", json_path="messages[9].content[1].text")
     assert one.fingerprint == other.fingerprint
@@ -99,14 +99,14 @@ def test_fingerprint_is_the_same_on_every_machine():
     assert here == there
 
 
-def test_a_fingerprint_takes_lone_surrogates():
+def test_fingerprint_accepts_lone_surrogates():
     assert len(fingerprint("LORE100", "p\udc80", None, "\ud83d")) == 16
 
 
 # budgets
 
 
-def test_a_pair_below_the_budget_is_a_finding():
+def test_pair_below_the_budget_is_a_finding():
     found = list(below_reuse(pair(LEFT, RIGHT), 0.9, PLACE))
     assert [(one.code, one.severity, one.turn, one.line) for one in found] == [("LORE401", "error", 2, 7)]
 
@@ -156,6 +156,6 @@ def test_unset_budgets_come_from_the_other_budgets():
         (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
     ],
 )
-def test_budgets_that_make_no_sense_have_a_fault(budgets, said):
+def test_impossible_budgets_have_a_fault(budgets, said):
     assert said in budgets.fault()
     assert bool(budgets.fault()) == bool(said)

@@ -13,7 +13,7 @@ from lore.model.items import ToolCall
 from lore.model.state import SIGNS, Sign
 
 
-def test_every_sign_has_a_code_that_exists():
+def test_every_signal_has_an_existing_code():
     assert set(SIGN_CODES.values()) <= set(CODES)
     assert set(SIGN_CODES) | {"hook-context", "image", "thinking"} == set(SIGNS)
     assert {rule.code for rule in RULES} >= set(SIGN_CODES.values())
@@ -34,17 +34,17 @@ def test_signal_that_rarely_breaks_prefix_is_weak(sign):
 
 
 @pytest.mark.parametrize("sign", ["effort", "client-version"])
-def test_what_fell_each_time_is_strong(sign):
+def test_signal_that_always_breaks_prefix_is_strong(sign):
     one = dropped(opened(), 10_001, signs=(sign,))
     assert (one.code, one.strength) == (SIGN_CODES[sign], "strong")
 
 
-def test_an_image_in_a_log_is_no_evidence():
+def test_image_in_a_log_is_no_evidence():
     assert dropped(opened(), signs=("image",)).code == "LORE301"
 
 
 @pytest.mark.parametrize("sign", sorted(SIGN_CODES))
-def test_a_sign_without_a_fall_is_no_cause(sign):
+def test_signal_without_a_fall_is_no_cause(sign):
     talk = opened()
     talk.turn(bill(12_300, 200), signs=(sign,))
     assert talk.verdict.causes == ()
@@ -59,7 +59,7 @@ def test_a_sign_without_a_fall_is_no_cause(sign):
      ToolsAnnounced(("web__search__run", "mcp__x"), ("xmcp__y__z",))),
     (Sign("skill", ("a", "b", "c", "d", "e")), SignSeen("skill", ("a", "b", "c", "d", "e"))),
 ])  # fmt: skip
-def test_the_evidence_names_what_the_sign_names(sign, evidence):
+def test_evidence_has_the_names_of_the_signal(sign, evidence):
     assert dropped(opened(), signs=(sign,)).evidence == evidence
 
 
@@ -118,12 +118,12 @@ def test_prompt_shrunk_by_thousand_tokens_was_cleared(after, code):
 
 
 @pytest.mark.parametrize(("after", "lost"), [(14_001, 2_999), (11_010, 8), (15_900, 4_000)])
-def test_what_was_cleared_is_not_lost(after, lost):
+def test_cleared_tokens_are_not_lost(after, lost):
     """Cleared tokens were counted in: 42,541 were said to be lost in a turn that wrote 18."""
     assert shrank(after).verdict.lost_tokens == lost
 
 
-def test_where_no_tool_ran_no_result_was_cleared():
+def test_shrunk_prompt_without_tools_cleared_no_result():
     talk = Judged()
     talk.ask()
     talk.turn(bill(10_000, 2_000))
@@ -318,7 +318,7 @@ def test_announced_tools_are_outside_prefix_unless_confirmed(read, verdict, stre
     assert told(one) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
 
 
-def test_what_a_resumed_conversation_read_first_confirms_nothing():
+def test_first_read_of_resumed_conversation_confirms_nothing():
     talk = Judged()
     talk.ask()
     talk.number = 1

@@ -85,7 +85,7 @@ def test_text_replaced_by_the_answer_is_a_tail(left, right, path, role):
         (body("a", "b"), body("a", "b", assistant("c"))),  # it stays
     ],
 )
-def test_what_only_looks_like_a_tail_is_none(left, right):
+def test_similar_text_is_no_tail(left, right):
     assert found(left, right) is None
 
 
@@ -130,7 +130,7 @@ def test_tail_costs_at_most_the_billed_prompt():
     assert (describe_tail(tail, 4.0).tokens > 3000, describe_tail(tail, 4.0, 3000).tokens) == (True, 3000)
 
 
-def test_a_tail_may_be_several_messages():
+def test_tail_may_be_several_messages():
     # memory in one message, the time in the next: only the last message was looked at, the other was waste
     tail = found(body("a", "recalled: tea", CLOCK), body("a", assistant("b"), "c", "recalled: milk", OTHER))
     assert tail is not None
@@ -192,7 +192,7 @@ def test_tail_is_expected_and_outside_the_reuse():
     assert (made.lost, lost_tokens(made, 0)) == ((0,), (0, "estimated"))
 
 
-def test_a_tail_excuses_no_break_before_it():
+def test_tail_excuses_no_break_before_it():
     left = body("Today is 2026-10-02. " + LONG, assistant("a"), "b", CLOCK)
     right = body("Today is 2026-10-03. " + LONG, assistant("a"), "b", assistant("c"), "d", OTHER)
     made = pair(left, right)
@@ -214,7 +214,7 @@ def test_fall_with_breakpoint_on_tail_is_its_fault(mark, code, kind):
         assert evidence.on_breakpoint
 
 
-def test_a_transcript_has_no_tail():
+def test_transcript_has_no_tail():
     """Its prompts were never sent; text that it removes has an event of its own."""
     pairs = ComparedChain()
     left, right = parsed(body("a", "now")), parsed(body("a", assistant("b"), "c"))
@@ -235,7 +235,7 @@ def test_unknown_role_of_a_tail_is_not_quoted():
     assert describe_tail(tail, 4.0).role == ""
 
 
-def test_a_tail_may_have_very_many_blocks():
+def test_tail_may_have_very_many_blocks():
     """A hundred recalled documents, a block each, were taken for messages that were taken out."""
     tail = found(body("a", user(*map(str, range(10_000)))), body("a", assistant("b"), "c"))
     assert tail is not None

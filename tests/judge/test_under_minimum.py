@@ -18,7 +18,7 @@ def talk(*bills, **fields):
     return [asked(60 * n, body(*TEXTS[: 2 * n + 1], **fields), one) for n, one in enumerate(bills)]
 
 
-def test_a_bill_says_how_short_a_prompt_is():
+def test_usage_shows_how_short_a_prompt_is():
     (one,) = told(talk(bill(0, 0, 900), bill(0, 0, 950)))
     assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
     assert one.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
@@ -27,7 +27,7 @@ def test_a_bill_says_how_short_a_prompt_is():
     assert "all 2 requests with breakpoints of this chain" in said
 
 
-def test_without_a_bill_bytes_say_it_with_room():
+def test_short_prompt_without_usage_is_estimated():
     assert codes(talk(None, None)) == ["LORE306"]
     assert codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few
 

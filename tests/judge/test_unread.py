@@ -47,7 +47,7 @@ def test_readable_or_unreadable_writes_are_no_finding(turns):
     assert "LORE305" not in codes(turns)
 
 
-def test_a_cause_that_bytes_show_is_told_there():
+def test_cause_shown_by_bytes_replaces_the_finding():
     turns = [asked(60 * n, body(*TEXTS[: 2 * n + 1], system=f"{SYSTEM} {n}:00"), bill(0, 3000)) for n in range(4)]
     assert codes(turns) == []
 

@@ -156,7 +156,7 @@ def test_drop_is_predicted_from_evidence_before_the_turn(read, foreseen):
     assert judge.turn(talk.last, said).was_foreseen is None
 
 
-def test_a_chain_that_is_forgotten_is_said_once():
+def test_forgotten_chain_is_reported_once():
     judge = Dated().judge()
     texts = ["Be brief. " * 3000, assistant("a"), "b", assistant("a"), "b"]
     for number in range(1, 4):

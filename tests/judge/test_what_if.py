@@ -45,7 +45,7 @@ def test_expiry_with_changed_tools_still_loses_all():
     assert play((bill(0, 5100), 5000, expired, broken(leads=False))) == {}
 
 
-def test_a_weak_cause_beside_breaks_nothing():
+def test_weak_second_cause_breaks_nothing():
     assert play((bill(0, 5100), 5000, broken(), broken("LORE161", strength="weak", leads=False))) == {0: (5000, 100, 3)}
 
 
@@ -56,11 +56,11 @@ def test_provider_verdict_of_another_section_keeps_its_loss(section, left):
     assert remaining_loss((broken(), said), of("LORE102")) == left
 
 
-def test_what_nothing_explains_cannot_be_taken_away():
+def test_unexplained_fall_cannot_be_removed():
     assert play((bill(0, 5100), 5000, broken("LORE301", strength="weak", section="outside")), without="LORE301") == {}
 
 
-def test_no_more_is_read_than_was_asked():
+def test_what_if_reads_at_most_the_prompt():
     """A compaction left 700 tokens of 5,000: without it the turn would have read those, up to its last breakpoint."""
     assert play((bill(0, 700, 18), 5000, broken()), (bill(700, 30), 700)) == {0: (700, 0, 18)}
 
@@ -77,7 +77,7 @@ def test_unwritten_prefix_is_read_by_the_next_turn():
     assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 0)) == {0: (5000, 0, 100), 1: (5000, 1000, 3)}
 
 
-def test_an_hour_is_given_back_before_five_minutes():
+def test_hour_writes_become_reads_first():
     paid = Usage(3, 0, 600, 10, 400, 200)
     assert read_more(paid, 300) == Usage(3, 300, 300, 10, 300, 0)
 

@@ -21,7 +21,7 @@ def test_every_picture_has_a_text_alternative():
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-def test_a_picture_shows_what_is_printed(picture):
+def test_picture_shows_the_printed_output(picture):
     """If this fails: `make pictures`."""
     drawn = ET.parse(FOLDER / f"{picture.name}.svg")
     shown = "".join(drawn.getroot().find(f".//{{*}}g[@class='{picture.name}-matrix']").itertext())
@@ -38,7 +38,7 @@ def test_picture_of_the_page_equals_the_page():
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
-def test_a_picture_is_small_and_loads_nothing(path):
+def test_picture_is_small_and_loads_nothing(path):
     text = path.read_text("utf-8")
     assert len(text) < 20_000
     assert text.count("://") == 1, "the name of SVG itself"

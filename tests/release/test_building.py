@@ -44,7 +44,7 @@ def test_wheel_holds_package_guide_data_and_vocabulary_only(built):
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"lore", "lore_plugins", "lore_cache"}
 
 
-def test_an_sdist_holds_the_tests_and_no_environment(built):
+def test_sdist_has_tests_and_no_environment(built):
     (sdist,) = (path for path in built if path.name.endswith(".tar.gz"))
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

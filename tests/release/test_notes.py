@@ -17,7 +17,7 @@ def test_section_of_a_tag_is_printed_without_heading():
 @pytest.mark.parametrize(
     ("tag", "said"), [("v0.2.0", "unreleased"), ("v0.1", "no section"), ("v0.0.9", "empty"), ("v0x1.0", "no section")]
 )
-def test_what_cannot_be_published_is_said(tag, said):
+def test_unpublishable_section_is_refused(tag, said):
     with pytest.raises(ValueError, match=said):
         notes(LOG, tag)
 

@@ -18,7 +18,7 @@ def test_every_promise_names_existing_tests():
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
-def test_every_target_that_it_names_exists():
+def test_named_make_targets_exist():
     made = (ROOT / "Makefile").read_text("utf-8")
     for target in set(re.findall(r"`make ([a-z]+)`", PAGE)):
         assert re.search(rf"^{target}:", made, re.MULTILINE), target
