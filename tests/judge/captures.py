@@ -22,12 +22,12 @@ ANTHROPIC = "https://api.anthropic.com/v1/messages"
 
 
 def tool(name: str, **fields: Any) -> dict[str, Any]:
-    """A tool that some words describe."""
+    """Return a tool with a description."""
     return {"name": name, "description": f"Use {name}. " * 40, "input_schema": {"type": "object"}, **fields}
 
 
 def text(role: str, words: str, **fields: Any) -> dict[str, Any]:
-    """A message of one text."""
+    """Return a message of one text."""
     return {"role": role, "content": [{"type": "text", "text": words, **fields}]}
 
 
@@ -43,7 +43,7 @@ def asks(*messages: dict[str, Any], tools: tuple[str, ...] = ("ls", "cat"), syst
 
 
 def usage(read: int, write: int, uncached: int = 4, **fields: Any) -> dict[str, Any]:
-    """A bill of Anthropic's."""
+    """Return a usage of Anthropic's."""
     return {
         "input_tokens": uncached, "cache_read_input_tokens": read, "cache_creation_input_tokens": write,
         "output_tokens": 20, **fields,
@@ -52,7 +52,7 @@ def usage(read: int, write: int, uncached: int = 4, **fields: Any) -> dict[str, 
 
 def call(at: float, body: dict[str, Any], bill: dict[str, Any] | None, *, url: str = ANTHROPIC, status: int = 200,
          said: str = "done", headers: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:  # fmt: skip
-    """A call `at` seconds after the start; `fields` are of its response."""
+    """Return a call `at` seconds after the start; `fields` belong to its response."""
     response: dict[str, Any] = {
         "id": f"msg_{at}", "type": "message", "role": "assistant", "content": [{"type": "text", "text": said}],
         **({} if bill is None else {"usage": bill}), **fields,
@@ -83,11 +83,11 @@ def judged(folder: Path, *calls: dict[str, Any]) -> tuple[list[TurnVerdict], lis
     return found, late
 
 
-def told(verdict: TurnVerdict) -> list[str]:
-    """The codes of what broke the cache, remarks aside."""
+def break_codes(verdict: TurnVerdict) -> list[str]:
+    """Return the codes of the causes of a cache break."""
     return [] if verdict.pair is None or not verdict.pair.is_break else [str(cause.code) for cause in verdict.causes]
 
 
-def left(verdict: TurnVerdict) -> tuple[str, int] | None:
-    """The turn that a verdict compares with."""
+def compared_turn(verdict: TurnVerdict) -> tuple[str, int] | None:
+    """Return chain and number of the turn that a verdict compares with."""
     return None if verdict.pair is None else (verdict.pair.left.chain, verdict.pair.left.number)

@@ -1,4 +1,4 @@
-"""Recorded turns for rules that hold bills against predictions, and what those rules say of them."""
+"""Recorded turns for rules that compare usage with predictions, and the findings of these rules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_
 
 
 def asked(at: float, request: dict[str, Any], bill: Usage | None, chain: str = "main", **fields: Any) -> Turn:
-    """A turn `at` seconds after the start, answered two seconds later."""
+    """Return a turn `at` seconds after the start, answered two seconds later."""
     fields = {"sent": START + at, "answered": START + at + 2, **fields}
     return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
 
@@ -49,7 +49,7 @@ def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | Non
     return Usage(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
 
 
-def told(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
+def chain_findings(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
     """Return the findings about whole chains: LORE304 and later."""
     judge = judge or Dated().judge()
     for one in turns:
@@ -57,6 +57,6 @@ def told(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
     return [one for one in judge.finish(PLACE) if one.code > "LORE303"]
 
 
-def codes(turns: Sequence[Turn]) -> list[str]:
-    """Their codes."""
-    return [one.code for one in told(turns)]
+def chain_codes(turns: Sequence[Turn]) -> list[str]:
+    """Return the codes of the findings about whole chains."""
+    return [one.code for one in chain_findings(turns)]

@@ -36,7 +36,7 @@ class Judged(Talk):
 
 
 def opened(begin=BEGIN, **fields):
-    """A conversation of two turns: breakpoints at 12,000 and 12,300, a head of 10,000 tokens."""
+    """Return a conversation of two turns: breakpoints at 12,000 and 12,300, a head of 10,000 tokens."""
     talk = Judged(begin)
     talk.open(**fields)
     return talk
@@ -48,11 +48,11 @@ def dropped(talk, read=10_000, **fields):
     return talk.lead
 
 
-def told(cause):
-    """A cause's code, strength and kind."""
+def rank(cause):
+    """Return the code, strength and kind of a cause."""
     return cause.code, cause.strength, cause.kind
 
 
-def beside(cause):
+def other_codes(cause):
     """Return the codes of the other evidence shown with a cause."""
     return [one.code for one in cause.also]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cache.talk import ONE_BY_ONE, bill
-from judge.judged import SIGN_CODES, Judged, beside, dropped, opened, told
+from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
 from lore.judge.finders import find_other_endpoint
@@ -44,8 +44,8 @@ def test_tool_change_excluded_by_read_at_earlier_breakpoint(sign, read, ruled_ou
     talk.turn(bill(read, 5_200), signs=(sign,))
     assert talk.lead.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
     name = CODES[SIGN_CODES[sign]].name
-    told = [one for one in talk.lead.ruled_out if one.reason.startswith(name)]
-    assert [(one.out, one.count, one.limit) for one in told] == ([(True, read, 12_000)] if ruled_out else [])
+    reasons = [one for one in talk.lead.ruled_out if one.reason.startswith(name)]
+    assert [(one.out, one.count, one.limit) for one in reasons] == ([(True, read, 12_000)] if ruled_out else [])
 
 
 @pytest.mark.parametrize("sign", ["client-version", "effort", "restart"])
@@ -63,8 +63,8 @@ def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
     talk.turn(bill(read, 6_200), signs=(sign,))
     own = SIGN_CODES[sign]
     assert talk.lead.code == (code if code and CODES[own].section in ("tools", "system") else own)
-    told = [(one.count, one.limit) for one in talk.lead.ruled_out if one.reason.startswith(CODES[own].name)]
-    assert told == ([(read, 12_000)] if talk.lead.code == "LORE301" else [])
+    reasons = [(one.count, one.limit) for one in talk.lead.ruled_out if one.reason.startswith(CODES[own].name)]
+    assert reasons == ([(read, 12_000)] if talk.lead.code == "LORE301" else [])
 
 
 @pytest.mark.parametrize("sign", ["interrupt", "slash-command", "skill"])
@@ -73,8 +73,8 @@ def test_other_messages_leave_the_head(sign, read, ruled_out):
     talk = opened()  # the first turn read 10,000 tokens that other sessions keep: tools and system prompt
     one = dropped(talk, read, signs=(sign,))
     assert one.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
-    told = [other for other in one.ruled_out if other.reason.startswith(CODES[SIGN_CODES[sign]].name)]
-    assert [(other.out, other.count, other.limit) for other in told] == ([(True, read, 10_000)] if ruled_out else [])
+    reasons = [other for other in one.ruled_out if other.reason.startswith(CODES[SIGN_CODES[sign]].name)]
+    assert [(other.out, other.count, other.limit) for other in reasons] == ([(True, read, 10_000)] if ruled_out else [])
 
 
 @pytest.mark.parametrize("read", [12_300, 12_000, 11_300, 13_000])
@@ -87,7 +87,7 @@ def test_small_fall_of_reads_is_no_drop(read):
 def test_pause_over_lifetime_is_strong_without_grace():
     talk = opened()
     one = dropped(talk, after=301.0)
-    assert (told(one), one.section) == (("LORE128", "strong", "expected"), "time")
+    assert (rank(one), one.section) == (("LORE128", "strong", "expected"), "time")
     assert one.evidence == Paused(301.0, 300.0)
     verdict = talk.verdict
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.was_foreseen) == (2_300, 0, False)
@@ -96,7 +96,7 @@ def test_pause_over_lifetime_is_strong_without_grace():
 def test_pause_within_one_hour_lifetime_explains_nothing():
     """Measured: with one-hour entries, reads fell equally often after and before five minutes."""
     one = dropped(opened(hour=True), after=700.0)
-    assert told(one) == ("LORE301", "weak", "unattributable")
+    assert rank(one) == ("LORE301", "weak", "unattributable")
     (expiry,) = [reason for reason in one.ruled_out if reason.reason == "expiry"]
     assert (expiry.out, expiry.seconds, expiry.limit) == (True, 700.0, 3600.0)
 
@@ -124,7 +124,7 @@ def test_older_entry_within_three_seconds_is_strong():
     talk.turn(bill(13_300, 3_000))
     talk.use()
     talk.turn(bill(13_300, 3_100), after=1.0)
-    assert told(talk.lead) == ("LORE155", "strong", "expected")
+    assert rank(talk.lead) == ("LORE155", "strong", "expected")
     assert talk.lead.evidence == OlderEntry(1.0, 13_300)
 
 
@@ -133,7 +133,7 @@ def test_too_many_new_positions_are_strong_evidence():
     for _ in range(15):
         talk.use()
     one = dropped(talk)
-    assert told(one) == ("LORE113", "strong", "waste")
+    assert rank(one) == ("LORE113", "strong", "waste")
     assert isinstance(one.evidence, LookbackExceeded)
     assert (one.evidence.positions > one.evidence.allowed, one.evidence.missed_tokens) == (True, 2_300)
     assert talk.verdict.wasted_tokens == 2_300
@@ -155,20 +155,20 @@ def test_history_shrunk_without_event_is_strong():
 )  # fmt: skip
 def test_provider_verdict_alone_names_section_without_cause(reason, section):
     one = dropped(opened(), verdict=reason)
-    assert (told(one), one.section) == (("LORE159", "strong", "unattributable"), section)
+    assert (rank(one), one.section) == (("LORE159", "strong", "unattributable"), section)
     assert (one.evidence, one.also) == (ProviderSaid(reason), ())
 
 
 def test_expired_entries_lead_over_a_verdict():
     talk = opened()
     one = dropped(talk, verdict="tools_changed", after=900.0)  # what had expired could not be read either way
-    assert (told(one), beside(one)) == (("LORE128", "strong", "expected"), ["LORE159"])
+    assert (rank(one), other_codes(one)) == (("LORE128", "strong", "expected"), ["LORE159"])
 
 
 def test_verdict_that_contradicts_strong_evidence_leads():
     talk = opened()
     one = dropped(talk, verdict="tools_changed", signs=("effort",))
-    assert (told(one), beside(one)) == (("LORE159", "strong", "unattributable"), ["LORE120"])
+    assert (rank(one), other_codes(one)) == (("LORE159", "strong", "unattributable"), ["LORE120"])
     assert one.evidence == ProviderSaid("tools_changed", contradicts=("LORE120",))
     assert one.also[0].qualifiers == ("contradicted",)
     (found,) = [found for _, found in findings_of(talk.verdict.pair, PLACE)]
@@ -197,13 +197,13 @@ def test_provider_verdict_selects_evidence_of_its_section(sign, verdict, code):
     one = dropped(opened(), verdict=verdict, signs=(sign,))
     other = ["LORE159"] if code != "LORE159" else [SIGN_CODES[sign]]
     says_nothing = verdict in ("previous_message_not_found", "unavailable")
-    assert (one.code, one.strength, beside(one)) == (code, "strong", [] if says_nothing else other)
+    assert (one.code, one.strength, other_codes(one)) == (code, "strong", [] if says_nothing else other)
 
 
 @pytest.mark.parametrize("verdict", ["previous_message_not_found", "unavailable", "a_reason_to_come"])
 def test_verdict_without_section_is_quoted_with_unexplained_fall(verdict):
     one = dropped(opened(), verdict=verdict)
-    assert told(one) == ("LORE301", "weak", "unattributable")
+    assert rank(one) == ("LORE301", "weak", "unattributable")
     assert ("what the provider says", False, verdict) in [(r.reason, r.out, r.detail) for r in one.ruled_out]
 
 
@@ -223,7 +223,7 @@ def test_message_not_found_is_expiry_after_a_pause(after, code):
 def test_recorded_change_keeps_evidence_of_the_verdict(verdict, code, other):
     change = Change("LORE117", "1 tool results cleared")
     one = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
-    assert (one.code, beside(one)) == (code, other)
+    assert (one.code, other_codes(one)) == (code, other)
     against = {"LORE117", "LORE167"} - {code} - ({"LORE167"} if verdict == "system_changed" else set())
     assert {cause.code for cause in one.also if "contradicted" in cause.qualifiers} == against
 
@@ -232,7 +232,7 @@ def test_restart_leads_over_compaction_on_system_verdict():
     talk = opened()
     change = talk.compact()
     one = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
-    assert (told(one), beside(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
+    assert (rank(one), other_codes(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
     talk.turn(bill(12_000, 5_100))
     talk.turn(bill(read, 5_200), verdict=verdict)
     lead, *remarks = talk.verdict.causes
-    assert (told(lead), lead.evidence) == (("LORE159", "strong", "unattributable"), ProviderSaid(verdict))
+    assert (rank(lead), lead.evidence) == (("LORE159", "strong", "unattributable"), ProviderSaid(verdict))
     assert (lead.section is None) is doubted
     said = [(one.code, one.evidence) for one in remarks]
     assert said == ([("LORE302", Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
@@ -262,10 +262,10 @@ def test_compaction_leads_over_other_causes():
     change = talk.compact()
     before = talk.last
     one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
-    assert (told(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
+    assert (rank(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
     context = PairFacts(before, talk.last, covered, 2_300, 300.0, (), billed=True, state=talk.state)
-    assert [one.code, *beside(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
+    assert [one.code, *other_codes(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
 
 
 def test_results_that_were_cleared_lead_and_are_foreseen():
@@ -312,13 +312,13 @@ def test_another_model_that_no_event_tells_is_strong():
     talk = opened()
     talk.model = "claude-y"
     one = dropped(talk, 0)
-    assert (told(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
+    assert (rank(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
 
 
 def test_unexplained_fall_lists_ruled_out_causes():
     talk = opened()
     one = dropped(talk, verdict="unavailable")
-    assert (told(one), one.evidence) == (("LORE301", "weak", "unattributable"), ReadFell(2_300, 12_300, 10_000))
+    assert (rank(one), one.evidence) == (("LORE301", "weak", "unattributable"), ReadFell(2_300, 12_300, 10_000))
     first = one.ruled_out[0]
     assert (first.reason, first.out, first.seconds, first.limit) == ("expiry", True, 20.0, 300.0)
     looked = {said.reason: said.out for said in one.ruled_out}

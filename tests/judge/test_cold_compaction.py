@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import ANTHROPIC, MARK, asks, call, judged, left, text, told, usage
+from judge.captures import ANTHROPIC, MARK, asks, break_codes, call, compared_turn, judged, text, usage
 
 TALK = [text("user", "Find the bug in the parser, please. " * 60)]
 for _number in range(4):
@@ -40,8 +40,8 @@ def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, said=None, **fields):
 )
 def test_summary_request_with_other_head_is_cold(tmp_path, messages, fields, differs):
     found = run(tmp_path, messages, read=0, **fields)
-    assert told(found) == ["LORE171"]
-    assert left(found) == ("main", 2)
+    assert break_codes(found) == ["LORE171"]
+    assert compared_turn(found) == ("main", 2)
     evidence = found.causes[0].evidence
     assert (evidence.differs, evidence.cached_tokens, evidence.read_tokens) == (differs, 9_000, 0)
     assert (found.causes[0].kind, found.lost_tokens) == ("waste", 9_000)
@@ -62,7 +62,7 @@ def test_summary_request_with_other_head_is_cold(tmp_path, messages, fields, dif
     ids=["warm", "another model", "another place", "expired", "another conversation", "a title"],
 )
 def test_warm_or_unavoidably_cold_summary_is_no_finding(tmp_path, messages, read, fields):
-    assert "LORE171" not in told(run(tmp_path, messages, read=read, **fields))
+    assert "LORE171" not in break_codes(run(tmp_path, messages, read=read, **fields))
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_warm_or_unavoidably_cold_summary_is_no_finding(tmp_path, messages, read
 )
 def test_summary_request_reading_tools_alone_is_cold(tmp_path, read, codes):
     """A summariser keeps the agent's tools and brings a system prompt of its own: its tools are read, and no more."""
-    assert told(run(tmp_path, [*TALK, ASKED], read=read, system=OTHER)) == codes
+    assert break_codes(run(tmp_path, [*TALK, ASKED], read=read, system=OTHER)) == codes
 
 
 def test_summary_request_sharing_the_head_reads_it(tmp_path):
     """A client sends its own tools and system prompt, and the conversation as one text: only the former are read."""
     found = run(tmp_path, AS_TEXT, read=6_500)
-    assert told(found) == ["LORE171"]
+    assert break_codes(found) == ["LORE171"]
     assert found.causes[0].evidence.differs == ("messages",)
 
 
@@ -90,7 +90,7 @@ def test_cold_summary_has_tokens_and_cost_of_warm(tmp_path):
         call(10, asks(*TALK), usage(8_500, 500)),
         call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)),
     )
-    assert told(found[2]) == ["LORE171"]
+    assert break_codes(found[2]) == ["LORE171"]
     evidence = found[2].causes[0].evidence
     assert (evidence.cached_tokens, evidence.warm_tokens, found[2].lost_tokens) == (9_000, 4_000, 4_000)
     assert evidence.dollars == pytest.approx(10 * evidence.warm_dollars)
@@ -126,7 +126,7 @@ def test_summary_request_reads_to_an_early_breakpoint(tmp_path, place, read, cod
         call(10, asks(*TALK), usage(5_000, 4_000)),
         call(20, marked_at(place), usage(read, 0, 9_200 - read)),
     )
-    assert told(found[2])[:1] == codes
+    assert break_codes(found[2])[:1] == codes
     if codes:
         assert found[2].causes[0].evidence.differs == ("breakpoints",)
         assert (found[2].lost_tokens, found[2].causes[0].kind) == (4_000, "waste")

@@ -102,9 +102,9 @@ def test_read_beyond_shared_bytes_contradicts_them():
 )  # fmt: skip
 def test_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
     found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
-    told = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
-    assert told == evidence
-    assert told is None or said in told.sentence()
+    disputed = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
+    assert disputed == evidence
+    assert disputed is None or said in disputed.sentence()
 
 
 def test_expiry_leads_over_verdict_naming_a_section():

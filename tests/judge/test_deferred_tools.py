@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import asks, call, judged, text, told, tool, usage
+from judge.captures import asks, break_codes, call, judged, text, tool, usage
 
 ONE = text("user", "Find the bug. " * 60)
 TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 60))
@@ -21,7 +21,7 @@ def test_deferred_tool_put_in_list_moves_the_rest(tmp_path, turned):
     loaded = [*OWN, tool("mcp__db__read"), LATE[1]]
     before, after = (loaded, OWN + LATE) if turned else (OWN + LATE, loaded)
     found, _ = judged(tmp_path, call(0, on((ONE,), before), usage(0, 7000)), call(10, on(TWO, after), usage(0, 7200)))
-    assert told(found[1]) == ["LORE124"]
+    assert break_codes(found[1]) == ["LORE124"]
     assert found[1].causes[0].evidence.loaded == ("mcp__db__read",)
 
 
@@ -31,7 +31,7 @@ def test_undeferred_new_tool_changes_the_list(tmp_path):
         call(0, on((ONE,), OWN), usage(0, 7000)),
         call(10, on(TWO, [*OWN, tool("mcp__db__read", defer_loading=False)]), usage(0, 7200)),
     )
-    assert told(found[1]) == ["LORE103"]
+    assert break_codes(found[1]) == ["LORE103"]
 
 
 def test_break_with_deferred_tools_keeps_its_body_path(tmp_path):

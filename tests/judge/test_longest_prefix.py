@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import asks, call, judged, left, text, told, usage
+from judge.captures import asks, break_codes, call, compared_turn, judged, text, usage
 
 ONE = text("user", "Find the bug. " * 60)
 TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 60))
@@ -20,8 +20,8 @@ def test_returned_tools_are_compared_with_their_last_request(tmp_path):
         call(10, asks(*THREE, tools=FEWER), usage(0, 8100)),
         call(20, asks(*FOUR, tools=ALL), usage(8000, 400)),
     )
-    assert [told(verdict) for verdict in found] == [[], ["LORE103"], []]
-    assert [left(verdict) for verdict in found] == [None, ("main", 1), ("main", 1)]
+    assert [break_codes(verdict) for verdict in found] == [[], ["LORE103"], []]
+    assert [compared_turn(verdict) for verdict in found] == [None, ("main", 1), ("main", 1)]
     assert found[2].lost_tokens == 0
 
 
@@ -33,8 +33,8 @@ def test_last_request_is_compared_if_it_shares_more(tmp_path):
         call(10, asks(*FOUR), usage(7000, 1000)),
         call(20, asks(*edited), usage(7000, 1000)),
     )
-    assert [left(verdict) for verdict in found] == [None, ("main", 1), ("main", 2)]
-    assert told(found[2]) == ["LORE100"]
+    assert [compared_turn(verdict) for verdict in found] == [None, ("main", 1), ("main", 2)]
+    assert break_codes(found[2]) == ["LORE100"]
 
 
 @pytest.mark.parametrize(("pause", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
@@ -47,8 +47,8 @@ def test_lifetime_counts_from_last_request_with_the_prefix(tmp_path, pause, code
         call(250, asks(*THREE, tools=FEWER), usage(0, 8200)),
         call(201 + pause, asks(*FOUR, tools=ALL), usage(0, 8700)),
     )
-    assert left(found[3]) == ("main", 2)
-    assert told(found[3]) == [code]
+    assert compared_turn(found[3]) == ("main", 2)
+    assert break_codes(found[3]) == [code]
 
 
 def test_interleaved_runs_are_compared_with_their_own(tmp_path):
@@ -60,8 +60,8 @@ def test_interleaved_runs_are_compared_with_their_own(tmp_path):
         call(15, asks(*THREE, tools=FEWER), usage(7100, 200)),
         call(20, asks(*THREE, tools=ALL), usage(7200, 200)),
     )
-    assert told(found[2]) == ["LORE103"]
-    assert not any(map(told, (found[1], found[3], found[4])))
+    assert break_codes(found[2]) == ["LORE103"]
+    assert not any(map(break_codes, (found[1], found[3], found[4])))
     assert found[4].lost_tokens == 0
 
 
@@ -72,8 +72,8 @@ def test_retry_is_compared_with_last_answered_request(tmp_path):
         call(10, asks(*TWO, tools=FEWER), None, status=529),
         call(12, asks(*TWO, tools=ALL), usage(7000, 200)),
     )
-    assert [told(verdict) for verdict in found] == [[], [], []]
-    assert left(found[2]) == ("main", 1)
+    assert [break_codes(verdict) for verdict in found] == [[], [], []]
+    assert compared_turn(found[2]) == ("main", 1)
 
 
 @pytest.mark.parametrize(("name", "codes"), [("msg_10", []), ("msg_20", ["LORE301"])])
@@ -86,7 +86,7 @@ def test_copy_of_a_request_is_no_turn(tmp_path, name, codes):
         call(18, asks(*TWO), usage(7000, 1200), id=name),
         call(20, asks(*THREE), usage(8200, 200)),
     )
-    assert [told(verdict) for verdict in found] == [[], [], codes, []]
+    assert [break_codes(verdict) for verdict in found] == [[], [], codes, []]
 
 
 def twice_over(name):
@@ -105,7 +105,7 @@ def twice_over(name):
 def test_capture_appended_to_itself_lost_nothing(tmp_path):
     """A script appended a capture to itself; later requests continue the copy."""
     found, _ = judged(tmp_path, *twice_over(""), call(30, asks(*FOUR), usage(7000, 1600)))
-    assert [told(verdict) for verdict in found] == [*[[]] * 6, ["LORE301"]]
+    assert [break_codes(verdict) for verdict in found] == [*[[]] * 6, ["LORE301"]]
     assert found[-1].lost_tokens == 1_400
 
 
@@ -116,4 +116,4 @@ def test_constant_response_id_does_not_mark_copies(tmp_path):
         call(10, asks(ONE, tools=("ls",)), usage(0, 6900), id="two"),
         call(20, asks(*TWO, tools=("ls",)), usage(0, 7100), id="one"),
     )
-    assert told(found[2]) == ["LORE301"]
+    assert break_codes(found[2]) == ["LORE301"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import asks, call, judged, text, told, usage
+from judge.captures import asks, break_codes, call, judged, text, usage
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 WORDS = "one two three four five six seven eight nine ten. "  # some 11 tokens in 50 bytes
@@ -34,7 +34,7 @@ def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
         call(0, chat(1000), bill(tokens), url=CHAT),
         call(10, chat(1000, "Be wordy."), bill(tokens), url=CHAT),
     )
-    assert told(found[1]) != []  # the change is there all the same, and the client's
+    assert break_codes(found[1]) != []  # the change is there all the same, and the client's
     assert found[1].lost_tokens == lost
     assert (found[1].pair.lost_bytes == 0) is (lost == 0)
 
@@ -47,7 +47,7 @@ def test_minimum_without_usage_is_estimated_with_margin(tmp_path, tokens, lost):
     found, _ = judged(
         tmp_path, call(0, claude(tokens - 150, ("ls",)), None), call(10, claude(tokens - 150, ("cat",)), None)
     )
-    assert "LORE103" in told(found[1])
+    assert "LORE103" in break_codes(found[1])
     assert bool(found[1].lost_tokens) is lost
     assert ("under-minimum" in found[1].causes[0].qualifiers) is not lost
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from judge.captures import asks, call, judged, text, told, usage
+from judge.captures import asks, break_codes, call, judged, text, usage
 from lore.cache.counts import first_pass_read
 from lore.cache.prices import Price
 from lore.judge.base import paid_again
@@ -45,13 +45,13 @@ def test_prefix_unread_by_first_pass_is_lost(tmp_path):
         tmp_path, usage(0, 6_000), of_passes(passed("message", 0, 6_500), passed("message", 6_500, 1_000)),
         usage(7_500, 300),
     )  # fmt: skip
-    assert (told(broke), broke.lost_tokens) == (["LORE301"], 6_000)
-    assert (told(fine), fine.lost_tokens) == ([], 0), "the last pass left 7,500 tokens"
+    assert (break_codes(broke), broke.lost_tokens) == (["LORE301"], 6_000)
+    assert (break_codes(fine), fine.lost_tokens) == ([], 0), "the last pass left 7,500 tokens"
 
 
 def test_prefix_read_by_first_pass_is_not_lost(tmp_path):
     _, fine = two(tmp_path, usage(0, 6_000), of_passes(passed("message", 6_000, 500), passed("message", 6_500, 1_000)))
-    assert (told(fine), fine.lost_tokens) == ([], 0)
+    assert (break_codes(fine), fine.lost_tokens) == ([], 0)
 
 
 def test_compaction_pass_is_not_the_first_pass():
@@ -66,13 +66,13 @@ def test_answering_fallback_is_another_model(kinds, tmp_path):
     passes = [passed(kind, 0, 6_500, model=FALLBACK if kind != "message" else "claude-opus-5") for kind in kinds]
     passes[0]["output_tokens"] = 0 if len(passes) > 1 else 20
     _, broke, back = two(tmp_path, usage(0, 6_000), of_passes(*passes), usage(6_000, 900))
-    assert (told(broke), broke.lost_tokens) == (["LORE119"], 6_000)
-    assert told(back) == [], "500 tokens are within what needs no cause"
+    assert (break_codes(broke), broke.lost_tokens) == (["LORE119"], 6_000)
+    assert break_codes(back) == [], "500 tokens are within what needs no cause"
 
 
 def test_answer_of_requested_model_is_no_model_change(tmp_path):
     _, broke = two(tmp_path, usage(0, 6_000), of_passes(passed("message", 0, 6_500), passed("message", 6_500, 10)))
-    assert told(broke) == ["LORE301"]
+    assert break_codes(broke) == ["LORE301"]
     assert "model" in [reason.reason for reason in broke.causes[0].ruled_out if reason.out]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import lore
-from judge.foretelling import START, asked, bill, body, codes, told
+from judge.foretelling import START, asked, bill, body, chain_codes, chain_findings
 from judge.pi_sessions import session
 from lore.model.events import Usage
 from lore.model.turn import Call
@@ -33,7 +33,7 @@ def talk(*reads, grown=400, call=OPENAI, write=None, fields=None, **more):
 
 
 def plateau(turns):
-    (found,) = [one for one in told(turns) if one.code == "LORE307"]
+    (found,) = [one for one in chain_findings(turns) if one.code == "LORE307"]
     return found
 
 
@@ -63,7 +63,7 @@ def test_longest_of_two_plateaus_is_reported():
 @pytest.mark.parametrize(("grown", "is_found"), [(120, False), (200, True)])
 def test_plateau_needs_growth_of_two_blocks(grown, is_found):
     """A block of OpenAI's cache has 128 tokens; the third read repeats two steps more than the first."""
-    assert ("LORE307" in codes(talk(0, 3_328, 3_328, 3_328, grown=grown))) == is_found
+    assert ("LORE307" in chain_codes(talk(0, 3_328, 3_328, 3_328, grown=grown))) == is_found
 
 
 @pytest.mark.parametrize("turns", [
@@ -75,7 +75,7 @@ def test_plateau_needs_growth_of_two_blocks(grown, is_found):
     talk(0, 0, 0, 0, 0, call=Call(endpoint="llm.example.com/v1/chat/completions")),  # it may have no cache
 ])  # fmt: skip
 def test_other_reads_are_no_plateau(turns):
-    assert "LORE307" not in codes(turns)
+    assert "LORE307" not in chain_codes(turns)
 
 
 @pytest.mark.parametrize(("given", "reasons", "words"), [
@@ -106,7 +106,7 @@ def test_breakpoints_at_which_nothing_is_written_are_named(reads):
 
 
 def test_text_after_the_last_breakpoint_is_no_plateau():
-    assert "LORE307" not in codes(claude(0, 2_000, 2_000, 2_000, 2_000, breakpoint=None))
+    assert "LORE307" not in chain_codes(claude(0, 2_000, 2_000, 2_000, 2_000, breakpoint=None))
 
 
 @pytest.mark.parametrize(("level", "found"), [(4_867, [(2, "LORE307")]), (None, [])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import asks, call, judged, text, told, usage
+from judge.captures import asks, break_codes, call, judged, text, usage
 
 RESPONSES = "https://api.openai.com/v1/responses"
 LONG = "Find the bug. " * 900
@@ -40,7 +40,7 @@ def test_opaque_compaction_item_is_a_compaction(tmp_path, behind):
         call(10, openai(*behind, prompt_cache_key="k"), bill(1100), url=RESPONSES),
     )
     assert found[1].turn.chain == "main"
-    assert told(found[1]) == ["LORE125"]
+    assert break_codes(found[1]) == ["LORE125"]
     assert found[1].causes[0].kind == "expected"
 
 
@@ -58,7 +58,7 @@ def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
         call(0, asks(ONE), usage(0, 9000)),
         call(10, asks(*TWO), usage(6000, 3100), context_management={"applied_edits": edits}),
     )
-    assert told(found[1]) == [code]
+    assert break_codes(found[1]) == [code]
     if code == "LORE125":
         assert found[1].causes[0].evidence.tokens == 3000
 
@@ -76,7 +76,7 @@ def test_shrunk_prompt_with_truncation_was_cut_by_provider(tmp_path, fields, tot
             10, openai(first, said("assistant", "I do."), said("user", "Go on."), **fields), bill(total), url=RESPONSES
         ),
     )
-    assert told(found[1]) == [code]
+    assert break_codes(found[1]) == [code]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_reroute_leads_over_provider_edits(tmp_path, fields, response, strength,
         call(0, asks(ONE, **fields), usage(0, 9000), url=url, provider="Anthropic"),
         call(10, asks(*TWO, **fields), usage(0, 6000), url=url, provider=answered_by, **response),
     )
-    assert told(found[1]) == [code]
+    assert break_codes(found[1]) == [code]
     lead = found[1].causes[0]
     edited = lead if code == "LORE125" else lead.also[0]
     assert (edited.code, edited.strength, edited.kind) == ("LORE125", strength, "expected")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from judge.foretelling import HOUR, asked, bill, body, codes, told
+from judge.foretelling import HOUR, asked, bill, body, chain_codes, chain_findings
 from lore.cache import predictor
 from lore.cache.base import Prediction
 from lore.cache.transcripts import Predicted
@@ -47,7 +47,7 @@ def foretold(monkeypatch):
 
 
 def test_first_turn_missing_another_chains_prefix_is_found():
-    (one,) = told([FIRST, SECOND, other()])
+    (one,) = chain_findings([FIRST, SECOND, other()])
     assert (one.code, one.kind, one.severity, one.chain) == ("LORE304", "unattributable", "warning", "side")
     assert (one.tokens, one.confidence) == ("estimated", "rule")
     assert one.lost_tokens == pytest.approx(3000, rel=0.1)
@@ -74,13 +74,13 @@ def test_first_turn_missing_another_chains_prefix_is_found():
 )
 def test_explained_read_is_no_finding(last):
     before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]
-    assert not {"LORE304", "LORE305"} & set(codes([*before, last]))
+    assert not {"LORE304", "LORE305"} & set(chain_codes([*before, last]))
 
 
 def test_first_answer_time_is_needed_within_a_minute():
     turns = [replace(one, answered=None) for one in (FIRST, SECOND, other(at=110))]
-    assert codes(turns) == ["LORE304"]
-    assert codes([*turns[:2], replace(turns[2], sent=turns[1].at + 50)]) == []
+    assert chain_codes(turns) == ["LORE304"]
+    assert chain_codes([*turns[:2], replace(turns[2], sent=turns[1].at + 50)]) == []
 
 
 # What the second turn read ended at the first one's last breakpoint. Taken for the position of the system prompt, it
@@ -92,7 +92,7 @@ def test_long_first_message_is_not_the_head():
         asked(40, body(long, "1", "two"), bill(23_000, 30)),
         asked(180, body("another task"), bill(2_000, 1_000), "side"),
     ]
-    assert codes(turns) == []
+    assert chain_codes(turns) == []
 
 
 def test_one_hour_entry_outlives_a_pause():
@@ -102,9 +102,9 @@ def test_one_hour_entry_outlives_a_pause():
         asked(60, body("one", "1", "two", system=system, head=HOUR), bill(5100, 40, hour=0)),
         asked(900, body("one", "1", "two", "2", "three", system=system, head=HOUR), bill(0, 5200, hour=5000)),
     ]
-    (one,) = told(turns)
+    (one,) = chain_findings(turns)
     assert (one.code, one.lost_tokens, one.tokens) == ("LORE304", 5000, "recorded")
-    assert codes([*turns[:2], replace(turns[2], usage=bill(5000, 200, hour=0))]) == []
+    assert chain_codes([*turns[:2], replace(turns[2], usage=bill(5000, 200, hour=0))]) == []
 
 
 def test_turn_without_usage_hides_no_fall():
@@ -113,28 +113,28 @@ def test_turn_without_usage_hides_no_fall():
         asked(40, body("one", "1", "two"), None),
         asked(80, body("one", "1", "two", "2", "x"), bill(0, 3060)),
     ]
-    (one,) = told(turns)
+    (one,) = chain_findings(turns)
     assert (one.code, one.lost_tokens, one.tokens) == ("LORE304", pytest.approx(3000, rel=0.05), "estimated")
 
 
 @pytest.mark.parametrize("confidence", ["ceiling", "rule"])
 def test_best_case_prediction_makes_no_finding(foretold, confidence):
     foretold(2990, confidence)
-    found = told([FIRST, SECOND, other()])
+    found = chain_findings([FIRST, SECOND, other()])
     assert [one.code for one in found] == (["LORE304"] if confidence == "rule" else [])
 
 
 def test_tolerance_is_a_share_of_the_prompt(foretold):
     foretold(3030)
     half = Dated(tolerance=0.5)
-    assert [one.code for one in told([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
-    assert told([FIRST, SECOND, other(usage=Usage(6100, 0, 10))], half.judge()) == []
+    assert [one.code for one in chain_findings([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
+    assert chain_findings([FIRST, SECOND, other(usage=Usage(6100, 0, 10))], half.judge()) == []
 
 
 def test_nothing_is_predicted_if_all_was_read(foretold):
     asked_about = foretold(3000)
     last = asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
-    assert told([FIRST, SECOND, other(usage=bill(2900, 100)), last]) == []
+    assert chain_findings([FIRST, SECOND, other(usage=bill(2900, 100)), last]) == []
     assert asked_about == []
 
 
@@ -143,4 +143,4 @@ def test_repeated_misses_are_reported_a_few_times(foretold):
     asked_about = foretold(3000)
     turns = [FIRST, SECOND]
     turns += [replace(other(at=100 + 5 * n, text=f"task {n}"), chain=f"c-{n}") for n in range(150)]
-    assert len(told(turns)) == len(asked_about) == 8 + 1
+    assert len(chain_findings(turns)) == len(asked_about) == 8 + 1

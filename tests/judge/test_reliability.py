@@ -43,5 +43,5 @@ def test_dropped_reasoning_is_no_append():
     assert rows(causes / "LORE116" / "positive.jsonl", "all") == [("", 4, 4, 1.0)]
     assert rows(causes / "LORE130" / "positive.jsonl", "all") == [("", 3, 4, 0.75)]
     shown = lore("simulate", str(causes / "LORE130" / "positive.jsonl"), "--by", "reliability").out
-    assert shown.startswith("reliability: 75.0% (of 4 turns that only appended, 3 read the whole cached prefix")
-    assert "gpt-5.4: 75.0% (3 of 4)  too few to say" in shown
+    assert shown.startswith("reliability: 75.0 % (3 of 4 turns that only appended read the whole cached prefix")
+    assert "gpt-5.4: 75.0 % (3 of 4)  (few turns)" in shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import asks, call, judged, left, text, told, usage
+from judge.captures import asks, break_codes, call, compared_turn, judged, text, usage
 from lore.judge.base import findings_of
 from lore.model.cause import Place
 from lore.model.evidence import RoutedElsewhere
@@ -42,7 +42,7 @@ def test_providers_named_by_router_are_compared(tmp_path, before, after, codes):
         call(0, asks(ONE), usage(0, 7000), url=ROUTER, **({"provider": before} if before else {})),
         call(10, asks(*TWO), usage(0, 7200), url=ROUTER, provider=after),
     )
-    assert told(found[1]) == codes
+    assert break_codes(found[1]) == codes
     if codes == ["LORE170"]:
         assert evidence(found[1]) == RoutedElsewhere("Anthropic", "Amazon Bedrock")
         cause = found[1].causes[0]
@@ -58,8 +58,8 @@ def test_each_provider_of_a_router_has_own_cache(tmp_path):
         call(20, asks(*THREE), usage(7000, 400), url=ROUTER, provider="Anthropic"),
         call(30, asks(*FOUR), usage(7400, 200), url=ROUTER, provider="Anthropic"),
     )
-    assert [told(verdict) for verdict in found] == [[], ["LORE170"], [], []]
-    assert left(found[2]) == ("main", 1)
+    assert [break_codes(verdict) for verdict in found] == [[], ["LORE170"], [], []]
+    assert compared_turn(found[2]) == ("main", 1)
 
 
 def test_deployments_of_a_gateway_are_compared(tmp_path):
@@ -70,7 +70,7 @@ def test_deployments_of_a_gateway_are_compared(tmp_path):
         call(10, asks(*TWO), usage(0, 7200), url=url, headers={"x-litellm-model-id": "d2"}),
         call(20, asks(*THREE), usage(7200, 200), url=url, headers={"X-LiteLLM-Model-Id": "d2"}),
     )
-    assert [told(verdict) for verdict in found] == [[], ["LORE170"], []]
+    assert [break_codes(verdict) for verdict in found] == [[], ["LORE170"], []]
     assert evidence(found[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
 
 
@@ -80,7 +80,7 @@ def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
         call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"),
         call(10, asks(*TWO), usage(0, 7200), id="msg_2"),
     )
-    assert told(found[1]) == ["LORE301"]
+    assert break_codes(found[1]) == ["LORE301"]
 
 
 def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
@@ -110,7 +110,7 @@ def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
         call(0, asks(*start), usage(0, 7000)),
         call(10, asks(*start, *tool_turn(f"{first}1"), *between), usage(0, 9000)),
     )
-    assert told(found[1]) == ["LORE170"] if kind == "waste" else "LORE170" in told(found[1])
+    assert break_codes(found[1]) == ["LORE170"] if kind == "waste" else "LORE170" in break_codes(found[1])
     assert found[1].causes[0].kind == kind
     assert evidence(found[1]).unreceived == 24
     assert bool(evidence(found[1]).ids) is (kind == "waste")
@@ -124,7 +124,7 @@ def test_old_responses_do_not_name_the_current_provider(tmp_path):
         call(0, asks(*start), usage(0, 7000)),
         call(10, asks(*start, *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)),
     )
-    assert (told(found[1]), found[1].causes[0].kind) == (["LORE170"], "unattributable")
+    assert (break_codes(found[1]), found[1].causes[0].kind) == (["LORE170"], "unattributable")
     assert evidence(found[1]) == RoutedElsewhere(unreceived=1)
 
 
@@ -137,8 +137,8 @@ def test_answer_received_by_another_request_is_not_missing(tmp_path, between, co
         call(20, asks(*THREE), usage(0, 7400)),
     ]
     found, _ = judged(tmp_path, *(calls if between else calls[::2]))
-    assert told(found[-1]) == codes
-    assert left(found[-1]) == ("main", 1)
+    assert break_codes(found[-1]) == codes
+    assert compared_turn(found[-1]) == ("main", 1)
 
 
 def many_calls(begin, number=12):
@@ -153,7 +153,7 @@ def test_missing_answer_keeps_the_lookback_cause(tmp_path, number, also):
     """Answers of one family are missing in a recording, and 48 positions are new: both may be so, neither is sure."""
     new = [part for begin in ("toolu_a", "toolu_b") for part in many_calls(begin, number)]
     found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *new), usage(0, 9000)))
-    assert told(found[1]) == ["LORE170"]
+    assert break_codes(found[1]) == ["LORE170"]
     assert [(str(cause.code), cause.strength) for cause in found[1].causes[0].also] == [(one, "weak") for one in also]
 
 
@@ -162,14 +162,14 @@ def test_lookback_is_the_cause_without_a_router(tmp_path):
     results = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "a b c"} for n in range(15)]
     many = {"role": "assistant", "content": calls}, {"role": "user", "content": results}
     found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
-    assert told(found[1]) == ["LORE113"]
+    assert break_codes(found[1]) == ["LORE113"]
     between = [part for number in range(24) for part in tool_turn(f"tooluse_{number}", number)]
     found, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000)),
         call(10, asks(ONE, *tool_turn("toolu_1"), *between), usage(0, 9000)),
     )
-    assert told(found[1]) == ["LORE170"]
+    assert break_codes(found[1]) == ["LORE170"]
     assert not found[1].causes[0].also
 
 
@@ -190,7 +190,7 @@ def test_request_naming_one_provider_gets_no_pinning_fix(tmp_path, provider, pin
         call(0, asks(ONE, provider=provider), usage(0, 7000), url=ROUTER, provider="Anthropic"),
         call(10, asks(*TWO, provider=provider), usage(0, 7200), url=ROUTER, provider="Amazon Bedrock"),
     )
-    assert told(found[1]) == ["LORE170"]
+    assert break_codes(found[1]) == ["LORE170"]
     (_, finding), *_ = findings_of(found[1].pair, Place("calls.jsonl"))
     assert ("Report it to the router" in finding.fix) is pinned
 
@@ -204,5 +204,5 @@ def test_capture_with_bodies_gets_no_recording_fix(tmp_path):
         call(10, asks(*TWO), usage(0, 7200), diagnostics=said),
     )
     fixes = [finding.fix for _, finding in findings_of(found[1].pair, Place("calls.jsonl"))]
-    assert told(found[1]) == ["LORE159", "LORE302"]
+    assert break_codes(found[1]) == ["LORE159", "LORE302"]
     assert not any("ecord request bodies" in fix or "on the wire" in fix for fix in fixes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cache.talk import bill
-from judge.judged import SIGN_CODES, Judged, beside, dropped, opened, told
+from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.judge.attribution import RULES
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
@@ -83,7 +83,7 @@ def test_messages_verdict_confirms_hook_text(verdict, strength, kind):
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
     talk.ask()
     talk.turn(bill(11_000, 3_900, hour=True), verdict=verdict)
-    assert told(talk.lead) == ("LORE158", strength, kind)
+    assert rank(talk.lead) == ("LORE158", strength, kind)
 
 
 def test_removed_hook_text_explains_a_shrunk_prompt():
@@ -92,7 +92,7 @@ def test_removed_hook_text_explains_a_shrunk_prompt():
         talk.turn(bill(12_300, 4_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
         talk.ask()
         talk.turn(bill(read, 200, hour=True))
-        assert (talk.lead.code, beside(talk.lead)) == (code, [other])
+        assert (talk.lead.code, other_codes(talk.lead)) == (code, [other])
 
 
 # a shrunken total
@@ -132,7 +132,7 @@ def test_shrunk_prompt_without_tools_cleared_no_result():
     talk.ask()
     talk.turn(bill(10_500, 1_000))
     assert not any(isinstance(entry.item, ToolCall) for entry in talk.entries)
-    assert told(talk.lead) == ("LORE159", "strong", "unattributable")
+    assert rank(talk.lead) == ("LORE159", "strong", "unattributable")
     assert isinstance(talk.lead.evidence, TotalShrank)
     assert talk.verdict.unexplained_tokens == 1_000
 
@@ -142,16 +142,16 @@ def test_prompt_shrunk_for_other_reason_was_not_cleared():
     talk.turn(bill(12_300, 2_700))
     talk.entries = talk.entries.cut(2)
     talk.turn(bill(11_000, 50))
-    assert (talk.lead.code, beside(talk.lead)) == ("LORE143", [])
+    assert (talk.lead.code, other_codes(talk.lead)) == ("LORE143", [])
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.model = "claude-y"
     talk.turn(bill(0, 9_000))
-    assert "LORE117" not in (talk.lead.code, *beside(talk.lead))
+    assert "LORE117" not in (talk.lead.code, *other_codes(talk.lead))
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.turn(bill(11_000, 50), changes=(talk.compact(),))
-    assert (talk.lead.code, beside(talk.lead)) == ("LORE125", [])
+    assert (talk.lead.code, other_codes(talk.lead)) == ("LORE125", [])
 
 
 @pytest.mark.parametrize(("read", "code", "section"), [(9_999, "LORE159", None), (10_000, "LORE117", "messages")])
@@ -178,7 +178,7 @@ def test_certain_restart_explains_a_smaller_head(read, signs, code):
     talk.turn(bill(12_300, 7_700))
     talk.turn(bill(read, 500), signs=signs)
     other = "LORE117" if code == "LORE167" else "LORE167"
-    assert (talk.lead.code, talk.lead.strength, other in beside(talk.lead)) == (code, "strong", True)
+    assert (talk.lead.code, talk.lead.strength, other in other_codes(talk.lead)) == (code, "strong", True)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_expiry_after_the_shorter_lifetime_leads():
 
 def test_unnamed_micro_compaction_explains_a_fall():
     one = dropped(opened(), 11_000, signs=("micro-compaction",))
-    assert (told(one), one.evidence) == (("LORE117", "strong", "waste"), SignSeen("micro-compaction"))
+    assert (rank(one), one.evidence) == (("LORE117", "strong", "waste"), SignSeen("micro-compaction"))
     talk = shrank(12_002, signs=("micro-compaction",))
     assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
     assert talk.lead.also == ()
@@ -301,8 +301,8 @@ def test_two_earlier_falls_confirm_the_signal():
 )
 def test_restart_needs_two_kinds_of_evidence(read, signs, verdict, strength):
     one = dropped(opened(), read, signs=signs, verdict=verdict)
-    assert told(one) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
-    assert "LORE103" in beside(one) if "tools-delta" in signs else "LORE103" not in beside(one)
+    assert rank(one) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
+    assert "LORE103" in other_codes(one) if "tools-delta" in signs else "LORE103" not in other_codes(one)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_restart_needs_two_kinds_of_evidence(read, signs, verdict, strength):
 )
 def test_announced_tools_are_outside_prefix_unless_confirmed(read, verdict, strength):
     one = dropped(opened(), read, signs=("tools-delta",), verdict=verdict)
-    assert told(one) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
+    assert rank(one) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
 
 
 def test_first_read_of_resumed_conversation_confirms_nothing():

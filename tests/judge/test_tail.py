@@ -182,13 +182,13 @@ def pair(left, right, *, usages=(None, None), at=0.0, **fields):
     return made
 
 
-def told(made):
+def codes_and_kinds(made):
     return [(cause.code, cause.kind) for cause in made.causes]
 
 
 def test_tail_is_expected_and_outside_the_reuse():
     made = pair(body(LONG, CLOCK), body(LONG, assistant("b"), "c", OTHER))
-    assert (told(made), made.is_break, made.reuse) == ([("LORE156", "expected")], False, 1.0)
+    assert (codes_and_kinds(made), made.is_break, made.reuse) == ([("LORE156", "expected")], False, 1.0)
     assert (made.lost, lost_tokens(made, 0)) == ((0,), (0, "estimated"))
 
 
@@ -196,7 +196,7 @@ def test_tail_excuses_no_break_before_it():
     left = body("Today is 2026-10-02. " + LONG, assistant("a"), "b", CLOCK)
     right = body("Today is 2026-10-03. " + LONG, assistant("a"), "b", assistant("c"), "d", OTHER)
     made = pair(left, right)
-    assert (told(made)[-1], made.worst, made.is_break) == (("LORE156", "expected"), "waste", True)
+    assert (codes_and_kinds(made)[-1], made.worst, made.is_break) == (("LORE156", "expected"), "waste", True)
     assert made.lost[0] > 30_000
     assert made.lost[-1] == 0
 
@@ -206,7 +206,7 @@ def test_fall_with_breakpoint_on_tail_is_its_fault(mark, code, kind):
     left = body(user(text(LONG)), user(text(CLOCK, **mark)))
     right = body(user(text(LONG)), assistant("b"), user("c"), user(text(OTHER, **mark)))
     made = pair(left, right, usages=(Usage(3, 0, 9000), Usage(3, 0, 9100)))
-    assert told(made) == [(code, kind), ("LORE156", "expected")]
+    assert codes_and_kinds(made) == [(code, kind), ("LORE156", "expected")]
     assert lost_tokens(made, 0) == (9000, "recorded")
     if mark:
         evidence = made.causes[0].evidence
@@ -279,4 +279,4 @@ def test_automatic_breakpoint_is_on_the_tail():
     left = body(LONG, CLOCK, **MARK)
     right = body(LONG, assistant("b"), "c", OTHER, **MARK)
     made = pair(left, right, usages=(Usage(3, 0, 9000), Usage(3, 0, 9100)), at=1_789_000_000.0)  # of September 2026
-    assert told(made) == [("LORE153", "waste"), ("LORE156", "expected")]
+    assert codes_and_kinds(made) == [("LORE153", "waste"), ("LORE156", "expected")]

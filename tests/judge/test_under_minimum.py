@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
+from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.model.differences import BelowMinimum
 from lore.run.dated import Dated
 
@@ -19,7 +19,7 @@ def talk(*bills, **fields):
 
 
 def test_usage_shows_how_short_a_prompt_is():
-    (one,) = told(talk(bill(0, 0, 900), bill(0, 0, 950)))
+    (one,) = chain_findings(talk(bill(0, 0, 900), bill(0, 0, 950)))
     assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
     assert one.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
     said = one.message
@@ -28,8 +28,8 @@ def test_usage_shows_how_short_a_prompt_is():
 
 
 def test_short_prompt_without_usage_is_estimated():
-    assert codes(talk(None, None)) == ["LORE306"]
-    assert codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few
+    assert chain_codes(talk(None, None)) == ["LORE306"]
+    assert chain_codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_short_prompt_without_usage_is_estimated():
     ],
 )
 def test_long_or_unknown_prompt_is_no_finding(turns):
-    assert codes(turns) == []
+    assert chain_codes(turns) == []
 
 
 def test_single_requests_are_reported_once_a_recording():
     calls = [asked(60 * n, body(f"case {n}", **SHORT), bill(0, 0, 900), f"c-{n}") for n in range(4)]
-    assert codes(calls) == ["LORE306"]
-    assert codes(calls[:1]) == ["LORE306"]
+    assert chain_codes(calls) == ["LORE306"]
+    assert chain_codes(calls[:1]) == ["LORE306"]
 
 
 # A breakpoint after the first words of a long prompt is LORE114 alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from judge.foretelling import SYSTEM, asked, bill, body, codes, told
+from judge.foretelling import SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.model.evidence import WritesUnread
 
 TEXTS = ("one", "1", "two", "2", "three", "3", "four")
@@ -19,14 +19,14 @@ NEVER = talk(*(bill(0, 3000 + 20 * n) for n in range(4)))
 
 
 def test_chain_reading_none_of_its_writes_is_found():
-    (one,) = told(NEVER)
+    (one,) = chain_findings(NEVER)
     assert (one.code, one.turn, one.lost_tokens, one.tokens) == ("LORE305", 1, 3000 + 3020 + 3040, "recorded")
     assert one.evidence == WritesUnread(3000 + 3020 + 3040, 3)
     assert "3 turns wrote 9,060 tokens to the cache" in one.message
 
 
 def test_reads_of_a_foreign_head_do_not_count():
-    assert codes(talk(*(bill(2000, 1500 + 20 * n) for n in range(4)))) == ["LORE305"]
+    assert chain_codes(talk(*(bill(2000, 1500 + 20 * n) for n in range(4)))) == ["LORE305"]
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,17 @@ def test_reads_of_a_foreign_head_do_not_count():
     ],
 )
 def test_readable_or_unreadable_writes_are_no_finding(turns):
-    assert "LORE305" not in codes(turns)
+    assert "LORE305" not in chain_codes(turns)
 
 
 def test_cause_shown_by_bytes_replaces_the_finding():
     turns = [asked(60 * n, body(*TEXTS[: 2 * n + 1], system=f"{SYSTEM} {n}:00"), bill(0, 3000)) for n in range(4)]
-    assert codes(turns) == []
+    assert chain_codes(turns) == []
 
 
 def test_another_chain_may_have_read_it():
-    beside = asked(500, body("beside"), bill(2500, 60), "side")
-    assert "LORE305" not in codes([*NEVER, beside])
-    assert "LORE305" in codes([*NEVER, asked(500, body("beside", model="claude-opus-4-8"), bill(2500, 60), "side")])
+    aside = asked(500, body("beside"), bill(2500, 60), "side")
+    assert "LORE305" not in chain_codes([*NEVER, aside])
+    assert "LORE305" in chain_codes(
+        [*NEVER, asked(500, body("beside", model="claude-opus-4-8"), bill(2500, 60), "side")]
+    )

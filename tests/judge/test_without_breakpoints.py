@@ -64,12 +64,12 @@ def test_predicted_cost_counts_the_whole_prompt(tmp_path):
     path = log(tmp_path, [(0, 20_000, 9_600), (30, 22_000, 19_968), (60, 24_000, 21_888)])
     ran = lore("simulate", str(path), "--json")
     for turn in ran.json["turns"][1:]:
-        foreseen = turn["predicted"]
-        assert foreseen["write_tokens"] == 0
-        price = (foreseen["uncached_tokens"] * 2.5 + foreseen["read_tokens"] * 0.25 + 90 * 15) / 10**6
+        predicted = turn["predicted"]
+        assert predicted["write_tokens"] == 0
+        price = (predicted["uncached_tokens"] * 2.5 + predicted["read_tokens"] * 0.25 + 90 * 15) / 10**6
         assert abs(turn["cost"]["predicted"] - price) < 1e-6
     text = lore("simulate", str(path)).out
-    assert "in the 2 turns that have both: billed $" in text
+    assert "in 2 turns with both: $" in text
 
 
 def test_repeated_falls_are_one_finding_a_file(tmp_path):
