@@ -14,13 +14,11 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import time
 import venv
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
@@ -35,7 +33,6 @@ from golden.commands import COMMANDS, CORPUS, STOPPED, arguments_of, recordings 
 
 RUNNER = Path(__file__).with_name("commands.py")
 PROCESSES = 2
-AT_ONCE = 20  # outputs on the disk: some have 200 MB
 CRASHED = -2  # exit code of a command that ended its process
 EXITS = {STOPPED: "stopped at the time limit", CRASHED: "ended its process"}
 DOCUMENT = 20_000_000  # bytes of an output that may be one JSON document
@@ -92,23 +89,15 @@ def main() -> int:
     before = base_results(base, tasks, home)
     after = run(CURRENT, tasks, home / "runs" / "now")
     changed = [task for task in tasks if before[task.name] != after[task.name]]
-    counts: Counter[str] = Counter()
-    for task, difference in zip(changed, differences(base, changed, home), strict=True):
+    for task in changed:
+        difference = difference_of(base, task, home)
         exits = [EXITS.get(results[task.name][0], str(results[task.name][0])) for results in (before, after)]
         print(task.name)
         if exits[0] != exits[1]:
             print(f"    exit code {exits[0]}, now {exits[1]}")
         if difference is not None:
             print(f"    {difference.place}\n      - {difference.base}\n      + {difference.now}")
-        place = "exit code" if difference is None else re.sub(r"\d+", "*", difference.place)
-        counts[f"{task.arguments[0]}  {place}"] += 1
-    if counts:
-        print("\nresults that differ, by command and place:")
-    for name, count in counts.most_common():
-        print(f"{count:7,}  {name}")
-    parts = Counter(task.part for task in tasks)
-    ran = ", ".join(f"{count:,} results of {part}" for part, count in parts.items())
-    print(f"{ran}: {len(changed):,} differ from {commit[:12]} ({time.monotonic() - started:.0f} s)")
+    print(f"{len(changed):,} of {len(tasks):,} results differ from {commit[:12]} ({time.monotonic() - started:.0f} s)")
     return 1 if changed else 0
 
 
@@ -184,13 +173,10 @@ def _inputs_digest(part: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def run(tree: Tree, tasks: Sequence[Task], folder: Path, copies: Sequence[Path] = ()) -> dict[str, Result]:
-    """Run commands in a few processes; `copies` are files for their outputs, one per command."""
+def run(tree: Tree, tasks: Sequence[Task], folder: Path, copy: Path | None = None) -> dict[str, Result]:
+    """Run commands in a few processes; `copy` is a file for the output of a single command."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [
-        (task.name, str(task.folder), task.arguments, str(file) if file else None)
-        for task, file in zip_longest(tasks, copies)
-    ]
+    rows = [(task.name, str(task.folder), task.arguments, copy and str(copy)) for task in tasks]
     shares = [rows[start::PROCESSES] for start in range(PROCESSES)]
     with ThreadPoolExecutor(PROCESSES) as pool:
         shared = pool.map(lambda number: _run_share(tree, shares[number], folder / str(number)), range(PROCESSES))
@@ -220,18 +206,12 @@ def _run_share(tree: Tree, rows: list[tuple[Any, ...]], place: Path) -> dict[str
     return results
 
 
-def differences(base: Tree, tasks: Sequence[Task], home: Path) -> Iterator[Difference | None]:
-    """Run commands again in both trees, with their outputs written to files; yield the first difference of each."""
-    for start in range(0, len(tasks), AT_ONCE):
-        some = tasks[start : start + AT_ONCE]
-        outputs: list[list[Path]] = []
-        for side, tree in (("base", base), ("now", CURRENT)):
-            outputs.append([home / "runs" / f"{side}.{number}" for number in range(len(some))])
-            run(tree, some, home / "runs" / side, outputs[-1])
-        for before, after in zip(*outputs, strict=True):
-            yield first_difference(before, after)
-            before.unlink(missing_ok=True)
-            after.unlink(missing_ok=True)
+def difference_of(base: Tree, task: Task, home: Path) -> Difference | None:
+    """Run a command again in both trees, with its outputs written to files; return the first difference."""
+    outputs = [home / "runs" / f"{side}.output" for side in ("base", "now")]
+    for tree, output in zip((base, CURRENT), outputs, strict=True):
+        run(tree, [task], output.with_suffix(""), output)
+    return first_difference(*outputs)
 
 
 def first_difference(before: Path, after: Path) -> Difference | None:
