@@ -108,7 +108,6 @@ soak: .venv/dev
 	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
 	HYPOTHESIS_PROFILE=soak $(TESTS) -m "hypothesis and not soak"
-	$(BIN)/python tests/soak/kills.py
 
 fuzz: .venv/dev
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS) --seed $(SEED)

@@ -1,4 +1,4 @@
-"""Writers that are killed at random moments (5 for each store, 25 and 300 in `make soak`), or meet a limit."""
+"""Writers that are killed at random moments (5 for each store, 300 in `make soak`), or meet a limit."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from store.killing import kills
 FILES = sorted(set(URLS) - {"memory"})
 
 
-@pytest.mark.parametrize("count", some([5, 25]))
+@pytest.mark.parametrize("count", some([5, 300]))
 @pytest.mark.parametrize("kind", FILES)
 def test_acknowledged_saves_survive_kills(kind, count, tmp_path):
     tally = kills(URLS[kind](tmp_path), count, Random(7))
