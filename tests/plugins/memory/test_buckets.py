@@ -8,7 +8,7 @@ import threading
 import msgspec
 import pytest
 
-from helpers.storing import URLS, embedded, opened
+from helpers.storing import URLS, WITHOUT, opened
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
 from lore.store.deltas import save_delta
@@ -62,7 +62,7 @@ def sessions(store):
     return [one.session_id for one in store.list()]
 
 
-@embedded
+@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 def test_every_store_keeps_memory(kind, tmp_path, store):
     learn(store, "one", "two")
     change_bucket(store, ANN, lambda known: [Topic(topic="t", summary="s", content="c")], at=AT)
@@ -73,7 +73,7 @@ def test_every_store_keeps_memory(kind, tmp_path, store):
     assert sessions(again)[2:] == [volume(again)]
 
 
-@embedded
+@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 def test_users_and_agents_have_separate_memory(store):
     for whose in (ANN, bucket("ann", "helper"), bucket("Ann"), bucket("../ann")):
         learn(store, f"of {whose}", whose=whose)
@@ -96,7 +96,7 @@ def test_empty_store_has_no_memory(store):
     assert sessions(store) == []
 
 
-@embedded
+@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 def test_forgotten_text_leaves_the_store(store):
     learn(store, "a secret", "one")
     before = volume(store)
@@ -262,7 +262,7 @@ def test_interrupted_wipe_is_finished_by_next_wipe(kind, agent, tmp_path):
     assert deaths == 2
 
 
-@embedded
+@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 def test_wipe_deletes_user_or_agent_and_counts(store):
     learn(store, "one", "two")
     learn(store, "three", section="tasks", whose=bucket("ann", "helper"))
@@ -313,7 +313,7 @@ def test_foreign_lines_and_notes_are_reported(store):
     assert sessions(store) == []
 
 
-@embedded
+@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
 def test_audit_log_survives_wipe_and_masks_credentials(store):
     learn(store, "one")
     entry = AuditRecord(
