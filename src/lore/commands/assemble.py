@@ -93,7 +93,7 @@ def _read_options(options: AssembleOptions) -> Options:
     from lore.recording.opening import Options
 
     given = options.marks if options.breakpoints is None else options.breakpoints
-    rules = _with_breakpoints(common.settings(options.config).assemble, given)
+    rules = _with_breakpoints(common.found_settings(options.config).settings.assemble, given)
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
         policy=common.tail_policy(options.tail, rules.tail), rules=rules,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
     from lore.compaction.settings import Compaction
-    from lore.config import Loaded, Settings
+    from lore.config import Loaded
     from lore.model.codes import Reader
     from lore.model.results import CommandResult
     from lore.prompt.base import Policy
@@ -128,13 +128,6 @@ def branch(help: str) -> typer.Typer:
         help=help, no_args_is_help=True, rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
-
-
-def settings(explicit: str | None) -> Settings:
-    """Return the settings in force here."""
-    from lore.config import load
-
-    return load(explicit, _current_folder())
 
 
 def _current_folder() -> Path | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.commands import flags
-from lore.commands.common import log, out, refuse, settings, tell, unquoted, write_json
+from lore.commands.common import found_settings, log, out, refuse, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -43,7 +43,9 @@ def run(options: FoldOptions) -> int:
     """
     from lore.recording.opening import Options
 
-    read = Options(format=options.format, rules=settings(options.config).assemble, log=log(options.verbose))
+    read = Options(
+        format=options.format, rules=found_settings(options.config).settings.assemble, log=log(options.verbose)
+    )
     view = options.at is not None or options.pruned or options.unpruned
     refuse(
         (options.pruned and options.unpruned, "--pruned and --unpruned are two different views", "choose one"),
