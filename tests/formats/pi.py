@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from formats.recorded import Recorded
-from lore.formats.pi.reader import Pi
+from lore.formats.agents.pi import Pi
 from model.making import dumps
 
 START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from formats.recorded import folded
-from lore.formats.agents.gemini_stream import GeminiStream
+from lore.formats.agents.gemini import GeminiStream
 from lore.formats.registry import recognise
 from lore.model.canonical import text_of
 from lore.model.events import TurnCompleted

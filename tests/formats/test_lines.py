@@ -6,9 +6,8 @@ from time import process_time
 
 import pytest
 
-from lore.formats.bounds import is_crowded
 from lore.formats.folders import read_members
-from lore.formats.lines import Line, LineCutter, fault, split_joined
+from lore.formats.lines import Line, LineCutter, fault, is_crowded, split_joined
 
 
 def cut(*pieces):
@@ -92,7 +91,7 @@ def test_any_cut_passes_over_the_same_lines(short):
 
 def test_commas_in_texts_crowd_no_record(monkeypatch):
     """Two million messages in 60 MB took 1.7 GB."""
-    monkeypatch.setattr("lore.formats.bounds.FEW_BYTES", 10)
+    monkeypatch.setattr("lore.formats.lines.FEW_BYTES", 10)
     texts = (b'["' + b'a,\\",' * 50 + b'"]', b'["' + b"," * 99)
     for raw, is_one in ((b"[" + b"1," * 50 + b"1]", True), *((text, False) for text in texts)):
         assert is_crowded(raw, 49) is is_one

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from formats.recordings import figures, of_each, recordings
-from lore.formats.pi.reader import Pi
+from lore.formats.agents.pi import Pi
 from lore.model.codes import Code
 from lore.testing import everything
 

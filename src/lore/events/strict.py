@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean
-from lore.formats.bounds import is_crowded, too_long, too_many
-from lore.formats.lines import fault
+from lore.formats.lines import fault, is_crowded, too_long, too_many
 from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lore.formats.beginning import BOM as BOM, SPACE as SPACE, array_at as array_at
     from lore.formats.bills import billed_of as billed_of, usage_with_cached_input as usage_with_cached_input
     from lore.formats.bills import usage_without_cached_input as usage_without_cached_input
-    from lore.formats.bounds import too_much as too_much
+    from lore.formats.lines import too_much as too_much
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
     from lore.formats.builder import SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from lore.formats.lines import problem as problem
     from lore.formats.lore_log import LoreLog as LoreLog
-    from lore.formats.pi import messages as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from lore.formats.agents import pi as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.registry import Format as Format, lacks_of as lacks_of
     from lore.formats.values import FunctionCall as FunctionCall, Said as Said, blocks_in as blocks_in, called as called
     from lore.formats.values import image_at as image_at, opens as opens, output_of as output_of, result_of as result_of
@@ -40,18 +40,17 @@ __getattr__ = public_names(
         "base": "Read Reader Yields",
         "beginning": "BOM SPACE array_at",
         "bills": "billed_of usage_with_cached_input usage_without_cached_input",
-        "bounds": "too_much",
         "builder": "DocumentReader LogReader SessionBuilder",
         "captures.lore_capture": "LoreCapture",
         "contents": "ContentError decompress object_of",
         "folders": "PackMember PackReader in_file",
         "http": "FIELDS account_of call_of is_body",
-        "lines": "Line LineCutter RecordReader TextReader nonblank_lines fault first_records placed problem",
+        "lines": "Line LineCutter RecordReader TextReader nonblank_lines fault first_records placed problem too_much",
         "lore_log": "LoreLog",
         "registry": "Format lacks_of",
         "values": (
             "FunctionCall Said blocks_in called image_at opens output_of result_of said_in stamp_at stamp_of text_in"
         ),
     },
-    {"kimi_content": "agents.kimi", "pi_messages": "pi.messages"},
+    {"kimi_content": "agents.kimi", "pi_messages": "agents.pi"},
 )

@@ -20,9 +20,8 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, peek
-from lore.formats.bounds import FEW_BYTES, is_crowded, too_many, too_much
 from lore.formats.documents import ElementCutter
-from lore.formats.lines import Line, LineReader, fault, problem, read_records
+from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many, too_much
 from lore.formats.sizes import sized_event, sized_item
 from lore.model import events as e
 from lore.model.codes import Code, Problem

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec import Struct
 
-from lore.formats.bounds import too_much
+from lore.formats.lines import too_much
 from lore.model.canonical import encode, text_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, check_text, object_of, raw_members, sliced_members

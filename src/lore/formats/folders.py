@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.bounds import is_crowded, too_deep, too_many
+from lore.formats.lines import is_crowded, too_deep, too_many
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_deep
 from lore.model.limits import MEMBER_BYTES, RECORD_VALUES

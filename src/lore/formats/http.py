@@ -29,8 +29,8 @@ from lore.formats.answers import (
     is_stream,
 )
 from lore.formats.bills import reconcile
-from lore.formats.bounds import is_crowded, too_deep, too_many
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
+from lore.formats.lines import is_crowded, too_deep, too_many
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem

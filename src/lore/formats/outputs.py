@@ -141,44 +141,34 @@ class _Growing:
         return self._members | {key: b'"%s"' % text for key, text in self._texts.items()} | lists
 
 
-class _Blocks:
-    """The blocks of a message, by the index that events give; an index is used once."""
+class _BlockParts:
+    """A message made of blocks, by the index that events give; an index is used once."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Growing] = {}
         self._closed: set[int] = set()
 
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def begin(self, raw: bytes, members: dict[str, bytes]) -> None:
+    def _begin(self, place: int | None, members: dict[str, bytes]) -> None:
         """Begin a block, if its index is a number that no other block has."""
-        place = _place(raw)
-        if place is None:
-            return
         if place in self._blocks:
             self._closed.add(place)  # the following events belong to another message
-        else:
+        elif place is not None:
             self._blocks[place] = _Growing(members)
 
-    def at(self, raw: bytes, *, begins: bool = False) -> _Growing | None:
-        """Return the block of an index if it is not closed; with `begins` a missing one is begun."""
-        place = _place(raw)
-        if begins and place not in self._blocks:
-            self.begin(raw, {})
+    def _block_at(self, place: int | None) -> _Growing | None:
+        """Return the block of an index if it is not closed."""
         return None if place is None or place in self._closed else self._blocks.get(place)
 
-    def close(self, raw: bytes) -> None:
-        place = _place(raw)
-        if place in self._blocks:
-            self._closed.add(place)
+    def answer(self) -> bytes:
+        blocks = [block for place in sorted(self._blocks) if (block := self._finish(self._blocks[place].members()))]
+        return object_of({"role": _ASSISTANT, "content": array_of(map(object_of, blocks))}) if blocks else b""
 
-    def all(self) -> list[dict[str, bytes]]:
-        """Return the blocks in the order of their indexes."""
-        return [self._blocks[place].members() for place in sorted(self._blocks)]
+    def _finish(self, grown: dict[str, bytes]) -> dict[str, bytes]:
+        """Return a block in the dialect's form; nothing if it is empty."""
+        return _with_input(grown, "partial_json")
 
 
-class _AnthropicParts:
+class _AnthropicParts(_BlockParts):
     """Events of Anthropic's Messages."""
 
     _TEXTS: ClassVar[dict[bytes, tuple[str, ...]]] = {
@@ -189,32 +179,28 @@ class _AnthropicParts:
         b'"compaction_delta"': ("content", "encrypted_content"),
     }
 
-    def __init__(self) -> None:
-        self._blocks = _Blocks()
-        self._over = False
+    _over = False  # another message has begun
 
     def take(self, event: dict[str, bytes]) -> None:
-        kind, place = event.get("type"), event.get("index", b"")
-        if kind == b'"message_start"':  # a second one begins another message
+        kind, place = event.get("type"), _place(event.get("index", b""))
+        if kind == b'"message_start"':
             self._over = self._over or len(self._blocks) > 0
         elif self._over:
             return
         elif kind == b'"content_block_start"':
             members = raw_members(event.get("content_block", b""))
             if members:
-                self._blocks.begin(place, members)
+                self._begin(place, members)
         elif kind == b'"content_block_stop"':
-            self._blocks.close(place)
-        elif kind == b'"content_block_delta"' and (block := self._blocks.at(place)) is not None:
+            if place in self._blocks:
+                self._closed.add(place)
+        elif kind == b'"content_block_delta"' and (block := self._block_at(place)) is not None:
             delta = raw_members(event.get("delta", b"")) or {}
             kind = delta.get("type", b"")
             for key in self._TEXTS.get(kind, ()):
                 block.text(key, delta.get(key, b""))
             if kind == b'"citations_delta"':
                 block.element("citations", delta.get("citation", b""))
-
-    def answer(self) -> bytes:
-        return _message([object_of(_with_input(block, "partial_json")) for block in self._blocks.all()])
 
 
 class _ChatParts:
@@ -292,28 +278,29 @@ class _GeminiParts:
         return object_of({"role": b'"model"', "parts": parts}) if self._parts else b""
 
 
-class _ConverseParts:
+class _ConverseParts(_BlockParts):
     """Events of Bedrock's ConverseStream, plain or each under its name; text blocks have no start event."""
 
     NAMES: ClassVar[tuple[str, ...]] = ("contentBlockStart", "contentBlockDelta", "contentBlockStop")
 
-    def __init__(self) -> None:
-        self._blocks = _Blocks()
-
     def take(self, event: dict[str, bytes]) -> None:
         event = next((raw_members(event[name]) or {} for name in self.NAMES if name in event), event)
-        place = event.get("contentBlockIndex", b"")
+        place = _place(event.get("contentBlockIndex", b""))
         if "start" in event:
             start = raw_members(event["start"]) or {}
             for kind in ("toolUse", "toolResult"):
                 if kind in start and (members := raw_members(start[kind])) is not None:
-                    self._blocks.begin(place, {f"{kind}.{key}": value for key, value in members.items()})
-        elif "delta" not in event:
-            self._blocks.close(place)
-        elif (block := self._blocks.at(place, begins=True)) is not None:
-            self._grow(block, raw_members(event["delta"]) or {})
-
-    def _grow(self, block: _Growing, delta: dict[str, bytes]) -> None:
+                    self._begin(place, {f"{kind}.{key}": value for key, value in members.items()})
+            return
+        if "delta" not in event:
+            if place in self._blocks:
+                self._closed.add(place)
+            return
+        if place not in self._blocks:
+            self._begin(place, {})
+        if (block := self._block_at(place)) is None:
+            return
+        delta = raw_members(event["delta"]) or {}
         block.text("text", delta.get("text", b""))
         block.element("citations", delta.get("citation", b""))
         block.text("toolUse.partial", (raw_members(delta.get("toolUse", b"")) or {}).get("input", b""))
@@ -322,11 +309,7 @@ class _ConverseParts:
         for key, value in (raw_members(delta.get("reasoningContent", b"")) or {}).items():
             block.text(f"reasoning.{key}", value)
 
-    def answer(self) -> bytes:
-        return _message([object_of(block) for grown in self._blocks.all() if (block := self._block(grown))])
-
-    def _block(self, grown: dict[str, bytes]) -> dict[str, bytes]:
-        """Return a block in Converse's form."""
+    def _finish(self, grown: dict[str, bytes]) -> dict[str, bytes]:
         kinds: dict[str, dict[str, bytes]] = {"toolUse": {}, "toolResult": {}, "reasoning": {}}
         for key, value in grown.items():
             kind, dot, name = key.partition(".")
@@ -357,10 +340,6 @@ _DIALECTS: tuple[
     (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _GeminiParts),
     (lambda event: "contentBlockIndex" in event or any(name in event for name in _ConverseParts.NAMES), _ConverseParts),
 )
-
-
-def _message(blocks: list[bytes]) -> bytes:
-    return object_of({"role": _ASSISTANT, "content": array_of(blocks)}) if blocks else b""
 
 
 def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:

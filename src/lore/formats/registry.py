@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, may_be_recording
-from lore.formats.bounds import is_crowded
 from lore.formats.builder import LogReader
 from lore.formats.captures.bodies import Bodies
 from lore.formats.documents import elements_on_lines
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
-from lore.formats.lines import nonblank_lines, on_single_lines
+from lore.formats.lines import is_crowded, nonblank_lines, on_single_lines
 from lore.formats.unrecognised import members_of
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
@@ -85,7 +84,7 @@ FORMATS: dict[str, Format] = {
         members=frozenset(("sessionId", "projectHash"))),
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
         compaction="no"),
-    "gemini-cli-stream": _log("agents.gemini_stream:GeminiStream", "what Gemini CLI prints as stream-json",
+    "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",
         bills="some", compaction="no", members=frozenset(("type", "timestamp", "session_id", "model"))),
     "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList",
         "events of Managed Agents as the API lists them", b'"processed_at"'),
@@ -101,7 +100,7 @@ FORMATS: dict[str, Format] = {
         system_prompt="yes", tools="some"),
     "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",
         bills="some", system_prompt="yes"),
-    "pi": _log("pi.reader:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"'),
+    "pi": _log("agents.pi:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"'),
     "opencode": _log("agents.opencode:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
         "yes", "some", members=frozenset(("turn", "chain"))),

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read, Reader
-from lore.formats.bounds import is_crowded, too_many
+from lore.formats.lines import is_crowded, too_many
 from lore.formats.outputs import output_items
 from lore.formats.registry import is_by_time, measures_cache
 from lore.model.canonical import string_in

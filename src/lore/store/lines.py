@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.formats.bounds import is_crowded, too_long, too_many
-from lore.formats.lines import Line, fault
+from lore.formats.lines import Line, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import canonical, printable
 from lore.model.events import PromptDelta, SessionStarted, TurnStarted

@@ -12,7 +12,7 @@ from cli.running import lore, put
 from formats.pi import Pages, call
 from helpers.each import each
 from lore.fold.step import Folding
-from lore.formats.pi.reader import Pi
+from lore.formats.agents.pi import Pi
 from lore.formats.registry import rank_alike, recognise
 from lore.model.canonical import text_of
 from lore.model.codes import Problem

@@ -22,8 +22,7 @@ from msgspec import Raw
 from lore.errors import LoreError, Where
 from lore.formats.base import HOLDS
 from lore.formats.beginning import BOM, SPACE, SQLITE
-from lore.formats.bounds import is_crowded
-from lore.formats.lines import nonblank_lines
+from lore.formats.lines import is_crowded, nonblank_lines
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage

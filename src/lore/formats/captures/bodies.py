@@ -16,12 +16,11 @@ from msgspec.structs import replace
 from lore.formats.answers import with_response
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.bounds import is_crowded, too_many
 from lore.formats.captures.layouts import ASSEMBLED, BODIES, Record, call_in
 from lore.formats.contents import Content, recorded_body
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, Http, Judged, call_of, exchanges_of, is_body
-from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, problem
+from lore.formats.lines import Line, RecordReader, fault, is_crowded, nonblank_lines, problem, too_many
 from lore.formats.lines import placed as at_line
 from lore.formats.plain_chat import signs
 from lore.model.codes import Code, Problem

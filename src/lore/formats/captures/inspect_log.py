@@ -19,14 +19,13 @@ from msgspec.structs import replace
 from lore.formats.base import Read
 from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
-from lore.formats.bounds import is_crowded, too_deep, too_many, too_much
 from lore.formats.captures.layouts import INSPECT, Record, call_in
 from lore.formats.captures.recorders import Documents
 from lore.formats.contents import RecordedBody, array_of, body_of, messages_of, object_of
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
-from lore.formats.lines import Line
+from lore.formats.lines import Line, is_crowded, too_deep, too_many, too_much
 from lore.formats.values import count_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem

@@ -20,12 +20,11 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from lore.formats.base import Read
-from lore.formats.bounds import is_crowded, too_many
 from lore.formats.captures.layouts import JOURNAL, Record, call_in
 from lore.formats.captures.recorders import OpenCall, PairedLines, Side
 from lore.formats.contents import NO_CONTENT, Content, unescape
 from lore.formats.http import ENDPOINT, Http, endpoint_of
-from lore.formats.lines import Line, nonblank_lines, problem
+from lore.formats.lines import Line, is_crowded, nonblank_lines, problem, too_many
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code

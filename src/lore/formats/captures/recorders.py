@@ -15,12 +15,11 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bounds import is_crowded, too_many, too_much
 from lore.formats.captures.layouts import COMMON, NOCK, Record, call_in
 from lore.formats.contents import array_of
 from lore.formats.documents import ElementCutter
 from lore.formats.http import ENDPOINT, Http, Judged, endpoint_of, exchanges_of
-from lore.formats.lines import Line, LineReader, fault, nonblank_lines, placed, problem
+from lore.formats.lines import Line, LineReader, fault, is_crowded, nonblank_lines, placed, problem, too_many, too_much
 from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem

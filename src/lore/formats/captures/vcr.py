@@ -21,11 +21,10 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import is_yaml_cassette, peek
-from lore.formats.bounds import too_much
 from lore.formats.captures.layouts import Record, call_in
 from lore.formats.captures.recorders import Documents
 from lore.formats.http import exchanges_of
-from lore.formats.lines import Line, placed, problem
+from lore.formats.lines import Line, placed, problem, too_much
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.jsonslice import sliced_members

@@ -1,1 +1,0 @@
-"""Sessions of pi, and of flue, which is built on its model library."""
