@@ -113,7 +113,6 @@ class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
     model_id: str | None = None
     provider_id: str | None = None
     id: str | None = None
-    provider: str | None = None
 
 
 class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):

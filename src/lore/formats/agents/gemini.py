@@ -64,12 +64,6 @@ class StreamStats(Struct, frozen=True, gc=False):
     models: dict[str, StreamTokens] = {}
 
 
-class StreamError(Struct, frozen=True, gc=False):
-    """Why a call failed."""
-
-    message: Raw = NULL
-
-
 class StreamRecord(Struct, frozen=True, gc=False):
     """A record. Which fields there are depends on `type`."""
 
@@ -85,7 +79,7 @@ class StreamRecord(Struct, frozen=True, gc=False):
     status: str = ""
     severity: str = ""
     output: Raw = NULL
-    error: StreamError | None = None
+    error: dict[str, Raw] | None = None  # of a call, with a `message`
     stats: StreamStats | None = None
 
 
@@ -124,7 +118,7 @@ class GeminiStream(LogReader):
                 self._add_part(record)
             case "tool_result":
                 self._end_response(None)
-                error = NULL if record.error is None else record.error.message
+                error = (record.error or {}).get("message", NULL)
                 output = error if is_absent(record.output) else record.output
                 output = Raw(b'""') if is_absent(output) else output
                 session.add_result(record.tool_id, output, failed=record.status == "error", error=error)

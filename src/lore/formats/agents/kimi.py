@@ -106,12 +106,6 @@ def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Usage:
     return usage_without_cached_input(*counts, client=client, dialect=dialect)
 
 
-class KimiCodeOrigin(Struct, frozen=True, gc=False):
-    """Who wrote a message."""
-
-    kind: str = "user"
-
-
 class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     """A message that was added to the history."""
 
@@ -119,7 +113,7 @@ class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     content: Raw = NULL
     tool_calls: tuple[KimiCall, ...] = ()
     tool_call_id: str | None = None
-    origin: KimiCodeOrigin | None = None
+    origin: dict[str, Raw] | None = None  # its `kind` says who wrote it
     is_error: bool | None = None
     note: Raw = NULL  # the client's note for the model, after a result
 
@@ -273,7 +267,7 @@ class KimiCode(LogReader):
             output = output_of(message.content, message.note)
             self._add_result(message.tool_call_id or "", output, failed=bool(message.is_error))
             return
-        origin = (message.origin or KimiCodeOrigin()).kind
+        origin = text_in((message.origin or {}).get("kind", NULL)) or "user"
         is_prompt = message.role == "user" and origin in _USER_ORIGINS
         blocks, items = blocks_of(message.content), list[Item]()
         if message.role == "assistant":

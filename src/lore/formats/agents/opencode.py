@@ -83,12 +83,6 @@ class OpenCodeTokens(Struct, frozen=True, gc=False):
         return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
 
 
-class OpenCodeFailure(Struct, frozen=True, gc=False):
-    """Why a response is not whole."""
-
-    name: str = ""
-
-
 class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
     """A message without its parts."""
 
@@ -101,7 +95,7 @@ class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerI
     time: Time = Time()
     tokens: OpenCodeTokens | None = None
     cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
-    error: OpenCodeFailure | None = None
+    error: dict[str, Raw] | None = None  # why a response is not whole, by its `name`
     summary: Raw = NULL  # true: a compaction asked for the response
     tools: dict[str, Raw] | None = None
     system: Raw = NULL
@@ -159,12 +153,6 @@ class OpenCodeRecord(Struct, frozen=True, gc=False):
         return [self.parts[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
-    """A revert of a session."""
-
-    message: str = ""  # the first message that was taken back
-
-
 class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
     """A session."""
 
@@ -173,7 +161,7 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     version: str = ""
     title: Raw = NULL
     time: Time = Time()
-    revert: Reverted | None = None
+    revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
 
 decode_record = lenient.decoding(OpenCodeRecord)
@@ -370,7 +358,7 @@ class OpenCode(DocumentReader):
 
     def _start_session(self, info: OpenCodeSession) -> None:
         self.version = info.version
-        self.reverted_from = "" if info.revert is None else info.revert.message
+        self.reverted_from = text_in((info.revert or {}).get("messageID", NULL))
         title = text_in(info.title)
         title = None if title.startswith(DEFAULT_TITLES) else title or None
         at = stamp_of(info.time.created)
@@ -519,7 +507,8 @@ class OpenCode(DocumentReader):
         if info.error is None or not is_last:
             session.end_turn(usage, name_of(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
-            is_aborted, error = info.error.name == "MessageAbortedError", info.error.name or None
+            error = text_in(info.error.get("name", NULL)) or None
+            is_aborted = error == "MessageAbortedError"
             ended = e.TurnCanceled if is_aborted else e.TurnFailed
             session.emit(ended(turn=turn, at=session.at, usage=usage, error=error, chain=session.chain))
             session.signal(Sign("interrupt" if is_aborted else "api-error"))

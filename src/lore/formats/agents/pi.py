@@ -71,12 +71,6 @@ class PiUsage(Struct, frozen=True, gc=False, rename="camel"):
     cost: Raw = NULL  # in US dollars, by the client's own prices
 
 
-class PiCost(Struct, frozen=True, gc=False):
-    """The cost of a response."""
-
-    total: Raw = NULL
-
-
 class PiMessage(Struct, frozen=True, gc=False, rename="camel"):
     """A message; its role decides which fields it has."""
 
@@ -159,7 +153,6 @@ PiPart: TypeAlias = PiText | PiThinking | PiCall | PiImage
 _PARTS = Parts[PiPart](
     PiPart, {PiText: attrgetter("text"), PiThinking: attrgetter("thinking"), PiImage: attrgetter("data")}
 )
-_COST = msgspec.json.Decoder(PiCost)
 decode_entry = lenient.decoding(PiEntry)
 decode_message = lenient.decoding(PiMessage)
 
@@ -320,10 +313,7 @@ def usage_of(usage: PiUsage | None, dialect: str | None) -> Usage | None:
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):
         return None
-    try:
-        recorded = recorded_dollars(bytes(_COST.decode(usage.cost).total))
-    except ValueError:
-        recorded = None
+    recorded = recorded_dollars((raw_members(bytes(usage.cost)) or {}).get("total", b""))
     return usage_without_cached_input(
         *counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h, recorded=recorded
     )

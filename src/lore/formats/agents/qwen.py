@@ -29,6 +29,7 @@ from lore.formats.agents.google import GoogleContent
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.lines import nonblank_lines
+from lore.formats.values import count_in, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
@@ -66,18 +67,6 @@ class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     total_token_count: int | None = None
 
 
-class QwenResult(Struct, frozen=True, gc=False):
-    """What the screen showed of a result."""
-
-    status: str = ""
-
-
-class QwenOrigin(Struct, frozen=True, gc=False, rename="camel"):
-    """The session that a forked session was copied from."""
-
-    session_id: str | None = None
-
-
 class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     """One line."""
 
@@ -91,24 +80,17 @@ class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: QwenMessage | None = None
     usage_metadata: QwenUsage | None = None
     model: str | None = None
-    tool_call_result: QwenResult | None = None
+    tool_call_result: dict[str, Raw] | None = None  # with a `status`
     system_payload: Raw = NULL
     agent_id: str | None = None
     is_sidechain: bool | None = None
-    forked_from: QwenOrigin | None = None
-
-
-class QwenSizes(Struct, frozen=True, gc=False, rename="camel"):
-    """Tokens of a history before and after a compression."""
-
-    original_token_count: int | None = None
-    new_token_count: int | None = None
+    forked_from: dict[str, Raw] | None = None  # the `sessionId` that a fork was copied from
 
 
 class QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
     """The content of a system record. Which fields there are depends on its subtype."""
 
-    info: QwenSizes | None = None
+    info: dict[str, Raw] | None = None  # tokens of the history before and after a compression
     compressed_history: tuple[QwenMessage, ...] | None = None
     phase: str = ""
     raw_command: str = ""
@@ -178,7 +160,7 @@ class QwenCode(LogReader):
             session.chain = f"agent-{side}" if side == e.MAIN else side
         session.at, session.agent, session.version = record.timestamp, record.agent_id, record.version or ""
         if not session.is_started:
-            parent = None if record.forked_from is None else record.forked_from.session_id
+            parent = text_in((record.forked_from or {}).get("sessionId", NULL)) or None
             session.start_session(
                 record.session_id or "", at=session.at, dialect=_CHAT, parent_session_id=parent, chain=session.chain
             )
@@ -253,7 +235,7 @@ class QwenCode(LogReader):
 
     def _add_results(self, results: Iterable[e.PatchToolCall], blocks: tuple[Block, ...], record: QwenRecord) -> None:
         """Emit the results of calls; the other blocks of the message are part of the first."""
-        is_failed = record.tool_call_result is not None and record.tool_call_result.status in _FAILED
+        is_failed = text_in((record.tool_call_result or {}).get("status", NULL)) in _FAILED
         for number, result in enumerate(results):
             whole = result if number else google.add_blocks(result, blocks)
             status = "failed" if is_failed else whole.status
@@ -301,11 +283,9 @@ class QwenCode(LogReader):
         if payload.compressed_history is None:
             return
         history = _contents(payload.compressed_history)  # a malformed one raises here
-        trigger, sizes = "manual" if chain.command.startswith("/compress") else "auto", payload.info or QwenSizes()
-        self.session.prune(
-            self._uuid(record), (), trigger=trigger, pre_tokens=sizes.original_token_count,
-            post_tokens=sizes.new_token_count,
-        )  # fmt: skip
+        trigger, sizes = "manual" if chain.command.startswith("/compress") else "auto", payload.info or {}
+        before, after = (count_in(sizes.get(name, NULL)) for name in ("originalTokenCount", "newTokenCount"))
+        self.session.prune(self._uuid(record), (), trigger=trigger, pre_tokens=before, post_tokens=after)
         chain.pruned, chain.steps = chain.depth, []
         chain.response = chain.prompt = None
         self._add_history(history, record, chain)

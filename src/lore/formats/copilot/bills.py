@@ -29,10 +29,10 @@ from msgspec.structs import replace
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
 from lore.formats.copilot import records
-from lore.formats.values import opens
+from lore.formats.values import count_in, opens
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import is_absent
+from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import array
 from lore.model.mask import mask
 
@@ -362,7 +362,7 @@ class CopilotBills:
         """Compare the client's sums with the requests of the log; a sum of one request is its usage."""
         metrics = shutdown.model_metrics or {}
         for model, sums in metrics.items():
-            spent, usage, requests = self.spent.get(model), sums.usage, sums.requests.count if sums.requests else None
+            spent, usage, requests = self.spent.get(model), sums.usage, count_in(sums.requests.get("count", NULL))
             if spent is None or requests is None or usage is None:
                 continue
             chain = self.chains.get(spent.chain)
@@ -374,7 +374,7 @@ class CopilotBills:
                 detail = f"{_describe(requests, usage)} by the sums at the end, {_describe(spent.requests, spent)}"
                 self.session.problem(Code.UNKNOWN_ID, f"{model}: {detail} in the log: one is incomplete")
         self.spent = {}
-        requests = sum(sums.requests.count or 0 for sums in metrics.values() if sums.requests is not None)
+        requests = sum(count_in(sums.requests.get("count", NULL)) or 0 for sums in metrics.values())
         self._record_cost(shutdown.total_nano_aiu, shutdown.total_premium_requests, requests or None)
 
     def report_missing(self) -> None:

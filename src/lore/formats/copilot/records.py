@@ -166,16 +166,10 @@ class CopilotCheckpoint(Struct, frozen=True, gc=False, rename="camel"):
     prompt_cache_break_state: Raw = NULL
 
 
-class Requests(Struct, frozen=True, gc=False):
-    """The number of requests to a model."""
-
-    count: int | None = None
-
-
 class CopilotMetrics(Struct, frozen=True, gc=False):
     """Sums of the requests to a model since the client began to count."""
 
-    requests: Requests | None = None
+    requests: dict[str, Raw] = {}  # their `count`
     usage: CopilotUsage | None = None
 
 
