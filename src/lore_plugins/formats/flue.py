@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -69,15 +69,9 @@ _INJECTED = "context_injection"
 _BRANCH = b"[Branch Summary]"  # the heading that flue writes into a prompt
 
 
-class FlueAnswer(NamedTuple):
-    """The request data of an assistant's message."""
-
-    model: str | None
-    dialect: str | None  # None: an unsupported API
-    usage: e.Usage | None
-    response_id: str | None
-    stop: str
-    error: str
+def message_in(members: Members) -> Members:
+    """Return the message of an entry; empty if it has none."""
+    return raw_members(members.get("message", b"null")) or {}
 
 
 def kind_of(members: Members) -> str:
@@ -85,7 +79,7 @@ def kind_of(members: Members) -> str:
     kind = word(members, "type")
     if kind != "message":
         return kind if kind in ENTRIES else ""
-    role = word(raw_members(members.get("message", b"null")) or {}, "role")
+    role = word(message_in(members), "role")
     return role if role in ROLES else ""
 
 
@@ -99,25 +93,22 @@ def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
     """Return the items of an entry; a tool's result or a compaction has none."""
     members = raw_members(raw) or {}
     kind = kind_of(members)
-    message = raw_members(members.get("message", b"null")) or {}
+    message = message_in(members)
     content = message.get("content", b"null")
     match kind:
         case "user":
             if content[:1] == b'"':
                 return (UserMessage(name, text=Raw(content)),)
-            return (UserMessage(name, blocks=_blocks(content)),) if content[:1] == b"[" else _opaque(name, raw)
-        case "assistant":
-            return _spoken(name, message) if content[:1] == b"[" else _opaque(name, raw)
+            if content[:1] == b"[":
+                return (UserMessage(name, blocks=_blocks(content)),)
+        case "assistant" if content[:1] == b"[":
+            return _spoken(name, message)
         case "toolResult" | "compaction":
             return ()
-        case "branch_summary":
-            text = summary_of(members, _BRANCH)
-            return _opaque(name, raw) if text == NULL else (UserMessage(name, text=text, source=_INJECTED),)
+        case "branch_summary" if (text := summary_of(members, _BRANCH)) != NULL:
+            return (UserMessage(name, text=text, source=_INJECTED),)
         case _:
-            return _opaque(name, raw)
-
-
-def _opaque(name: str, raw: bytes) -> tuple[Item, ...]:
+            pass
     return (OpaqueItem(name, Raw(raw)),)
 
 
@@ -152,14 +143,9 @@ def _blocks(content: bytes) -> tuple[Block, ...]:
     return tuple(map(pi.block_of, pi.parts_of(Raw(content))))
 
 
-def call_of(members: Members) -> str:
-    """Return the id of the call of a result entry, "" for any other entry."""
-    return word(raw_members(members.get("message", b"null")) or {}, "toolCallId")
-
-
 def result_of(members: Members) -> e.PatchToolCall:
     """Return a tool's result as the change of its call."""
-    message = raw_members(members.get("message", b"null")) or {}
+    message = message_in(members)
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = message.get("content", b'""')
     if content[:1] == b"[":
@@ -170,23 +156,6 @@ def result_of(members: Members) -> e.PatchToolCall:
         content = b'[{"type":"raw","json":' + content + b"}]"
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
     return e.PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
-
-
-def answer_of(members: Members) -> FlueAnswer:
-    """Return the request data of an assistant's entry."""
-    message = raw_members(members.get("message", b"null")) or {}
-    stop = word(message, "stopReason")
-    usage = billed_of(message.get("usage", b"null"))
-    counts = (
-        () if usage is None else (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
-    )
-    if stop in ("error", "aborted") and not any(counts):
-        usage = None  # a failed request has zeros for unknown counts
-    wire = word(message, "api")
-    return FlueAnswer(
-        word(message, "model") or None, pi.dialect_of(wire), usage, word(message, "responseId") or None, stop,
-        word(message, "errorMessage"),
-    )  # fmt: skip
 
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
@@ -242,8 +211,8 @@ class FlueTree:
         """Emit the header, with model and dialect of the first answer, and the waiting entries."""
         session, waiting, self._waiting = self.session, self._waiting, []
         first, last = (self.entries[waiting[at]] if waiting else None for at in (0, -1))
-        answer = answer_of(last.members) if last is not None and last.kind == _ANSWER else None
-        model, dialect = (answer.model, answer.dialect) if answer is not None else (None, None)
+        message = message_in(last.members) if last is not None and last.kind == _ANSWER else {}
+        model, dialect = word(message, "model") or None, pi.dialect_of(word(message, "api"))
         session.line = first.line if first is not None else Line(1, 0, b"")
         session.start_session(at=self.created or (first.at if first else None), model=model, dialect=dialect)
         session.counter.model = model
@@ -421,17 +390,18 @@ class FlueTree:
 
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
-        session, members = self.session, self._go_to(name)
-        answer, at = answer_of(members), session.at
+        session, message = self.session, message_in(self._go_to(name))
+        at, stop, usage = session.at, word(message, "stopReason"), billed_of(message.get("usage", b"null"))
         session.counter.asked_at = self.entries[self._path[-2]].at if len(self._path) > 1 else at
-        turn = session.start_turn(answer.model)
+        turn = session.start_turn(word(message, "model") or None)
         self._show_items(name)
-        if answer.stop == "error":
-            session.emit(e.TurnFailed(turn=turn, at=at, usage=answer.usage, error=answer.error or None))
-        elif answer.stop == "aborted":
-            session.emit(e.TurnCanceled(turn=turn, at=at, usage=answer.usage, error=answer.error or None))
-        else:
-            session.end_turn(answer.usage, answer.response_id)
+        if stop not in pi.UNFINISHED:
+            session.end_turn(usage, word(message, "responseId") or None)
+            return
+        if usage is not None and not any(msgspec.structs.astuple(usage)[:4]):
+            usage = None  # a failed request has zeros for unknown counts
+        ended = e.TurnFailed if stop == "error" else e.TurnCanceled
+        session.emit(ended(turn=turn, at=at, usage=usage, error=word(message, "errorMessage") or None))
 
     def _show_items(self, name: str) -> None:
         session, members = self.session, self._go_to(name)
@@ -454,7 +424,10 @@ class FlueTree:
             entry = self.entries[name]
             if entry.kind == _COMPACTION:
                 yield name
-            elif entry.kind == _RESULT and (call := self._calls.get(call_of(entry.members))) is not None:
+            elif (
+                entry.kind == _RESULT
+                and (call := self._calls.get(word(message_in(entry.members), "toolCallId"))) is not None
+            ):
                 yield call
             yield from (item.uuid for item in items_of(name, entry.line.data))
 

@@ -21,7 +21,7 @@ Sources: the wire protocol 1.1 to 1.10 and `soul/` of kimi-cli (July 2026); no p
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 from zlib import crc32
 
 import msgspec
@@ -58,8 +58,6 @@ from lore.model import (
     text_of,
 )
 from lore.model import events as e
-
-T = TypeVar("T", bound=Struct)
 
 
 class KimiCliEnvelope(Struct, frozen=True, gc=False):
@@ -110,11 +108,6 @@ PAYLOAD = msgspec.json.Decoder(KimiCliPayload)
 CALL = msgspec.json.Decoder(kimi.KimiCall)
 
 
-def decode_payload(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode the payload of an event; raise ValueError if it is invalid."""
-    return lenient.decoded(decoder, envelope.payload)
-
-
 class KimiMark(Struct, gc=False, omit_defaults=True):
     """Usage, the begin or end of a compaction, or a signal."""
 
@@ -127,18 +120,10 @@ class KimiMark(Struct, gc=False, omit_defaults=True):
     usage: kimi.KimiUsage | None = None
 
 
-class KimiPrompt(Struct, gc=False):
-    """A user's input, until a step shows that it was sent."""
-
-    uuid: str
-    at: str | None
-    content: Raw
-
-
 class WireChain(Struct):
     """The state of a chain of the screen's log."""
 
-    prompts: list[KimiPrompt] = []  # waiting
+    prompts: list[tuple[str, str | None, Raw]] = []  # uuid, time and content of inputs, until a step sends them
     asked_at: str | None = None  # when the current step began
     response: str = ""  # the current step, "" until it has an answer
     messages: list[list[str]] = []  # items of each message in the history
@@ -201,13 +186,17 @@ class WireLog:
                     message = AssistantMessage(session.line_id, blocks=blocks, response_id=chain.response)
                     self._append(chain, message)
             case "ToolCall" if self._has_messages:
-                call = decode_payload(event, CALL)
+                call = lenient.decoded(CALL, event.payload)
                 self._begin_answer(chain)
                 self._append(chain, kimi.call_of(call, session.line_id, chain.response))
             case "ToolResult" if self._has_messages:
-                payload = decode_payload(event, PAYLOAD)
+                payload = lenient.decoded(PAYLOAD, event.payload)
                 value = payload.return_value or KimiCliResult()
-                session.add_result(payload.tool_call_id, _output_of(value), failed=value.is_error)
+                text = text_in(value.message)  # the client's note, which the model gets before the output
+                note, blocks = f"ERROR: {text}" if value.is_error else text, kimi.blocks_of(value.output)
+                note = note or ("" if blocks else "Tool output is empty.")
+                said = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
+                session.add_result(payload.tool_call_id, result_of((*said, *blocks)), failed=value.is_error)
             case "TurnBegin" | "SteerInput":
                 self._read_prompt(chain, event)
             case "StepBegin":
@@ -217,13 +206,13 @@ class WireLog:
             case "StepRetry":
                 self._add_mark(KimiMark("signal", session.at, name="api-error"))
             case "StatusUpdate":
-                self._read_status(chain, decode_payload(event, PAYLOAD))
+                self._read_status(chain, lenient.decoded(PAYLOAD, event.payload))
             case "CompactionBegin" | "CompactionEnd":
                 chain.prompts = []  # the command that requested it
                 kind = "compacting" if event.type == "CompactionBegin" else "compacted"
                 self._add_mark(KimiMark(kind, session.at, name="manual" if chain.is_compacting else "auto"))
             case "SubagentEvent":
-                payload = decode_payload(event, PAYLOAD)
+                payload = lenient.decoded(PAYLOAD, event.payload)
                 inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
                 if payload.agent_id is None and inner is not None and inner.type != event.type:
                     session.chain = f"agent-{call or session.chain}"
@@ -234,16 +223,16 @@ class WireLog:
                 pass
 
     def _read_prompt(self, chain: WireChain, event: KimiCliEnvelope) -> None:
-        session, content = self._session, decode_payload(event, PAYLOAD).user_input
+        session, content = self._session, lenient.decoded(PAYLOAD, event.payload).user_input
         chain.is_compacting = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._has_messages:
             return
         if event.type == "TurnBegin":  # waiting prompts were commands
             commands, chain.prompts = chain.prompts, []
-            if any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
+            if any(bytes(memoryview(command)[:7]) in _CLEARS for _, _, command in commands):
                 session.remove(item for message in chain.messages for item in message)
                 chain.messages = []
-        chain.prompts.append(KimiPrompt(session.line_id, session.at, content))
+        chain.prompts.append((session.line_id, session.at, content))
 
     def _begin_step(self, chain: WireChain) -> None:
         """Begin a step, which sends the waiting prompts."""
@@ -251,11 +240,10 @@ class WireLog:
         self._cancel_answer(chain)
         chain.asked_at = session.at
         prompts, chain.prompts = chain.prompts, []
-        for prompt in prompts:
-            if blocks := kimi.blocks_of(prompt.content):
+        for uuid, session.at, content in prompts:
+            if blocks := kimi.blocks_of(content):
                 chain.messages.append([])
-                session.at = prompt.at
-                self._append(chain, UserMessage(prompt.uuid, blocks=blocks))
+                self._append(chain, UserMessage(uuid, blocks=blocks))
 
     def _append(self, chain: WireChain, item: Item) -> None:
         if not chain.messages:  # cleared in the middle of a step
@@ -321,15 +309,6 @@ class WireLog:
             kept = [item for message in chain.messages for item in message]
             session.prune(session.line_id, kept, trigger=mark.name)
         session.at = now
-
-
-def _output_of(value: KimiCliResult) -> Raw:
-    """Return a result as the model gets it: the client's note, then the tool's output."""
-    text = text_in(value.message)
-    note = f"ERROR: {text}" if value.is_error else text
-    blocks = kimi.blocks_of(value.output)
-    note = note or ("" if blocks else "Tool output is empty.")
-    return result_of((*((TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()), *blocks))
 
 
 WIRE = "wire.jsonl"  # the screen's log

@@ -171,31 +171,12 @@ class OpenHandsMetrics(Struct, frozen=True, gc=False):
     response_latencies: tuple[Latency, ...] = ()
 
 
-class Stats(Struct, frozen=True, gc=False):
-    """Usage by use of the model."""
-
-    usage_to_metrics: dict[str, Raw] = {}
-
-
-class OpenHandsModel(Struct, frozen=True, gc=False):
-    """The configured model."""
-
-    model: str | None = None
-
-
-class OpenHandsAgent(Struct, frozen=True, gc=False):
-    """The agent of a conversation."""
-
-    llm: OpenHandsModel | None = None
-    kind: str = ""
-
-
 class OpenHandsState(Struct, frozen=True, gc=False):
     """`base_state.json`."""
 
     id: str = ""
-    agent: OpenHandsAgent | None = None
-    stats: Stats | None = None
+    agent: dict[str, Raw] | None = None  # its `kind`, and the configured model in `llm`
+    stats: dict[str, dict[str, Raw]] | None = None  # usage by use of the model, as `usage_to_metrics`
 
 
 decode_event = lenient.decoding(OpenHandsEvent)
@@ -382,10 +363,10 @@ class OpenHands(PackReader):
                 session.keep_unknown("unknown event kind", kind)
 
     def _read_state(self, state: OpenHandsState) -> None:
-        agent = state.agent or OpenHandsAgent()
-        self._session_id, self._counts_cached = state.id, not agent.kind.startswith("ACP")
-        self._model = None if agent.llm is None else agent.llm.model
-        for use, raw in (state.stats or Stats()).usage_to_metrics.items():
+        agent = state.agent or {}
+        self._session_id, self._counts_cached = state.id, not text_in(agent.get("kind", NULL)).startswith("ACP")
+        self._model = text_in((raw_members(bytes(agent.get("llm", NULL))) or {}).get("model", b"")) or None
+        for use, raw in (state.stats or {}).get("usage_to_metrics", {}).items():
             if use.startswith(_SUBAGENTS):
                 continue
             try:
@@ -404,7 +385,11 @@ class OpenHands(PackReader):
         session = self.session
         if session.is_started and event.system_prompt is None:
             return
-        system, tools = _head_of(event)
+        fixed, dynamic = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
+        system = fixed if opens(fixed) == '"' else NULL
+        if opens(fixed) == opens(dynamic) == '"':
+            system = Raw(b"[%b,%b]" % (bytes(fixed), bytes(dynamic)))
+        tools = None if event.tools is None else tuple([tool_of(tool) for tool in event.tools])
         if not session.is_started:
             served = (self._model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
             other = "gemini" if served.startswith("gemini") else "openai-chat"
@@ -532,15 +517,6 @@ class OpenHands(PackReader):
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
             return e.Usage(None, read, separate.write_tokens, output, client=CLIENT, contradiction=odd)
         return usage_with_cached_input(whole, read, separate.write_tokens, output, client=CLIENT)
-
-
-def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
-    """Return the system prompt, a list of texts if it has a dynamic part, and the tools."""
-    fixed, dynamic = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
-    has_both = opens(fixed) == opens(dynamic) == '"'
-    system = Raw(b"[%b,%b]" % (bytes(fixed), bytes(dynamic))) if has_both else fixed
-    tools = None if event.tools is None else tuple([tool_of(tool) for tool in event.tools])
-    return (system if opens(fixed) == '"' else NULL), tools
 
 
 def _before(at: str | None, seconds: float) -> str | None:

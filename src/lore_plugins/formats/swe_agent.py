@@ -119,7 +119,8 @@ class SweAgent(DocumentReader):
         if step is None:
             return
         uuid, calls = self._uuid(uuids), () if answer is None else answer.tool_calls or ()
-        blocks = _text_of(step.response) if answer is None else blocks_in(answer.content)
+        said = (TextBlock(step.response),) if opens(step.response) == '"' else ()
+        blocks = said if answer is None else blocks_in(answer.content)
         if blocks:
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for call in calls:
@@ -173,10 +174,6 @@ class SweAgent(DocumentReader):
         self._items += 1
         uuids.append(f"m{self._items}")
         return uuids[-1]
-
-
-def _text_of(response: Raw) -> tuple[TextBlock, ...]:
-    return (TextBlock(response),) if opens(response) == '"' else ()
 
 
 def _digest(message: SweMessage) -> int:
