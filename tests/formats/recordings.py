@@ -1,6 +1,6 @@
-"""What the tests of readers on real recordings share: the files, and what the commands count.
+"""Shared by tests of readers on real recordings: the files, and the counts of the commands.
 
-The recordings lie beside the project (`conftest.CORPUS`); where there are none the tests skip.
+The recordings are in a folder next to the project (`conftest.CORPUS`); without them the tests are skipped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def recordings(pattern: str) -> list[Path]:
 
 
 def absent(files: Sequence[Path]) -> pytest.MarkDecorator:
-    """Skip a test where there are no such files."""
+    """Skip a test if there are no such files."""
     return pytest.mark.skipif(not files, reason=ABSENT)
 
 
@@ -81,7 +81,7 @@ def figures(reader: type[Reader], path: Path, fields: Sequence[str], *codes: str
 
 
 class Near(NamedTuple):
-    """How many reads were within 2 % of the prompt of what was said: predicted, or the whole of the turn before."""
+    """How many reads were within 2 % of the prompt of their prediction, or of the whole previous turn."""
 
     turns: int
     predicted: int

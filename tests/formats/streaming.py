@@ -52,7 +52,7 @@ def anthropic(blocks, sizes):
 
 
 def chat(message, sizes):
-    """The chunks of a message; each has another choice beside it."""
+    """Return the chunks of a message; each has another choice, too."""
     deltas = [{"role": "assistant", "content": None}]
     for key in ("reasoning_content", "content", "refusal"):
         if message.get(key) is not None:

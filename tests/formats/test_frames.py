@@ -32,7 +32,7 @@ def test_a_stream_of_converse_says_what_was_billed():
 
 
 def test_invoke_stream_holds_events_of_the_model():
-    """The events of Anthropic stand there in base64, and were passed over as no text."""
+    """Anthropic's events are base64 in such a stream, and were skipped because they are not text."""
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
     end = {"type": "message_delta", "usage": {"output_tokens": 9}}
     found = exchange(url=URL, response=kept(b"".join(map(wrapped, (start, end)))))

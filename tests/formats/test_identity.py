@@ -53,7 +53,7 @@ def test_purpose_comes_from_client_or_endpoint(headers, endpoint, purpose):
 
 
 def test_credential_with_comma_in_betas_is_masked():
-    """Behind the comma a password had no name any more, and a report showed which features were added."""
+    """After the comma a password had lost its name, so that a report of added features showed it."""
     header = 'a-1, get("DB_PASSWORD", "kd83hf02m4xw"), b-2'
     assert call_of({"anthropic-beta": header}, {}).betas == ("a-1", 'get("DB_PASSWORD"', '"************")', "b-2")
     assert call_of({"accept": "x"}, {}).betas == ()

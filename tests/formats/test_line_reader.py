@@ -42,7 +42,7 @@ def test_unreadable_line_is_same_problem_for_all_readers(
 
 
 def test_joined_records_after_nan_are_read():
-    """Python's `json.dumps` writes NaN: what stood behind it on the line was lost."""
+    """Python's `json.dumps` writes NaN: the rest of the line was lost."""
     log = (
         b'{"kind":"session_started","v":1,"session_id":"s"}\n{"kind":"x","v":NaN}{"kind":"cache_reset","reason":"r"}\n'
     )

@@ -17,7 +17,7 @@ from lore.testing import ReaderContract, everything
 
 
 def turns(made):
-    """The bills of the main chain's requests: what was not read, what was, and the output."""
+    """Return the usage of the main chain's requests: uncached, read and output tokens."""
     found = [value for value in made.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
     bills = [end.usage for end in found if end.chain == e.MAIN]
     return [bill and (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]

@@ -19,7 +19,7 @@ def turns(made):
 
 
 def busy() -> Pages:
-    """All that happens in one session: branches, compactions, other APIs, what is in no prompt, damage."""
+    """All that happens in one session: branches, compactions, other APIs, entries outside of prompts, damage."""
     made = plain().entry("custom", customType="x", data={"a": 1}).entry("label", targetId="00000003", label="l")
     made.entry("custom_message", customType="x", content="noted", display=True)
     made.message("bashExecution", None, command="ls", output="a", exitCode=1, cancelled=False, truncated=False)

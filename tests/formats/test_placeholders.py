@@ -55,7 +55,7 @@ def test_placeholder_keeps_messages_results_and_turns_apart(name, placeholder):
     assert after.state.main().turn.turn == before.state.main().turn.turn
 
 
-def test_message_ids_shared_by_user_and_model_become_unique():
+def test_message_ids_shared_with_the_model_become_unique():
     log = opencode.plain().user("two").answer("b", bill=(30, 120, 5)).data()
     messages = json.loads(log)
     for message in messages["messages"]:

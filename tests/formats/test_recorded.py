@@ -1,4 +1,4 @@
-"""What holds for the logs of every agent alike."""
+"""Rules for the logs of every agent."""
 
 from __future__ import annotations
 

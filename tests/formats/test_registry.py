@@ -1,4 +1,4 @@
-"""The table of readers: what is imported when, and signs that say what their readers do."""
+"""The table of readers: when readers are imported, and signs that agree with their readers."""
 
 from __future__ import annotations
 
