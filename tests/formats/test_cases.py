@@ -1,4 +1,4 @@
-"""Logs of single cases, named after the behaviour that they show, and the rows that their readers return (`golden.reading`)."""
+"""Logs of single cases, named after the behaviour that they show, and the rows of their readers (`golden.reading`)."""
 
 from __future__ import annotations
 

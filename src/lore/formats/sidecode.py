@@ -16,11 +16,9 @@ Source: sidecode's protocol (EventDelta, TimelineItem, TurnUsage), August 2026, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
-from msgspec import Struct
 
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
@@ -45,15 +43,6 @@ _SPOKEN = ("assistant_message", "tool_call")
 _ITEMS = ("user_message", *_SPOKEN, "compact_divider")
 
 
-class _SidecodeSeen(Struct):
-    """The state of the reader."""
-
-    begun: bool = False
-    turn: int = 0  # the latest
-    answers: int = 0  # of this turn
-    results: bool = False  # a result came after the last answer
-
-
 class Sidecode(LoreLog):
     """Reader of sidecode's event deltas."""
 
@@ -61,7 +50,9 @@ class Sidecode(LoreLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen = _SidecodeSeen()
+        self._turn = 0  # the latest
+        self._answers = 0  # of this turn
+        self._has_results = False  # a result came after the last answer
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -90,32 +81,54 @@ class Sidecode(LoreLog):
         if members is None or kind not in _KINDS:
             return super()._record(line)
         spelled = {snake(key): value for key, value in members.items()}
-        fill = _FILLS.get(kind)
-        event = event_of(object_of(spelled if fill is None else fill(spelled, self._seen)))
+        event = event_of(object_of(self._filled(kind, spelled)))
         return None if event is None else [*self._begin(line, header=False), Read(event, line.number, line.byte)]
 
     def _begin(self, line: Line, *, header: bool) -> list[Read]:
         del header
-        begun, self._seen.begun = self._seen.begun, True
+        begun, self._begun = self._begun, True
         return [] if begun else [problem(Code.FIELDS_FILLED_IN, NOTE, line)]
 
+    def _filled(self, kind: str, members: Members) -> Members:
+        """Return a delta with the fields of lore's events."""
+        match kind:
+            case "append":
+                return {**members, "item": object_of(self._item_of(members))}
+            case "patch_tool_call":
+                self._has_results = True
+                return _with_output(members)
+            case "turn_started":
+                members = {"turn": encode(self._turn + 1), **members}
+                number = members["turn"]
+                self._turn = int(number) if number.isdigit() else self._turn + 1
+                self._answers, self._has_results = 0, False
+            case "turn_completed" | "turn_failed" | "turn_canceled":
+                members = {"turn": encode(self._turn), **members}
+                counters = raw_members(members.get("usage", b"")) or {}
+                bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
+                if bill is not None and self._answers > 1:  # only the sum of several requests is known
+                    bill = Usage(iterations=(Usage(kind="sum").with_counts(bill),))
+                members |= {} if bill is None else {"usage": msgspec.json.encode(bill)}
+            case _:
+                pass
+        return members
 
-def _append(members: Members, seen: _SidecodeSeen) -> Members:
-    item = {snake(key): value for key, value in (raw_members(members.get("item", b"")) or {}).items()}
-    item.setdefault("type", item.pop("kind", b"null"))
-    kind = text_of(item["type"])
-    if kind == "tool_call":
-        item = {"uuid": item.get("call_id", b"null"), "input": b"{}", **_with_output(item)}
-    elif kind == "assistant_message" and item.get("stop_reason") == b"null":
-        item["stop_reason"] = INTERRUPTED
-    elif kind == "user_message" and item.get("images", b"null") != b"null":
-        item = _with_images(item)
-    if kind in _SPOKEN:
-        seen.answers += seen.results or not seen.answers
-        seen.results = False
-        if seen.answers > 1:
-            item.setdefault("response_id", encode(f"turn-{seen.turn}-answer-{seen.answers}"))
-    return {**members, "item": object_of(item)}
+    def _item_of(self, members: Members) -> Members:
+        item = {snake(key): value for key, value in (raw_members(members.get("item", b"")) or {}).items()}
+        item.setdefault("type", item.pop("kind", b"null"))
+        kind = text_of(item["type"])
+        if kind == "tool_call":
+            item = {"uuid": item.get("call_id", b"null"), "input": b"{}", **_with_output(item)}
+        elif kind == "assistant_message" and item.get("stop_reason") == b"null":
+            item["stop_reason"] = INTERRUPTED
+        elif kind == "user_message" and item.get("images", b"null") != b"null":
+            item = _with_images(item)
+        if kind in _SPOKEN:
+            self._answers += self._has_results or not self._answers
+            self._has_results = False
+            if self._answers > 1:
+                item.setdefault("response_id", encode(f"turn-{self._turn}-answer-{self._answers}"))
+        return item
 
 
 def _with_output(members: Members) -> Members:
@@ -138,38 +151,6 @@ def _with_images(item: Members) -> Members:
     return {**item, "blocks": array_of(blocks)}
 
 
-def _patch_call(members: Members, seen: _SidecodeSeen) -> Members:
-    seen.results = True
-    return _with_output(members)
-
-
-def _start(members: Members, seen: _SidecodeSeen) -> Members:
-    members = {"turn": encode(seen.turn + 1), **members}
-    number = members["turn"]
-    seen.turn = int(number) if number.isdigit() else seen.turn + 1
-    seen.answers, seen.results = 0, False
-    return members
-
-
-def _end(members: Members, seen: _SidecodeSeen) -> Members:
-    members = {"turn": encode(seen.turn), **members}
-    counters = raw_members(members.get("usage", b"")) or {}
-    bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
-    if bill is not None:
-        if seen.answers > 1:  # only the sum of several requests is known
-            bill = Usage(iterations=(Usage(kind="sum").with_counts(bill),))
-        members["usage"] = msgspec.json.encode(bill)
-    return members
-
-
-_FILLS: dict[str, Callable[[Members, _SidecodeSeen], Members]] = {
-    "append": _append,
-    "patch_tool_call": _patch_call,
-    "turn_started": _start,
-    "turn_completed": _end,
-    "turn_failed": _end,
-    "turn_canceled": _end,
-}
 # The members that a delta may have: a line with any other member is not a delta.
 _KINDS: dict[str, frozenset[str]] = {
     kind: frozenset(("kind", *names.split()))

@@ -32,7 +32,6 @@ from lore.model.items import (
     ToolCall,
     UserMessage,
     is_absent,
-    is_blank,
 )
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.state import LONGEST, Sign, bounded
@@ -402,8 +401,3 @@ def spawner_of(source: Raw) -> str | None:
     for name in ("subagent", "thread_spawn"):
         members = raw_members(members.get(name, b"")) or {}
     return text_in(members.get("parent_thread_id", b"")) or None
-
-
-def is_empty(text: Raw) -> bool:
-    """Return whether a summary has no text: newer compactions leave it empty."""
-    return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)

@@ -32,10 +32,10 @@ from lore.formats.builder import LogReader, SessionBuilder
 from lore.formats.codex import items
 from lore.formats.codex.items import ContextField, signals_of_context
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import count_in, text_in
+from lore.formats.values import count_in, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, Item, OpaqueItem, UserMessage
+from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
 from lore.model.jsonslice import raw_members
 from lore.model.limits import UNBILLED_BYTES, UNBILLED_EVENTS
 from lore.model.mask import mask
@@ -326,7 +326,8 @@ class Codex(LogReader):
         is_older = compacted.replacement_history is None  # the prompts stay, and a summary
         kept = [message for message in session.history if message.is_prompt] if is_older else []
         self._prompts, self._contextual = list(range(len(kept))), 0
-        summary = NULL if items.is_empty(compacted.message) else compacted.message
+        message = compacted.message  # newer compactions leave it empty
+        summary = message if opens(message) == '"' and not is_blank(message) else NULL
         session.compact(f"compaction-{self._items + 1}", kept, pre_tokens=self._tokens, summary=summary)
         for raw in map(bytes, compacted.replacement_history or ()):
             payload = items.payload_of(raw)

@@ -139,23 +139,26 @@ def _part(raw: Raw) -> Part:
     if opens(raw) == '"':
         return TextBlock(raw)
     members = raw_members(bytes(raw)) or {}
-    read = _READ_PART.get(text_in(members.get("type", b"")))
-    return (None if read is None else read(members)) or block_in(raw)
-
-
-def _thought_in(members: Members) -> Part | None:
-    text = members.get("thinking", b"")
-    return ThinkingBlock(Raw(text), text_in(members.get("signature", b"")) or None) if text[:1] == b'"' else None
+    match text_in(members.get("type", b"")):
+        case "thinking" if (text := members.get("thinking", b""))[:1] == b'"':
+            return ThinkingBlock(Raw(text), text_in(members.get("signature", b"")) or None)
+        case "tool_use":
+            return _call_in(members, "id", "name", "input")
+        case "tool-call":
+            given = "args" if members.get("input", b"null") == b"null" else "input"
+            return _call_in(members, "toolCallId", "toolName", given)
+        case "tool_result":
+            call, output = text_in(members.get("tool_use_id", b"")), output_of(Raw(members.get("content", b"null")))
+            return ChatResult(call, "", output, "failed" if members.get("is_error") == b"true" else "completed")
+        case "tool-result":
+            return _result_of_ai_sdk(members)
+        case _:
+            return block_in(raw)
 
 
 def _call_in(members: Members, call_id: str, name: str, given: str) -> ToolCall:
     arguments = arguments_of(Raw(members.get(given, b"null")))
     return ToolCall("", text_in(members.get(call_id, b"")), text_in(members.get(name, b"")), arguments)
-
-
-def _result_in(members: Members) -> ChatResult:
-    failed, output = members.get("is_error") == b"true", output_of(Raw(members.get("content", b"null")))
-    return ChatResult(text_in(members.get("tool_use_id", b"")), "", output, "failed" if failed else "completed")
 
 
 def _result_of_ai_sdk(members: Members) -> ChatResult:
@@ -169,17 +172,6 @@ def _result_of_ai_sdk(members: Members) -> ChatResult:
         failed = kind.startswith("error")
     name, call = text_in(members.get("toolName", b"")), text_in(members.get("toolCallId", b""))
     return ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
-
-
-_READ_PART: dict[str, Callable[[Members], Part | None]] = {
-    "thinking": _thought_in,
-    "tool_use": lambda members: _call_in(members, "id", "name", "input"),
-    "tool-call": lambda members: _call_in(
-        members, "toolCallId", "toolName", "args" if members.get("input", b"null") == b"null" else "input"
-    ),
-    "tool_result": _result_in,
-    "tool-result": _result_of_ai_sdk,
-}
 
 
 def output_of(content: Raw) -> Raw:
