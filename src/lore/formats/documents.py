@@ -10,17 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.lines import Line
+from lore.formats.lines import Line, end_of_value
 from lore.model.deferred import pattern
-from lore.model.jsonslice import TRAILING
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
 _BETWEEN = pattern(rb"[ \t\r\n,]*")
 _BARE = pattern(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
-_RAW = msgspec.json.Decoder(msgspec.Raw)
 _STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
@@ -111,7 +107,10 @@ class ElementCutter:
         """Return where the next element ends; -1 if it is too long, or does not end."""
         while True:
             if self._data[self._at] in b'{["':
-                end = _end_of_value(memoryview(self._data), self._at)
+                end = end_of_value(memoryview(self._data), self._at)
+                if end is None:  # brackets are counted only then
+                    _, scanned, is_over = _scan(self._data, self._at, 0)
+                    end = scanned if is_over else -1
             else:
                 end = _BARE.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]
                 end = end if end < len(self._data) else -1
@@ -143,28 +142,6 @@ class ElementCutter:
 def elements_on_lines(head: bytes) -> bytes:
     """Return the elements of the JSON array that a file begins with, each on a line; empty for another beginning."""
     return b"".join(element.data.translate(None, b"\r\n") + b"\n" for element in ElementCutter([head], ("",)))
-
-
-def _end_of_value(data: memoryview, at: int) -> int:
-    """Return where the string, object or array at a byte ends; -1 if it is not whole.
-
-    msgspec names the byte at which something follows a value; brackets are counted only if it refuses the value.
-    """
-    try:
-        _RAW.decode(data[at:])
-    except msgspec.DecodeError as error:
-        text = str(error)
-        if "truncated" in text:
-            return -1
-        following = TRAILING.search(text)
-        if following is not None:
-            return at + int(following[1]) - 1
-    except RecursionError:
-        pass
-    else:
-        return len(data)
-    _, end, is_over = _scan(data, at, 0)
-    return end if is_over else -1
 
 
 def _scan(data: bytes | memoryview, at: int, depth: int) -> tuple[int, int, bool]:

@@ -339,8 +339,8 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     known, view = set(keys), memoryview(line)
     records, at, failed = list[bytes](), line.find(b'{"'), 0
     while at >= 0 and failed < _STUBS:
-        end = _end_of_value(view, at)
-        if end < 0:
+        end = end_of_value(view, at)
+        if end is None or end < 0:
             failed, at = failed + 1, line.find(b'{"', at + 1)
             continue
         members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
@@ -350,16 +350,19 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     return records
 
 
-def _end_of_value(line: memoryview, at: int) -> int:
-    """Return where the JSON value at a byte ends; -1 if it is not whole."""
+def end_of_value(data: memoryview, at: int) -> int | None:
+    """Return where the JSON value at a byte ends; -1 if the data ends before, None if msgspec refuses the value.
+
+    msgspec names the byte at which something follows a value.
+    """
     try:
-        _VALUE.decode(line[at:])
+        _VALUE.decode(data[at:])
     except msgspec.DecodeError as error:
         following = TRAILING.search(str(error))
-        return -1 if following is None else at + int(following[1]) - 1
+        return at + int(following[1]) - 1 if following else -1 if "truncated" in str(error) else None
     except RecursionError:
-        return -1
-    return len(line)
+        return None
+    return len(data)
 
 
 def fault(line: bytes) -> str:
