@@ -18,7 +18,7 @@ from report.test_trace import valid as valid_trace
 TRACE = ("report", "--format", "trace", "--no-cache")
 
 
-def test_slices_are_the_requests_that_simulate_counts(desk):
+def test_slices_are_requests_of_simulate(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     ran = lore(*TRACE, "logs")
     assert (ran.code, ran.err) == (0, "")
@@ -32,7 +32,7 @@ def test_slices_are_the_requests_that_simulate_counts(desk):
     assert counters[1] == {"read": 10_000, "written": 1_000, "uncached": 10}
 
 
-def test_a_file_is_written_whole_and_not_over_another(desk):
+def test_file_is_replaced_only_with_force(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     ran = lore(*TRACE, "logs", "-o", "trace.json")
     wrote = f"wrote trace.json, {Path('trace.json').stat().st_size:,} bytes"
@@ -41,10 +41,12 @@ def test_a_file_is_written_whole_and_not_over_another(desk):
     valid_trace(json.loads(Path("trace.json").read_bytes()))
     assert lore(*TRACE, "logs", "-o", "trace.json").err.startswith("error: trace.json exists")
     assert lore(*TRACE, "logs", "-o", "trace.json", "--force").code == 0
-    assert lore(*TRACE, "logs", "-o", "logs/a.jsonl", "--force").err.startswith("error: logs/a.jsonl is what is being")
+    assert lore(*TRACE, "logs", "-o", "logs/a.jsonl", "--force").err.startswith(
+        "error: logs/a.jsonl is an input of this command"
+    )
 
 
-def test_a_terminal_is_not_filled_with_it(desk):
+def test_trace_is_not_written_to_terminal(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     reading, writing = os.openpty()
     with open(writing, "wb", buffering=0) as terminal:
@@ -66,7 +68,7 @@ def test_request_in_two_files_is_in_trace_once(desk):
     assert ran.err == "note: 4 requests in several files are in the trace once\n"
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_there(desk):
+def test_unreadable_file_is_named_and_rest_is_traced(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     Path("logs/b.jsonl").symlink_to("nowhere")
     ran = lore(*TRACE, "logs")
@@ -75,7 +77,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(desk):
     assert len(valid_trace(ran.json)) == 4
 
 
-def test_json_and_pages_tell_what_the_recordings_cost(desk):
+def test_json_and_page_show_cost_of_recordings(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     claude("b", FALLEN, path="other/{}.jsonl")
     summed = lore("report", "--format", "json", "--no-cache", "logs").json
@@ -109,7 +111,7 @@ def test_json_and_pages_tell_what_the_recordings_cost(desk):
         (("--open", "empty"), "error: --open shows a page, and trace is none\nhint: --format html --open"),
     ],
 )
-def test_what_cannot_be_done_is_said(desk, args, message):
+def test_impossible_report_exits_2(desk, args, message):
     put("text.txt", b"hello\n")
     put("old.html", b"hello\n")
     Path("empty").mkdir()

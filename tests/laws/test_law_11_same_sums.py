@@ -22,7 +22,7 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.dated import PACKAGED
-from lore.run.pages import PageRequest, page_of
+from lore.run.pages import PageRequest, read_session
 from lore.run.running import judge_running
 from lore.run.simulate import SimulateRequest, simulate
 from lore.run.spending.ledgers import Ledgers
@@ -55,7 +55,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     overview = summed(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
     side = SelectedSide(path, path)
     compared = compare(here(home), CompareRequest(side, side), Ledgers(Options())).left.spending
-    pages = [page_of(file, PageRequest(Options())) for file in inputs([path])]
+    pages = [read_session(file, PageRequest(Options())) for file in inputs([path])]
     for spending in (overview, compared, *(page.spending for page in pages if page is not None and len(pages) == 1)):
         assert spending.breaks == counted.breaks
         assert spending.paid_again_tokens == counted.waste_tokens

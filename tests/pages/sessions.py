@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from cli.running import put
 from formats.claude import answered, asked, counts, text
 
@@ -18,7 +20,7 @@ def session(path, bills, *, words="", minutes=None, project="/work/app", model=M
     name, made = path.rpartition("/")[2].removesuffix(".jsonl"), []
     for number, bill in enumerate(bills):
         minute = number if minutes is None else minutes[number]
-        at = f"2026-01-{1 + minute // 1440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00.000Z"
+        at = f"{datetime(2026, 1, 1) + timedelta(minutes=minute):%Y-%m-%dT%H:%M}:00.000Z"  # noqa: DTZ001
         before = f"{name}a{number - 1}" if number else None
         made += [
             asked(f"{name}u{number}", f"question {number}{words}", before, timestamp=at),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore
-from lore.report.html.page import assets
 from pages.sessions import HOSTILE, bodies, growing, session
 
 FALLEN = growing(12, falls=(6,))
@@ -21,13 +21,14 @@ class Read(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.tags, self.links, self.ids, self.attributes, self.text = [], [], [], set(), ""
+        self.tags, self.links, self.ids, self.rows, self.attributes, self.text = [], [], [], [], set(), ""
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         given = dict(attrs)
+        self.rows += [given] if "data-cause" in given else []
         self.attributes |= set(given)
         self.links += [given[name] for name in ("href", "src", "action") if name in given]
         self.ids += [given["id"]] if "id" in given else []
@@ -47,7 +48,7 @@ def written(*args, path="page.html", code=(0, 1)):
     return ran
 
 
-def test_one_page_holds_the_session_and_nothing_that_is_asked_for():
+def test_page_holds_session_and_loads_nothing():
     session("a.jsonl", FALLEN)
     ran = written("check", "a.jsonl")
     assert "page.html: 0.0" in ran.err
@@ -60,14 +61,14 @@ def test_one_page_holds_the_session_and_nothing_that_is_asked_for():
     assert "turn 7" in found.text
 
 
-def test_what_bytes_differ_stands_before_and_after_side_by_side():
+def test_changed_text_is_shown_before_and_after():
     bodies("b.jsonl", "You help. It is Monday, 2026-01-01.", "You help. It is Monday, 2026-01-02.")
     written("check", "b.jsonl")
     assert re.search(r"<pre>.{0,90}2026-01-0<mark>1.*?</pre>.*?<pre>.{0,90}2026-01-0<mark>2", page(), re.DOTALL)
-    assert "they part at system[0].text" in page()
+    assert "<dt>first difference<dd>system[0].text" in page()
 
 
-def test_a_folder_has_an_index_and_a_page_for_each_session():
+def test_folder_has_index_and_pages_of_sessions():
     for name in ("a", "b", "c"):
         session(f"logs/{name}.jsonl", FALLEN if name == "b" else growing(3))
     written("check", "logs", path="out")
@@ -75,66 +76,86 @@ def test_a_folder_has_an_index_and_a_page_for_each_session():
     links = [link for link in index.links if link.startswith("sessions/")]
     assert len(links) == 3
     assert sorted(Path("out/sessions").iterdir()) == sorted(Path("out", link) for link in links)
-    first = page(f"out/{links[0]}")  # the session that lost most
+    first = page(f"out/{links[0]}")  # the costliest session
     assert "<h1>question 0</h1>" in first
     assert "logs/b.jsonl" in first
     assert '<a href="../index.html">' in first
-    assert {link for link in index.links if not link.startswith(("sessions/", "#"))} == {"lore.css"}
-    assert "../lore.css" in Read(first).links
-    assert "<style" not in first
     again = {path: path.read_bytes() for path in Path("out").rglob("*.*")}
-    assert Path("out/lore.css") in again
     written("check", "logs", path="out/")
     assert {path: path.read_bytes() for path in Path("out").rglob("*.*")} == again
 
 
-def test_a_folder_of_a_command_without_sessions_is_an_index_alone():
+def test_folder_without_sessions_has_only_index():
     bodies("b.jsonl", "You help. " * 400)
     written("lint", "b.jsonl", path="out")
-    assert sorted(path.name for path in Path("out").rglob("*")) == ["index.html", "lore.css"]
+    assert [path.name for path in Path("out").rglob("*")] == ["index.html"]
     text = Read(page("out/index.html")).text
-    assert text.index("Findings") < text.index("Requests (1)")
-    written("lint", "b.jsonl")
-    assert "<style" in page()
-    assert "what a cache would keep" in page()
+    assert "1 request" in text
+    assert "a cache would keep" in text
 
 
-def test_the_page_of_a_session_says_what_the_size_of_its_context_cost_before_what_was_predicted():
+def test_session_page_shows_cost_of_context_size():
     session("long.jsonl", [(10, 8_000 * number, 8_000, 100) for number in range(40)], words=" and so on" * 3_000)
     written("simulate", "long.jsonl")
     text = Read(page()).text
     assert re.search(r"Compacted before 200k, the session would have cost about \$[\d.]+ \(\d\d%\) less", text)
     assert "lore compact long.jsonl --dry-run --window 200000" in text
-    assert text.index("Where the money went") < text.index("the size of its context") < text.index("Predicted and")
+    assert text.index("Predicted and") < text.index("Where the money went") < text.index("the size of its context")
     session("short.jsonl", growing(5))
     written("simulate", "short.jsonl")
     assert "the size of its context" not in Read(page()).text
 
 
-def test_one_page_of_many_sessions_holds_those_that_lost_most_and_lists_all(monkeypatch):
-    monkeypatch.setattr("lore.run.html_report.WHOLE", 2)
+def test_one_page_shows_sessions_that_lost_most(monkeypatch):
+    monkeypatch.setattr("lore.run.html_report.IN_FULL", 2)
     for number in range(5):
         session(f"logs/{number}.jsonl", growing(5 + number, falls=(4,)))
     written("check", "logs")
     found = Read(page())
-    assert found.tags.count("article") == 2
+    assert page().count('<details class="session"') == 2
     assert all(f"{number}.jsonl" in found.text for number in range(5))
-    assert "3 sessions stand in the list alone" in found.text
+    assert "3 sessions are only in the list" in found.text
     assert len(found.ids) == len(set(found.ids))
     assert {link[1:] for link in found.links} <= set(found.ids)
 
 
-def test_bare_lore_and_compact_write_pages_too():
+def test_bare_lore_and_compact_write_pages():
     session("home/.claude/projects/-w/a.jsonl", growing(30, falls=(9,)))
     ran = written("--since", "2020-01-01")
     assert "~/.claude" in ran.out
     assert "What agents spent" in page()
-    assert "a.jsonl" in page()
+    assert "~/.claude/projects/-w/a.jsonl" in page()
     written("compact", "home/.claude/projects/-w/a.jsonl", "--dry-run", "--window", "20000", path="c.html")
     assert "Compacting this session" in page("c.html")
     assert 'class="plot"' in page("c.html")
     written("--since", "2020-01-01", path="over")
-    assert page("over/index.html").count('href="sessions/') == 1
+    assert Path("over/index.html").is_file()
+    assert len(list(Path("over/sessions").iterdir())) == 1
+
+
+def test_sessions_carry_project_and_causes_for_filters():
+    session(
+        "home/.claude/projects/-w/a.jsonl", growing(9, falls=(4,)), minutes=[n * 61 for n in range(9)], project="/w/a"
+    )
+    session("home/.claude/projects/-w/b.jsonl", growing(3), project="/w/b")
+    for arguments in (("--since", "2020-01-01"), ("check", "home/.claude/projects")):
+        written(*arguments)
+        rows = {row["data-project"]: row["data-cause"] for row in Read(page()).rows}
+        assert set(rows) == {"/w/a", "/w/b"}
+        assert "LORE128" in rows["/w/a"].split()
+        assert rows["/w/b"] == ""
+        assert '<option value="LORE128">LORE128 pauses longer than the cache lives' in page()
+
+
+def test_cost_is_drawn_by_day_week_and_month():
+    for day in (0, 1, 40):
+        session(f"home/.claude/projects/-w/{day}.jsonl", growing(2), minutes=[day * 1440, day * 1440 + 1])
+    written("--since", "2020-01-01")
+    text = Read(page()).text
+    for name, first, last in (("day", "2026-01-01", "2026-02-10"), ("week", "week of 2025-12-29", "week of 2026-02-09"),
+                              ("month", "2026-01: $", "2026-02: $")):  # fmt: skip
+        part = text.partition(f"By {name}")[2]
+        assert part.index(first) < part.index(last)
 
 
 @pytest.mark.parametrize(
@@ -145,22 +166,19 @@ def test_bare_lore_and_compact_write_pages_too():
         (("check", "a.jsonl", "--report", "html=none/x.html"), "there is no folder"),
         (("check", "a.jsonl", "--report", "html=own"), "is not lore's"),
         (("lint", "b.html", "--report", "html=own"), "is not lore's"),
-        (("check", "a.jsonl", "--report", "html=styled"), "is not lore's"),
         (("check", "a.jsonl", "--report", "html="), "names no file"),
         (("check", "a.jsonl", "--report", "html", "--report", "terminal"), "cannot share"),
         (("simulate", "a.jsonl", "--report", "html", "--json"), "cannot share"),
         (("simulate", "a.jsonl", "--report", "junit"), "writes html alone"),
         (("compact", "a.jsonl", "--report", "html=x.html"), "add --dry-run"),
-        (("--report", "html=x.html", "check", "a.jsonl"), "--report stands behind the command"),
+        (("--report", "html=x.html", "check", "a.jsonl"), "--report belongs after the command"),
     ],
 )
-def test_what_cannot_be_written_is_refused_and_nothing_is_replaced(args, says):
+def test_refused_target_replaces_nothing(args, says):
     session("a.jsonl", growing(3))
     session("b.html", growing(3))
     Path("own").mkdir()
     Path("own/index.html").write_text("mine")
-    Path("styled").mkdir()
-    Path("styled/lore.css").write_text("p { color: red }")
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     ran = lore(*args)
     assert ran.code == 2
@@ -169,14 +187,14 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_replaced(args, says):
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
-def test_what_can_be_read_once_only_has_no_page(command):
+def test_input_that_is_read_once_has_no_page(command):
     ran = lore(command, "-", "--report", "html=x.html", stdin=Path(session("a.jsonl", growing(3))).read_bytes())
     assert ran.code == 2
     assert "once" in ran.err
     assert not Path("x.html").exists()
 
 
-def test_open_keeps_the_page_in_the_cache_folder_for_its_owner_and_opens_it(monkeypatch):
+def test_open_keeps_page_in_private_cache_folder(monkeypatch):
     session("a.jsonl", growing(3))
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
@@ -189,7 +207,7 @@ def test_open_keeps_the_page_in_the_cache_folder_for_its_owner_and_opens_it(monk
     assert "no browser could be opened" in ran.err
 
 
-def test_no_text_of_a_recording_is_markup_and_no_control_character_stands_in_a_page():
+def test_text_of_recording_is_escaped_and_visible():
     session("a.jsonl", FALLEN, words=HOSTILE, project=f"/w/{HOSTILE}", model="m<b>")
     bodies("b.jsonl", f"{HOSTILE} 1", f"{HOSTILE} 2")
     for name in ("a.jsonl", "b.jsonl"):
@@ -204,7 +222,7 @@ def test_no_text_of_a_recording_is_markup_and_no_control_character_stands_in_a_p
     assert "<U+202E>" in Read(page()).text
 
 
-def test_no_credential_stands_in_a_page():
+def test_credentials_are_masked_on_page():
     secret = "sk-ant-" + "a1B2" * 10
     bodies("b.jsonl", f"key {secret} 1", f"key {secret} 2")
     written("check", "b.jsonl")
@@ -213,7 +231,7 @@ def test_no_credential_stands_in_a_page():
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
-def test_redact_leaves_no_word_of_a_recording(command):
+def test_redact_leaves_no_word_of_recording(command):
     canary = "canarybird"
     session("a.jsonl", FALLEN, words=canary, project=f"/w/{canary}", agent=canary)
     bodies("b.jsonl", f"{canary} 1", f"{canary} 2")
@@ -225,27 +243,31 @@ def test_redact_leaves_no_word_of_a_recording(command):
         assert "sha256 " in page() or "#" in page()
 
 
-def test_redact_holds_for_bare_lore_too():
+def test_redact_holds_for_bare_lore(monkeypatch):
+    monkeypatch.setattr("lore.run.html_report.IN_FULL", 1)
+    session("home/.claude/projects/-w/b.jsonl", growing(2), words="canarybird", project="/w/canarybird")
     session("home/.claude/projects/-w/a.jsonl", FALLEN, project="/w/canarybird")
     ran = written("--since", "2020-01-01", "--redact", "--by", "project")
     assert "canarybird" not in ran.out + page()
     assert "canarybird" in lore("--since", "2020-01-01", "--by", "project").out
 
 
-def test_a_damaged_recording_has_a_page_that_says_so():
+def test_damaged_recording_has_page():
     session("logs/a.jsonl", growing(3))
     Path("logs/b.jsonl").write_bytes(Path("logs/a.jsonl").read_bytes()[:-40] + b"\n{broken\n")
     written("check", "logs", path="out", code=(1, 3))
     assert page("out/index.html").count('href="sessions/') == 2
 
 
-def test_the_policy_of_a_page_allows_its_own_style_and_scripts_alone():
-    made = assets(sorts=True, zooms=True)
-    directives = dict(each.split(" ", 1) for each in made.policy.split("; "))
-    assert directives["default-src"] == "'none'"
-    assert directives["script-src"].count("sha256-") == len(made.scripts) == 3
-    assert "unsafe" not in made.policy
-    assert json.dumps(made.policy).isascii()
-    beside = assets(sorts=True, zooms=True, loads=True)
-    assert beside.style == ""
-    assert beside.policy == made.policy.replace(directives["style-src"], "'self'")
+def test_policy_allows_only_own_style_and_script():
+    session("a.jsonl", growing(2))
+    written("check", "a.jsonl")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page())[1].replace("&#39;", "'")
+    style, script = (
+        re.search(f"<{name}>(.*?)</{name}>", page(), re.DOTALL)[1].encode() for name in ("style", "script")
+    )
+    style_digest, script_digest = (base64.b64encode(hashlib.sha256(text).digest()).decode() for text in (style, script))
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{style_digest}'; script-src 'sha256-{script_digest}'; base-uri 'none'; "
+        "form-action 'none'"
+    )

@@ -24,8 +24,14 @@ def made(tmp_path_factory):
         bodies("hostile.jsonl", f"{HOSTILE} 1", f"{HOSTILE} 2")
         session("logs/a.jsonl", growing(5, falls=(3,)))
         session("logs/b.jsonl", growing(4))
-        for name, path in (("long.jsonl", "long.html"), ("hostile.jsonl", "hostile.html"), ("logs", "out")):
-            assert lore("check", name, "--report", f"html={path}").code in (0, 1)
+        for name, project in (("a", "/w/a"), ("b", "/w/b"), ("c", "/w/b")):
+            falls, pace = ((3,), 90) if name == "c" else ((), 1)
+            minutes = [n * pace for n in range(5)]
+            session(f"filtered/{name}.jsonl", growing(5, falls=falls), minutes=minutes, project=project)
+        for name in ("filtered", "long", "hostile"):
+            source = name if name == "filtered" else f"{name}.jsonl"
+            assert lore("check", source, "--report", f"html={name}.html").code in (0, 1)
+        assert lore("check", "logs", "--report", "html=out").code in (0, 1)
         _many(folder)
     return folder
 
@@ -45,22 +51,27 @@ def long(browser, made):
         yield tab.page
 
 
-@pytest.mark.parametrize("name", ["long.html", "hostile.html", "out/index.html", "out/many.html"])
-@pytest.mark.parametrize(("width", "dark"), [(1100, False), (375, True)])
-def test_a_page_renders_without_a_request_or_a_complaint(browser, made, name, width, dark):
+@pytest.mark.parametrize("name", ["long.html", "hostile.html", "filtered.html", "out/index.html", "out/many.html"])
+@pytest.mark.parametrize(("width", "dark"), [(375, True), (768, False), (1280, False)])
+def test_page_fits_and_loads_nothing(browser, made, name, width, dark):
     path = made / name
-    style = [(path.parent / "lore.css").as_uri()] if name.startswith("out/") else []
     with opened(browser, path.as_uri(), width=width, dark=dark) as tab:
         assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert tab.page.evaluate("window.hacked") is None
         light = sum(tab.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"))
         assert (light < 200) is dark
         assert tab.page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") == "1100px"
-        assert tab.requests == [path.as_uri(), *style]
+        tab.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if width == 375:
+            shown = "[...document.querySelectorAll('main *')].filter(each => !each.closest('svg'))"
+            outside = f"{shown}.filter(each => each.getBoundingClientRect().right > innerWidth + 1)"
+            assert tab.page.evaluate(f"{outside}.map(each => each.outerHTML.slice(0, 80))") == []
+        assert tab.requests == [path.as_uri()]
         assert tab.console == []
 
 
-def test_marks_answer_to_a_click_and_to_the_keyboard(long):
+def test_marks_answer_to_click_and_keyboard(long):
     assert long.locator(".plot a.pause").count() == 1
     breaks = long.locator(".plot a.unexplained, .plot a.expected")
     assert breaks.count() == 2
@@ -81,7 +92,7 @@ def test_marks_answer_to_a_click_and_to_the_keyboard(long):
     assert "pause" in row.inner_text()
 
 
-def test_tab_reaches_each_mark_and_shows_where_it_is(long):
+def test_tab_reaches_each_mark_and_shows_it(long):
     reached = set()
     at = "document.activeElement.closest('.plot') ? document.activeElement.getAttribute('href') : ''"
     for _ in range(30):
@@ -93,40 +104,38 @@ def test_tab_reaches_each_mark_and_shows_where_it_is(long):
     assert len(reached) == long.locator(".plot a").count()
 
 
-def test_a_long_series_can_be_zoomed_into_and_shows_each_turn(long):
-    areas, plot = long.locator(".areas"), long.locator(".plot")
-    whole = areas.get_attribute("viewBox")
-    assert whole == "0 0 200 100"
+def test_click_on_timeline_opens_turns_at_that_place(long):
+    plot = long.locator(".plot")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
-    middle = box["y"] + box["height"] - 20
-    long.mouse.move(box["x"] + box["width"] * 0.2, middle)
-    long.mouse.down()
-    long.mouse.move(box["x"] + box["width"] * 0.3, middle)
-    long.mouse.up()
-    assert areas.get_attribute("viewBox") == "0 0 40 100"
-    assert "turns 81 to 120" in long.locator(".zoom").inner_text()
-    seen = "[...document.querySelectorAll('.plot a')].filter(a => a.style.display !== 'none')"
-    places = f"{seen}.map(a => parseFloat(a.querySelector('svg').getAttribute('x')))"
-    assert long.evaluate(places) == [pytest.approx(51.25), pytest.approx(53.75)]  # turns 101 and 102, the 21st of 40
-    assert long.evaluate(f"{seen}.map(a => a.getAttribute('href'))") == ["#b0-100", "#b0-101"]
-    assert long.evaluate(f"{seen}[1].textContent").startswith("turn 102: ")
-    assert "V100" in long.locator(".areas .read").get_attribute("d")
-    long.get_by_role("button", name="all", exact=True).click()
-    assert areas.get_attribute("viewBox") == whole
-    assert len(long.evaluate(places)) == 3
-    assert long.evaluate(f"{seen}.some(a => a.textContent.endsWith('(and 1 other beside it)'))")
+    long.mouse.click(box["x"] + box["width"] * 0.301, box["y"] + box["height"] - 5)
+    long.wait_for_function("document.activeElement.localName === 'tr'")
+    assert long.evaluate("document.activeElement.cells[0].textContent") == "121"  # of 400
 
 
-def test_a_page_works_without_scripts(browser, made):
-    with opened(browser, (made / "long.html").as_uri() + "#b0-100", scripts=False) as tab:
+def test_filters_hide_other_projects_and_causes(browser, made):
+    with opened(browser, (made / "filtered.html").as_uri()) as tab:
+        rows = tab.page.locator("tbody tr[data-project]:visible")
+        details = tab.page.locator("details.session:visible")
+        assert (rows.count(), details.count()) == (3, 3)
+        tab.page.get_by_label("project").select_option("/w/b")
+        assert (rows.count(), details.count()) == (2, 2)
+        tab.page.get_by_label("cause").select_option("LORE128")
+        assert (rows.count(), details.count()) == (1, 1)
+        tab.page.get_by_label("project").select_option("")
+        tab.page.get_by_label("cause").select_option("")
+        assert (rows.count(), details.count()) == (3, 3)
+
+
+def test_page_works_without_scripts(browser, made):
+    with opened(browser, (made / "long.html").as_uri() + "#b0-0-100", scripts=False) as tab:
         tab.page.locator("details.break[open]").nth(1).wait_for()  # the first, and the one that the address names
         assert tab.page.locator("details.break[open]").count() == 2
         assert tab.page.locator(".turns tbody tr").count() == 400
-        assert tab.page.locator(".zoom").count() == 0
+        assert tab.page.locator(".filters:visible").count() == 0
 
 
-def test_an_index_of_a_thousand_sessions_is_small_enough_to_open_in_a_second_and_sorts(browser, made):
+def test_index_of_thousand_sessions_is_small_and_sorts(browser, made):
     """The work of a browser is counted; alone on two cores such a page is there in less than half a second."""
     with opened(browser, (made / "out/many.html").as_uri()) as tab:
         assert tab.page.locator("tbody tr").count() >= 1_000
@@ -141,7 +150,7 @@ def test_an_index_of_a_thousand_sessions_is_small_enough_to_open_in_a_second_and
             assert head.get_attribute("aria-sort") == order
 
 
-def test_a_session_opens_from_the_index_and_leads_back(browser, made):
+def test_session_opens_from_index_and_leads_back(browser, made):
     with opened(browser, (made / "out/index.html").as_uri()) as tab:
         tab.page.locator("tbody a").first.click()
         tab.page.get_by_role("heading", name="question 0").wait_for()

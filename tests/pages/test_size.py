@@ -22,20 +22,20 @@ def size(turns, falls=()):
     return sum(path.stat().st_size for path in Path("out/sessions").iterdir())
 
 
-def test_a_page_grows_with_its_turns_and_breaks_by_little():
+def test_page_grows_little_with_turns_and_breaks():
     small, long = size(20), size(520)
     assert small < FIXED + 20 * TURN
     assert long < FIXED + DRAWING + 520 * TURN
     assert size(520, falls=range(100, 120)) - long < 20 * BREAK
 
 
-def test_breaks_beyond_those_that_are_told_cost_a_row_alone(monkeypatch):
-    monkeypatch.setattr("lore.report.html.session.SHOWN", 10)
+def test_hidden_breaks_cost_only_their_row(monkeypatch):
+    monkeypatch.setattr("lore.report.html.sessions.SHOWN_BREAKS", 10)
     assert size(200, falls=range(20, 120)) < FIXED + DRAWING + 200 * TURN * 2 + 10 * BREAK + 100 * 250
 
 
 @pytest.mark.corpus
-def test_pages_of_real_logs_stay_below_the_bar(corpus):
+def test_pages_of_real_logs_are_small(corpus):
     """Of agents that write one file a session: the smallest log, of which a page is large, with a long one."""
     logs = [sorted(corpus.glob(f"{agent}/*.jsonl"), key=lambda path: path.stat().st_size) for agent in AGENTS]
     taken = [path for ordered in logs for path in {ordered[0], ordered[len(ordered) * 3 // 4]}]

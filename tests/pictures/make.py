@@ -73,7 +73,7 @@ SHEET = """\
 <svg viewBox="0 0 1000 330" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{lead}">
 <style>
 {style}
-.sheet {{ fill: var(--a); stroke: var(--d) }} text {{ fill: var(--b); font: 15px system-ui, sans-serif }}
+.sheet {{ fill: #fff; stroke: #ccc }} text {{ fill: #222; font: 15px system-ui, sans-serif }}
 .lead {{ font-size: 19px }} .key {{ font-size: 13px }}
 </style>
 <rect class="sheet" x=".5" y=".5" width="999" height="329" rx="8"/>
@@ -116,8 +116,12 @@ def report() -> str:
         with mock.patch.object(sys, "stdout", io.StringIO()), mock.patch.object(sys, "stderr", io.StringIO()):
             main(["check", str(home / SESSION), "--report", f"html={page}"])
         text = page.read_text("utf-8")
-    plot = _part(text, r'<svg class="plot"[^>]*>(.*?)</svg>\s*(?=<details|<div|</figure)')
-    names = re.findall(r'<span class="([\w ]+)">([^<]+)</span>', _part(text, r'<p class="key">(.*?)</p>'))
+    plot = _part(text, r'<svg class="plot"[^>]*>(.*?)</svg>\s*(?=<details|<p)')
+    plot = re.sub(r'<path class="predicted"[^>]*>', "", plot)  # librsvg scales its line with the drawing
+    spans = _part(text, r'<p class="key">(<span class="read">read from the cache.*?)</p>')
+    names = re.findall(r'<span class="([\w ]+)">([^<]+)</span>', spans)
+    rules = re.findall(r"([.\w,]+)\{--c:(#\w+)\}", _part(text, r"<style>(.*?)</style>"))
+    colours = {kind: colour for kinds, colour in rules for kind in kinds.replace(".", "").split(",")}
     shown = [(kind, words) for kind, words in names if f'class="{kind}"' in plot]
     key, x = list[str](), 24
     for kind, words in shown:
@@ -125,7 +129,10 @@ def report() -> str:
         key.append(f'<text class="key" x="{x + 17}" y="301">{words}</text>')
         x += 42 + 7 * len(words)
     return SHEET.format(
-        style=_part(text, r"<style>(.*?)</style>"), lead=_part(text, r'<p class="lead">([^<]*\$[^<]*)</p>'),
+        style="\n".join(  # no variables: librsvg knows none
+            f".{kind} {{ fill: {colours[kind]} }} .{kind} line {{ stroke: {colours[kind]} }}" for kind, _ in shown
+        ),
+        lead=_part(text, r'<p class="lead">([^<]*\$[^<]*)</p>'),
         caption=re.sub(r"<[^>]+>", "", _part(text, r"<figcaption>(.*?)</figcaption>")), key="\n".join(key),
         plot=re.sub(r'<a href="[^"]*"', "<a", plot),
     )  # fmt: skip

@@ -43,3 +43,9 @@ def test_picture_is_small_and_loads_nothing(path):
     assert len(text) < 20_000
     assert text.count("://") == 1, "the name of SVG itself"
     assert "<script" not in text
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_picture_needs_no_css_variables(path):
+    """A renderer like librsvg knows none."""
+    assert "var(" not in path.read_text("utf-8")

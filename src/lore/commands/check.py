@@ -298,11 +298,11 @@ def _report(
 def _write_page(
     page: PageTarget, drawn: list[Input], outcome: CheckOutcome, options: CheckOptions, context: CheckContext
 ) -> None:  # fmt: skip
-    from lore.report.html.intros import of_check
+    from lore.report.html.answers import introduce_report
     from lore.run.pages import PageRequest
 
     request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
-    intro = of_check(outcome.result, verbose=options.verbose)
+    intro = introduce_report(outcome.result, verbose=options.verbose)
     write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
 
 

@@ -67,11 +67,11 @@ def run(
     if page is None or page.path:
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:
-        from lore.report.html.intros import of_comparison
+        from lore.report.html.answers import introduce_comparison
         from lore.run.pages import PageRequest
 
         shown_as = PageRequest(ledgers.options, redact=redact)
-        write_pages(page, of_comparison(result), [], shown_as, verbose=verbose, colour=color)
+        write_pages(page, introduce_comparison(result), [], shown_as, verbose=verbose, colour=color)
     return 3 if result.failed else 0
 
 

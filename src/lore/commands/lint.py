@@ -84,9 +84,9 @@ def run(options: LintOptions) -> int:
         write_reports(result, reports, options.bodies, common.out(options.color), os.environ, verbose=verbose, own=own)
     name_unjudged(unjudged)
     if page is not None:
-        from lore.report.html.intros import of_report
+        from lore.report.html.answers import introduce_report
         from lore.run.pages import PageRequest
 
-        intro = of_report(result, verbose=verbose)
+        intro = introduce_report(result, verbose=verbose)
         write_pages(page, intro, [], PageRequest(reading), verbose=verbose, colour=options.color)
     return 1 if failed else 3 if unjudged else 0

@@ -1,18 +1,18 @@
-"""`--report html=PATH` and `--open`: what the commands that write pages share."""
+"""`--report html=PATH` and `--open`: where a command writes its page, and the writing."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from lore.commands.common import cores, progress, surroundings, tell
 
 if TYPE_CHECKING:
-    from lore.model.results.overview import Spending
     from lore.recording.inputs import Input
-    from lore.report.html.intros import Intro
+    from lore.report.html.blocks import Intro
+    from lore.report.html.sessions import ListedSession
     from lore.run.pages import PageRequest
     from lore.run.reports import Target
     from lore.run.spending.ledgers import Ledgers
@@ -22,16 +22,16 @@ HTML = "html"
 
 
 class PageTarget(NamedTuple):
-    """Where a page goes (empty: standard output), and whether a browser is to open it."""
+    """Where a page goes."""
 
-    path: str
-    opens: bool
+    path: str  # empty: standard output
+    opens: bool  # a browser opens it
 
 
 def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken: bool = False) -> PageTarget | None:
-    """Read --report and --open of a command that writes no other report; None where no page is asked for.
+    """Return the target of --report and --open of a command that writes no other report; None without a page.
 
-    `taken`: standard output has another answer. Raises LoreError, before anything is read, for what cannot be.
+    `taken`: standard output has another answer. Raises LoreError, before anything is read, if it cannot be written.
     """
     from lore.errors import LoreError
 
@@ -50,7 +50,7 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken:
 def page_among(
     reports: list[Target], *, opens: bool, needed: Mapping[str, str], name: str
 ) -> PageTarget | None:  # fmt: skip
-    """Take the page out of a command's reports; `needed` are files that no report replaces."""
+    """Remove the page from a command's reports and return its target; `needed` are files that no report replaces."""
     from lore.run.reports import keep_apart
 
     pages = [target for target in reports if target.kind == HTML]
@@ -65,27 +65,26 @@ def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTar
     if path is None and not opens:
         return None
     from lore.errors import LoreError
-    from lore.run.html_report import refuse
+    from lore.run.html_report import refuse_target
 
-    path = "" if path == "-" else path
+    path = "" if path in (None, "-") else path
     if not path and opens:
-        path = _kept_at(name)
+        path = _path_in_cache(name)
     if not path and taken:
         raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
-    refuse(path or "")
-    return PageTarget(path or "", opens)
+    refuse_target(path)
+    return PageTarget(path, opens)
 
 
-def _kept_at(name: str) -> str:
-    """Return where a page lies that is only opened: in the user's cache folder, for its owner alone."""
+def _path_in_cache(name: str) -> str:
+    """Return the path of a page that is only opened: in the user's cache folder, readable by its owner alone."""
     from lore.errors import LoreError
     from lore.files import make_folder
 
     cache = surroundings().roots()["{cache}"]
-    folder = os.path.join(cache, "lore", "pages")
-    hint = "name a file: --report html=FILE.html --open"
+    folder, hint = os.path.join(cache, "lore", "pages"), "name a file: --report html=FILE.html --open"
     if not cache:
-        raise LoreError("nothing says where your cache folder is", hint=hint)
+        raise LoreError("no cache folder is known", hint=hint)
     try:
         make_folder(folder)
     except OSError as error:
@@ -94,7 +93,7 @@ def _kept_at(name: str) -> str:
 
 
 def read_twice(files: list[Input]) -> list[Input]:
-    """Return inputs that are read again for pages; raises LoreError for what can be read once only."""
+    """Return inputs that are read again for pages. Raises LoreError if one can be read only once."""
     from lore.errors import LoreError
 
     if any(file.stream for file in files):
@@ -106,30 +105,32 @@ def read_twice(files: list[Input]) -> list[Input]:
 def write_spending(
     target: PageTarget, found: Summed, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
 ) -> None:
-    """Write pages of what was spent: in one file only the sessions that cost most are read for it."""
-    from lore.report.html.intros import of_overview
-    from lore.run.html_report import WHOLE, is_folder
+    """Write pages of what was spent; a single page shows only the sessions that cost most in full."""
+    from lore.report.html.answers import introduce_overview
+    from lore.report.html.sessions import ListedSession
+    from lore.report.redacted.findings import digest
     from lore.run.pages import PageRequest
 
-    sums = {session.name: session for session in found.period.by("session")}
-    chosen = None if is_folder(target.path) else frozenset(list(sums)[:WHOLE])
-    intro = of_overview(found.result, found.period.by("day"))
+    listed: dict[str, ListedSession] = {}
+    for sums in found.period.by("session"):
+        first, codes = found.period.first_request(sums.name), found.period.codes_of(sums.name)
+        title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
+        listed[sums.name] = ListedSession(sums.name, title, project, first.at, sums, codes)
+    intro = introduce_overview(found.result, found.period.by("day"))
     request = PageRequest(ledgers.options, dated=ledgers.dated, redact=redact)
-    write_pages(target, intro, found.files, request, sums=sums, chosen=chosen, verbose=verbose, colour=colour)
+    write_pages(target, intro, found.files, request, listed=listed, verbose=verbose, colour=colour)
 
 
 def write_pages(
     target: PageTarget, intro: Intro, files: list[Input], request: PageRequest, *, verbose: bool, colour: bool | None,
-    sums: Mapping[str, Spending] | None = None, chosen: frozenset[str] | None = None,
-    trials: Sequence[tuple[int, str]] = (),
+    listed: Mapping[str, ListedSession] | None = None,
 ) -> None:  # fmt: skip
-    """Write pages of what a command answered and of recordings, say where they are, and open them."""
+    """Write pages of a command's answer and of recordings, report where they are, and open them."""
     from lore.recording import corpus
-    from lore.run.html_report import HtmlReportRequest, is_folder, write_site
+    from lore.run.html_report import is_folder, write_report
 
-    site = HtmlReportRequest(intro, files, request, sums, chosen, trials)
     with progress(wanted=not verbose, colour=colour, what="drawing") as shown:
-        size = write_site(target.path, site, jobs=cores(), progress=shown)
+        size = write_report(target.path, intro, files, request, listed=listed, jobs=cores(), progress=shown)
     if not target.path:
         sys.stdout.flush()
         return

@@ -145,9 +145,9 @@ def _answer(
         if page is None or page.path:  # else the page is the answer
             _write(result, options, first=not number)
         if page is not None and not result.interrupted:
-            from lore.report.html.intros import of_simulation
+            from lore.report.html.answers import introduce_simulation
 
-            intro = of_simulation(result)
+            intro = introduce_simulation(result)
             write_pages(page, intro, drawn, shown_as, verbose=options.verbose, colour=options.color)
     if any(result.interrupted for result in results):
         return common.INTERRUPTED

@@ -9,11 +9,8 @@ if TYPE_CHECKING:
     from lore.report.commands import in_shell as in_shell
     from lore.report.console import Console as Console, line as line
     from lore.report.forms.json_report import render as render
-    from lore.report.html.blocks import PageBlock as PageBlock, count as count
-    from lore.report.html.intros import Intro as Intro
-    from lore.report.html.measured import LISTED as LISTED, ReadRow as ReadRow, measured_strips as measured_strips
-    from lore.report.html.measured import read_bar as read_bar, rows_not_drawn as rows_not_drawn
-    from lore.report.html.measured import table_of_cells as table_of_cells
+    from lore.report.html.blocks import Intro as Intro, PageBlock as PageBlock, format_count as format_count
+    from lore.report.html.blocks import read_bars as read_bars, table_of as table_of
     from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted.results import redacted_result as redacted_result
@@ -31,9 +28,7 @@ __getattr__ = public_names(
         "commands": "in_shell",
         "console": "Console line",
         "forms.json_report": "render",
-        "html.blocks": "PageBlock count",
-        "html.intros": "Intro",
-        "html.measured": "LISTED ReadRow measured_strips read_bar rows_not_drawn table_of_cells",
+        "html.blocks": "Intro PageBlock format_count read_bars table_of",
         "plain": "counted local_time named turn_of visible when",
         "redacted.results": "redacted_result",
         "sentences.findings": "describe_missing",

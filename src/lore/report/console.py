@@ -11,7 +11,7 @@ rich is imported for Markdown, screens and progress bars only: importing its con
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, TextIO
@@ -84,6 +84,8 @@ class StyledLine:
 
 class Console:
     """Writes lines to a stream. `wraps`: it is a terminal, and lines keep to its width."""
+
+    on_table: Callable[[Sequence[tuple[str, ...]]], None] | None = None  # receives the cells of tables instead
 
     def __init__(self, file: TextIO, *, colour: bool, wraps: bool, width: int) -> None:
         self.file, self.colour, self.wraps, self.width = file, colour, wraps, width

@@ -31,6 +31,10 @@ def write_table(
 
     Texts are data: they hold no markup, and invisible characters are shown.
     """
+    if out.on_table is not None:
+        texts = [tuple([cell if isinstance(cell, str) else cell[0] for cell in row]) for row in rows]
+        out.on_table([tuple([column.head for column in columns]), *texts])
+        return
     room, shown = columns_of(out), list(range(len(columns)))
     widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
     is_wrapped = [column.wraps or (column is columns[-1] and not column.right) for column in columns]

@@ -1,14 +1,13 @@
-"""Sessions for pages: a recording's verdicts, turn by turn, with the text before and after each break.
+"""Read a session for its HTML page: its turns, judged, predicted and priced, and the text around each cache break.
 
-A session is read once, with the files of its subagents. Its turns are judged, predicted and priced as in `lore
-simulate`, without the cache entries of other sessions; its sums are those of a ledger. Cost: O(bytes of the recording),
-and O(segments of the prompt) for each of its first `LOOKED_INTO` breaks.
+A session is read once, with the files of its subagents, as `lore simulate` reads it, without the cache entries of other
+sessions. Its sums are those of `lore` and `lore check`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,14 +16,12 @@ from lore.cache.counts import BYTES_PER_TOKEN, total
 from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
-from lore.judge.base import TurnVerdict
 from lore.judge.messages import MASKED
-from lore.judge.pair import Pair
 from lore.judge.sums import CauseSums, LedgerRequest, LedgerRows, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
-from lore.model.results import UsageResult
-from lore.model.results.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
+from lore.model.results.page import PageChain, PageSession, PageTurn, PartName
+from lore.model.results.simulate import SimulatedTurn
 from lore.model.state import UTILITY
 from lore.model.turn import Turn
 from lore.prefix.overlap import excerpt, locate_difference
@@ -44,23 +41,24 @@ from lore.run.dated import PACKAGED, Dated
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.tokens.o200k import Counter
 
-LOOKED_INTO = 300  # breaks of a session whose prompts a page shows
+EXAMINED = 300  # breaks of a session whose prompts a page shows
 PAUSE = 300.0  # seconds: the shortest time that a provider says it keeps a prompt for (Anthropic, 2026)
 BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
 
 
 class PageRequest(NamedTuple):
-    """How sessions are read."""
+    """How sessions are read for pages."""
 
     options: Options
     cache: str | None = None  # None: the cache that served each turn
     dated: Dated = PACKAGED
     redact: bool = False  # pages hold no content
     reader: Reader | None = None  # the person that fixes address; None: chosen by the format
+    trials: Mapping[int, str] = {}  # turns of the main chain -> what a tried policy would have done after them
 
 
-def sessions_of(files: Iterable[Input]) -> list[Input]:
-    """Return the inputs that are read for a page of their own: files of subagents are read with their session."""
+def list_sessions(files: Iterable[Input]) -> list[Input]:
+    """Return the files without those of subagents whose session is among them: they are read with it."""
     every = list(files)
     known = {os.path.abspath(file.path) for file in every}
     owned = dict[str, set[str]]()
@@ -75,44 +73,45 @@ def sessions_of(files: Iterable[Input]) -> list[Input]:
     return kept
 
 
-def page_of(file: Input, request: PageRequest) -> PageSession | None:
-    """Return the page of a session; None if the file is not a recording."""
-    shown, made = corpus.show(file.path), None
+def read_session(file: Input, request: PageRequest) -> PageSession | None:
+    """Return the contents of a session's page; None if the file is not a recording."""
+    shown, reading = corpus.show(file.path), None
+    session = PageSession(shown, "", None, [], Sums().result(shown), [], [])
     try:
         if file.error is not None:
             raise file.error
         project = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
         problems = Problems()
         recording = request.options.open(file.path, problems, subagents=not file.stream)
-        made = _Page(shown, project, recording, request)
-        made.title = None if request.redact else title_of(file.path)
+        title = None if request.redact else title_of(file.path)
+        reading = _Reading(recording, request, replace(session, project=project))
         with collected_seldom():
-            made.read()
-        return redacted(made.result(problems.kept)) if request.redact else made.result(problems.kept)
+            reading.read()
+        session = replace(reading.result(), problems=list[Problem](problems.kept), title=title)
+        return redacted(session) if request.redact else session
     except UnrecognisedError:
         return None
     except LoreError as error:
         message = (redacted_error(error) if request.redact else error).message
-        empty = PageSession(shown, "", None, [], Sums().result(shown), [], [], message=message)
-        found = empty if made is None else made.result(())
-        return replace(redacted(found) if request.redact else found, message=message)
+        session = session if reading is None else reading.result()
+        return replace(redacted(session) if request.redact else session, message=message)
 
 
-class _Page:
-    """The page of one recording, filled as it is read."""
+class _Reading:
+    """Reads one recording turn by turn."""
 
-    def __init__(self, shown: str, project: str | None, recording: Recording, request: PageRequest) -> None:
-        self._shown, self._project, self._recording, self._request = shown, project, recording, request
+    def __init__(self, recording: Recording, request: PageRequest, session: PageSession) -> None:
+        self._recording, self._request, self._session = recording, request, session
         self._chains: dict[str, list[PageTurn]] = {}
         self._sums, self._causes = Sums(), CauseSums()
         self._latest: dict[str, Turn] = {}
-        self._looked = 0
-        self._missing: dict[str, int] = {}  # tokens of a chain's first bill that the log does not hold
+        self._played: dict[tuple[str, int], SimulatedTurn] = {}
+        self._examined = 0
+        self._missing: dict[str, int] = {}  # tokens of a chain's first usage that the log does not record
         self._lacks = ""
-        self.title: str | None = None
 
     def read(self) -> None:
-        """Read every turn. Raises LoreError where the recording cannot be read on."""
+        """Read every turn. Raises LoreError if the recording cannot be read to its end."""
         request, rules = self._request, self._request.dated.rules()
         counter = request.options.counter or Counter()
         predictor, rows = Predictor(rules, request.cache, NO_CHANGE, counter.count), LedgerRows(rules)
@@ -121,75 +120,65 @@ class _Page:
             turn = played.verdict.turn
             if turn.basis is not None and not self._lacks:
                 self._lacks = lacks_of(self._recording.state.format)
-            beside = self._is_subagent(turn.chain)
-            row = LedgerRequest(rows.row(played.verdict), self._shown, "", self._project or "", beside, turn.at)
+            is_subagent = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
+            path, project = self._session.path, self._session.project or ""
+            row = LedgerRequest(rows.row(played.verdict), path, "", project, is_subagent, turn.at)
             self._sums.add(row)
             self._causes.add(row)
             if turn.chain not in self._chains:
-                self._missing[turn.chain] = _missing(turn)
-            self._chains.setdefault(turn.chain, []).append(self._turn(played))
+                self._missing[turn.chain] = _missing_tokens(turn)
+            self._chains.setdefault(turn.chain, []).append(self._page_turn(played))
             self._latest[turn.chain] = turn
+            self._played[turn.chain, turn.number] = played.result
         for chain, turn in self._latest.items():
             last = self._chains[chain][-1]
             if not last.parts:
-                self._chains[chain][-1] = replace(last, parts=_parts(turn, None, self._missing[chain]))
+                self._chains[chain][-1] = replace(last, parts=_prompt_parts(turn, None, self._missing[chain]))
 
-    def _turn(self, played: PlayedTurn) -> PageTurn:
+    def _page_turn(self, played: PlayedTurn) -> PageTurn:
         turn, pair = played.verdict.turn, played.verdict.pair
-        before = self._latest.get(turn.chain)
-        pause = None if before is None or before.at is None or turn.at is None else turn.at - before.at
+        previous = self._latest.get(turn.chain)
+        pause = None if previous is None or previous.at is None or turn.at is None else turn.at - previous.at
         made = PageTurn(
-            played.result, pause=pause if pause is not None and pause >= PAUSE else None,
+            played.result,
+            pause=pause if pause is not None and pause >= PAUSE else None,
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
-            model_before=before.model if before is not None and before.model != turn.model else None,
-        )  # fmt: skip
-        if pair is None or not pair.is_break or self._looked >= LOOKED_INTO:
+            model_before=previous.model if previous is not None and previous.model != turn.model else None,
+            trial=self._request.trials.get(turn.number, "") if turn.chain == MAIN else "",
+        )
+        if pair is None or not pair.is_break or self._examined >= EXAMINED:
             return made
-        self._looked += 1
-        return self._with_break(made, played.verdict, pair)
-
-    def _with_break(self, made: PageTurn, verdict: TurnVerdict, pair: Pair) -> PageTurn:
-        """Add the text before and after the change, and the parts of the prompt."""
-        left, right, texts, path = pair.left, verdict.turn, ["", ""], ""
-        where = None if pair.overlap.is_covered else locate_difference(left.prompt, right.prompt, pair.overlap.common)
+        self._examined += 1
+        left, common, texts, path = pair.left, pair.overlap.common, ["", ""], ""
+        where = None if pair.overlap.is_covered else locate_difference(left.prompt, turn.prompt, common)
         if where is not None:
             path = where.path
             texts = [
-                excerpt(side.prompt.segment_at(pair.overlap.common), pair.overlap.common_bytes, BEFORE, AFTER)
-                for side in (left, right)
+                excerpt(side.prompt.segment_at(common), pair.overlap.common_bytes, BEFORE, AFTER)
+                for side in (left, turn)
             ]
+        kept = None if pair.overlap.is_covered else common
         return replace(
-            made, before=_side(left, texts[0]), after=_side(right, texts[1]), path=path,
-            shared=len(os.path.commonprefix(texts)),
+            made, before=self._played.get((left.chain, left.number)), left=texts[0], right=texts[1],
+            shared=len(os.path.commonprefix(texts)), path=path,
             columns=columns_result(pair.columns, REDACTED if self._request.redact else MASKED),
-            parts=_parts(right, pair, self._missing[right.chain]),
+            parts=_prompt_parts(turn, kept, self._missing[turn.chain]),
         )  # fmt: skip
 
-    def result(self, problems: Iterable[Problem]) -> PageSession:
+    def result(self) -> PageSession:
         """Return the page of the turns that were read."""
-        chains = [
-            PageChain(name, self._is_subagent(name), turns)
-            for name, turns in sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)
-        ]
         reader = reader_of(self._recording, self._request.reader)
         causes, unexplained = (
             list(map(cause_in_words, self._causes.results(reader, unsure=unsure))) for unsure in (False, True)
         )
-        return PageSession(
-            self._shown, self._recording.reader.name, self._project, chains, self._sums.result(self._shown),
-            causes, unexplained, self._lacks, list(problems), title=self.title,
+        chains = sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)
+        return replace(
+            self._session, format=self._recording.reader.name, chains=[PageChain(*chain) for chain in chains],
+            spending=self._sums.result(self._session.path), causes=causes, unexplained=unexplained, lacks=self._lacks,
         )  # fmt: skip
 
-    def _is_subagent(self, chain: str) -> bool:
-        return chain != MAIN and not chain.startswith(UTILITY) and self._recording.events
 
-
-def _side(turn: Turn, text: str) -> PageSide:
-    billed = None if turn.usage is None else UsageResult.of(turn.usage)
-    return PageSide(turn.number, turn.chain, turn.at, turn.model, billed, text)
-
-
-def _missing(turn: Turn) -> int:
+def _missing_tokens(turn: Turn) -> int:
     """Estimate how many tokens of a chain's first usage its log does not record; 0 if unknown."""
     billed = None if turn.usage is None else total(turn.usage.first_pass)
     if not billed or not turn.is_rebuilt:
@@ -197,20 +186,18 @@ def _missing(turn: Turn) -> int:
     return max(0, billed - round(sum(len(segment.data) for segment in turn.prompt) / BYTES_PER_TOKEN))
 
 
-def _parts(turn: Turn, pair: Pair | None, missing: int) -> tuple[PromptPart, ...]:
-    """Return the parts of a prompt in tokens; they add up to its usage, if there is one.
+def _prompt_parts(turn: Turn, kept: int | None, missing: int) -> dict[PartName, int]:
+    """Return the tokens of the parts of a prompt, estimated from bytes; they add up to its usage, if there is one.
 
-    `missing` tokens are not in the log: they are at the beginning, like system prompt and tools. Bytes of images do not
-    show their tokens, so a part with an image is estimated too large.
+    The first `kept` segments are those of the previous prompt. `missing` tokens are not in the log: they are at the
+    beginning, like system prompt and tools. A part with an image is estimated too large.
     """
-    prompt = turn.prompt
-    common = len(prompt) if pair is None or pair.overlap.is_covered else pair.overlap.common
     sizes: dict[PartName, int] = dict.fromkeys(("tools", "system", "kept", "messages"), 0)
-    for place, segment in enumerate(prompt):
-        kept = segment.section == "messages" and pair is not None and not pair.overlap.is_covered and place < common
-        sizes["kept" if kept else segment.section] += len(segment.data)
+    for place, segment in enumerate(turn.prompt):
+        is_kept = kept is not None and place < kept and segment.section == "messages"
+        sizes["kept" if is_kept else segment.section] += len(segment.data)
     billed = None if turn.usage is None else total(turn.usage.first_pass)
     known, missing = sum(sizes.values()), min(missing, billed or 0)
     scale = (billed - missing) / known if billed and known else 1 / BYTES_PER_TOKEN
-    parts = [PromptPart(name, round(size * scale)) for name, size in sizes.items() if size]
-    return (PromptPart("unrecorded", missing), *parts) if missing else tuple(parts)
+    parts: dict[PartName, int] = {name: round(size * scale) for name, size in sizes.items() if size}
+    return {"unrecorded": missing, **parts} if missing else parts

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 
 from lore.model import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
 from lore.report import (
-    LISTED,
     PageBlock,
-    ReadRow,
     aligned,
     counted,
-    measured_strips,
-    rows_not_drawn,
-    table_of_cells,
+    read_bars,
+    table_of,
     turn_of,
     when,
 )  # fmt: skip
@@ -64,14 +61,13 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
 
 def measured_block(result: MeasuredResult) -> PageBlock:
     """Return the measurements as a block of a page, each request or span of time with its prediction."""
-    cells = _cells_of(result.rows[:LISTED], result)
-    rows = [
-        ReadRow(name, row.prompt_tokens or 0, row.cached_tokens, row.predicted_tokens)
+    cells = _cells_of(result.rows, result)
+    bars = read_bars([
+        (f"{name}, {kind}", row.prompt_tokens or 0, read)
         for (name, *_), row in zip(cells[1:], result.rows, strict=False)
-    ]
-    table = table_of_cells(cells) if cells else None
-    lines = (*comparison_lines(result), *rows_not_drawn(len(result.rows)))
-    return PageBlock("Measured by the engine", lines, measured_strips(rows, "measured"), table, folded_table=bool(rows))
+        for kind, read in (("measured", row.cached_tokens), ("predicted", row.predicted_tokens))
+    ])  # fmt: skip
+    return PageBlock("Measured by the engine", tuple(comparison_lines(result)), bars, table_of(cells))
 
 
 def _sums(log: MeasuredLog) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from lore.model import SimulatedTurn
 from lore.report import (
-    LISTED,
     Intro,
     PageBlock,
-    ReadRow,
     agreement_lines,
-    count,
-    measured_strips,
-    read_bar,
-    rows_not_drawn,
-    table_of_cells,
+    format_count,
+    read_bars,
+    table_of,
     turn_of,
 )
 from lore_plugins.replay.lines import changes_in_words, conclusion, estimate_in_words, layout_cells, sent_in_words
@@ -36,14 +31,9 @@ def _blocks(result: Replayed) -> tuple[PageBlock, ...]:
     lines += [f"stopped: {result.stopped}"] if result.stopped else []
     lines += [estimate_in_words(result.estimate)] if result.estimate is not None else []
     sent = [layout for layout in result.layouts if layout.simulated is not None and layout.read_tokens is not None]
-    most = max((layout.prompt_tokens or 0 for layout in sent), default=0)
-    bars = [read_bar(layout.name, layout.prompt_tokens or 0, layout.read_tokens or 0, most) for layout in sent]
-    sides = PageBlock(
-        "Requests" if alone else "Layouts",
-        tuple(lines),
-        () if alone else tuple(bars),
-        table_of_cells(layout_cells(result.layouts)),
-    )
+    bars = read_bars([(layout.name, layout.prompt_tokens or 0, layout.read_tokens) for layout in sent])
+    table = table_of(layout_cells(result.layouts))
+    sides = PageBlock("Requests" if alone else "Layouts", tuple(lines), () if alone else bars, table)
     each = [_layout_block(layout, alone=alone) for layout in sent]
     return (sides, *each, PageBlock(lines=tuple(result.notes)))
 
@@ -60,21 +50,15 @@ def _lead(result: Replayed) -> str:
 def _layout_block(layout: ReplayedLayout, *, alone: bool) -> PageBlock:
     found = layout.simulated
     assert found is not None
-    rows = list(map(_turn, found.turns))
     cells: list[tuple[str, ...]] = [("turn", "prompt tokens", "predicted", "read", "difference")]
-    for row in rows[:LISTED]:
-        known = row.measured is not None and row.predicted is not None
-        difference = f"{(row.measured or 0) - (row.predicted or 0):+,}" if known else ""
-        cells.append((row.name, count(row.tokens), count(row.predicted), count(row.measured), difference))
+    drawn: list[tuple[str, int, int | None]] = []
+    for turn in found.turns:
+        name, billed, predicted = turn_of(turn.turn, turn.chain), turn.billed, turn.predicted.read_tokens
+        read = None if billed is None else billed.read_tokens
+        size = 0 if billed is None else (read or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0)
+        difference = "" if read is None or predicted is None else f"{read - predicted:+,}"
+        cells.append((name, format_count(size), format_count(predicted), format_count(read), difference))
+        drawn += [(f"{name}, read", size, read), (f"{name}, predicted", size, predicted)]
     title = "Read from the cache, request by request" + ("" if alone else f": {layout.name}")
-    lines = (*agreement_lines(found.agreement), *rows_not_drawn(len(rows)))
-    return PageBlock(
-        title, lines, measured_strips(rows, "read"), table_of_cells(cells), folded_table=True, folded=not alone
-    )
-
-
-def _turn(turn: SimulatedTurn) -> ReadRow:
-    billed = turn.billed
-    read = None if billed is None else billed.read_tokens
-    size = 0 if billed is None else (read or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0)
-    return ReadRow(turn_of(turn.turn, turn.chain), size, read, turn.predicted.read_tokens)
+    lines = tuple(agreement_lines(found.agreement))
+    return PageBlock(title, lines, read_bars(drawn), table_of(cells), folded=not alone)

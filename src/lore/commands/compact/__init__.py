@@ -152,13 +152,17 @@ def _dry_run(request: CompactOptions, policy: Compaction | None, settings: Loade
         common.answer(result, write, as_json=request.as_json, color=request.color)
     if page is not None:
         from lore.recording.inputs import inputs
-        from lore.report.html.intros import of_dry_run, trials_of
+        from lore.report.html.answers import introduce_dry_run
         from lore.run.pages import PageRequest
 
+        trials = {
+            each.turn: f"{each.trigger} would compact {each.before_tokens:,} tokens to {each.after_tokens:,}"
+            for each in result.triggers
+        }
+        files = read_twice(inputs([request.session]))
+        wanted = PageRequest(options, dated=common.dated_rules(settings), redact=request.redact, trials=trials)
         write_pages(
-            page, of_dry_run(result), read_twice(inputs([request.session])),
-            PageRequest(options, dated=common.dated_rules(settings), redact=request.redact), trials=trials_of(result),
-            verbose=request.verbose, colour=request.color,
+            page, introduce_dry_run(result), files, wanted, verbose=request.verbose, colour=request.color
         )  # fmt: skip
     return 0
 

@@ -11,30 +11,12 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.codes import Problem
-from lore.model.results import ColumnsResult, UsageResult
+from lore.model.results import ColumnsResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.simulate import SimulatedTurn
 
 # `unrecorded`: billed but not in the log; `kept`: messages of the previous prompt; `messages`: those after them.
 PartName: TypeAlias = Literal["unrecorded", "tools", "system", "kept", "messages"]
-
-
-class PromptPart(Struct, frozen=True):
-    """A part of a prompt, in the provider's order."""
-
-    name: PartName
-    tokens: int  # estimated from bytes
-
-
-class PageSide(Struct, frozen=True):
-    """One of two successive turns."""
-
-    turn: int
-    chain: str
-    at: float | None
-    model: str | None
-    billed: UsageResult | None
-    text: str = ""  # around the first difference, if there is one
 
 
 class PageTurn(Struct, frozen=True):
@@ -44,19 +26,20 @@ class PageTurn(Struct, frozen=True):
     pause: float | None = None  # seconds since the chain's previous request, if that is long
     compacted: bool = False
     model_before: str | None = None  # the previous model, if it differs
-    before: PageSide | None = None  # of a cache break: the turn that it was compared with
-    after: PageSide | None = None  # of a cache break: this turn
-    path: str = ""  # of the first difference
+    trial: str = ""  # what a tried policy would have done after this turn
+    before: SimulatedTurn | None = None  # of an examined cache break: the turn that it was compared with
+    left: str = ""  # the text of that turn around the first difference, if there is one
+    right: str = ""  # the text of this turn around it
     shared: int = 0  # equal characters at the beginning of both texts
+    path: str = ""  # of the first difference
     columns: ColumnsResult | None = None
-    parts: tuple[PromptPart, ...] = ()  # of the prompt, if it was examined
+    parts: dict[PartName, int] = {}  # tokens of each part of the prompt, in the provider's order, if it was examined
 
 
 class PageChain(Struct, frozen=True):
     """A chain and its turns, in order."""
 
     name: str
-    subagent: bool  # it is not the main chain
     turns: list[PageTurn]
 
 

@@ -30,7 +30,7 @@ REPORTS = Registry[Report](
         "junit": "lore.report.forms.junit:Junit",
         "sarif": "lore.report.forms.sarif:Sarif",
         "github": "lore.report.forms.github:GitHub",
-        "html": "lore.report.html.intros:Html",
+        "html": "lore.report.html.page:Html",
     },
     make=lambda report: report(),
 )

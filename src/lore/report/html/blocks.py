@@ -1,98 +1,118 @@
-"""What a page is made of: paragraphs, tables and strips, before they are markup.
-
-In: figures and texts. Out: values that the templates write. A strip is a bar of parts on one scale.
-"""
+"""The parts of a page as plain values: paragraphs, bars and tables. The template turns them into markup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from lore.model.fact import format_money
+from lore.model.results import UsageResult
+from lore.model.results.simulate import PredictedResult
 
-WIDTH = 1000  # units of a strip
-
-
-class PageLink(NamedTuple):
-    """Text that leads to a place in the page, or to a page beside it; lore makes the address, no recording does."""
-
-    text: str
-    href: str
-
-    @property
-    def style(self) -> str:
-        """No colour stands before it."""
-        return ""
+SHOWN_BARS = 60  # of a block
+SHOWN_ROWS = 1_000  # of a table
+_SHORT = 24  # characters of a text that is not wrapped
 
 
-class Swatch(NamedTuple):
-    """Text behind the colour that it has in a strip."""
-
-    text: str
-    style: str
-
-
-Cell: TypeAlias = str | PageLink | Swatch
-
-
-class PageTable(NamedTuple):
-    """A table; `numbers` are the columns that hold figures, `sortable`: a click on a head sorts it."""
-
-    heads: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
-    numbers: frozenset[int] = frozenset()
-    sortable: bool = False
-
-
-class StripPart(NamedTuple):
-    """A part of a strip: where it begins and how wide it is, in units; what it is."""
+class BarPart(NamedTuple):
+    """A part of a bar; parts of one style have the same words in all bars of a block."""
 
     style: str
-    begin: int
-    width: int
-    text: str
-
-
-class Strip(NamedTuple):
-    """A bar: its label, its parts, the same in words."""
-
-    label: str
-    parts: list[StripPart]
+    size: float
     words: str
 
 
-class PageBlock(NamedTuple):
-    """A part of a page: a heading, paragraphs, bars, a table; what is `folded` is opened by a click.
+class PageBar(NamedTuple):
+    """A bar. All bars of a block have one scale."""
 
-    `compact` bars have their labels beside them.
-    """
+    label: str
+    parts: tuple[BarPart, ...]
+
+    @property
+    def size(self) -> float:
+        """The sum of its parts."""
+        return sum(part.size for part in self.parts)
+
+
+class PageTable(NamedTuple):
+    """A table."""
+
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    @property
+    def styles(self) -> list[str]:
+        """Return the style of each column: n for figures, s for short texts, else none."""
+        columns = [[row[column] for row in self.rows] for column in range(len(self.heads))]
+        return [
+            "n" if all(map(_is_figure, cells)) else "s" if max(map(len, cells)) <= _SHORT else "" for cells in columns
+        ]
+
+
+class PageBlock(NamedTuple):
+    """A part of a page: a heading, paragraphs, bars and a table."""
 
     title: str = ""
     lines: tuple[str, ...] = ()
-    strips: tuple[Strip, ...] = ()
+    bars: tuple[PageBar, ...] = ()
     table: PageTable | None = None
-    folded: bool = False
-    folded_table: bool = False
-    compact: bool = False
+    folded: bool = False  # it is closed until it is clicked
+    terminal: tuple[str, ...] = ()  # lines of a terminal, whose indents are kept
 
 
-def strip(label: str, parts: Iterable[tuple[str, float, str]], whole: float, words: str = "") -> Strip:
-    """Lay out parts (style, size, text) behind one another; `whole` is the size of the full width."""
-    found: list[StripPart] = []
-    done = 0.0
-    for style, size, text in parts:
-        begin, done = done, done + max(0.0, size)
-        places = [round(min(1.0, part / whole) * WIDTH) if whole else 0 for part in (begin, done)]
-        if places[1] > places[0]:
-            found.append(StripPart(style, places[0], places[1] - places[0], text))
-    return Strip(label, found, words)
+class Intro(NamedTuple):
+    """The beginning of a page: the answer of a command, before its sessions."""
+
+    title: str
+    heading: str
+    lead: str
+    blocks: tuple[PageBlock, ...] = ()
 
 
-def count(number: int | None) -> str:
-    """Return a count with its thousands parted; a dash where it is unknown."""
+def shorten_path(path: str) -> str:
+    """Return a path, or a text that begins with one, with `~` for the home folder."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
+
+
+def format_count(number: int | None) -> str:
+    """Return a count with separators; a dash if it is unknown."""
     return "–" if number is None else f"{number:,}"
 
 
-def amount_of(dollars: float | None) -> str:
-    """Return an amount; a dash where it is unknown."""
+def format_dollars(dollars: float | None) -> str:
+    """Return an amount; a dash if it is unknown."""
     return "–" if dollars is None else format_money(dollars)
+
+
+def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:
+    """Return rows of cells, of which the first has the heads, as a table; None without rows."""
+    return PageTable(cells[0], cells[1 : SHOWN_ROWS + 1]) if len(cells) > 1 else None
+
+
+def read_bars(rows: Sequence[tuple[str, int, int | None]]) -> tuple[PageBar, ...]:
+    """Draw prompts as (label, tokens, tokens read of them); those of unknown size or read are left out."""
+    drawn = [(label, tokens, read) for label, tokens, read in rows if tokens and read is not None]
+    return tuple([
+        PageBar(
+            f"{label}: {read:,} of {tokens:,} tokens read",
+            (BarPart("read", min(read, tokens), "read"), BarPart("uncached", max(0, tokens - read), "not read")),
+        )
+        for label, tokens, read in drawn[:SHOWN_BARS]
+    ])  # fmt: skip
+
+
+def list_counts(counts: UsageResult | PredictedResult) -> list[BarPart]:
+    """Return the tokens of a prompt by what a cache did with them, as parts of a bar."""
+    sizes = {"read": counts.read_tokens, "written": counts.write_tokens, "uncached": counts.uncached_tokens}
+    return [BarPart(style, size, style) for style, size in sizes.items() if size]
+
+
+def key_of(bars: Sequence[PageBar]) -> dict[str, str]:
+    """Return the styles in bars with their words."""
+    return {part.style: part.words for bar in bars for part in bar.parts if part.words}
+
+
+def _is_figure(text: str) -> bool:
+    return not text or text[-1:] in "%–-" or text.lstrip("+-~$")[:1].isdigit()

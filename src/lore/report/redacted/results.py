@@ -71,7 +71,7 @@ SHOWN = {
         "text of messages, system prompts, tools and results; titles of sessions; reasons and errors of providers, "
         "sources; projects; hosts of gateways",
         "length and 8 digits of the SHA-256",
-        ("message", "left", "right", "reason", "source", "project", "gateway", "server", "section", "failed", "text",
+        ("message", "left", "right", "reason", "source", "project", "gateway", "server", "section", "failed",
          "signature", "media_type", "stop_reason", "CompactDivider.trigger",
          "Comparison.notes", "says", "tokens", "GroupResult.name", "ReliabilityResult.name", "FoundSession.title",
          "PageSession.title", "Spending.title", "SpendingSession.title"),
@@ -104,7 +104,7 @@ SHOWN = {
          "when", "answer", "notes",
          "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out",
          "started_at", "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason",
-         "ComparedCause.says"),
+         "ComparedCause.says", "trial"),
         kept=True,
     ),
     "file": FieldTreatment(

@@ -198,6 +198,7 @@ class Period:
         self._agents, self._sessions, self._days, self._groups = (defaultdict[str, Sums](Sums) for _ in range(4))
         self._first: dict[str, LedgerRequest] = {}
         self._causes = CauseSums()
+        self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> what they cost
 
     def add(self, request: LedgerRequest) -> None:
         self.total.add(request)
@@ -206,6 +207,9 @@ class Period:
         self._days[day_of(request.at)].add(request)
         self._first.setdefault(request.session, request)
         self._causes.add(request)
+        if request.row.loss is not None and request.row.loss.tokens:
+            codes, code = self._codes[request.session], request.row.loss.code
+            codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
         if self._by is not None:
             self._groups[_KEYS[self._by](request)].add(request)
 
@@ -221,6 +225,15 @@ class Period:
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
+
+    def first_request(self, session: str) -> LedgerRequest:
+        """Return the first request of a session."""
+        return self._first[session]
+
+    def codes_of(self, session: str) -> tuple[str, ...]:
+        """Return the codes of the causes in a session, the costliest first."""
+        codes = self._codes[session]
+        return tuple(sorted(codes, key=lambda code: -codes[code]))
 
     def biggest(self) -> SpendingSession | None:
         """Return the session that cost most; None if no request has a price."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cli.running import lore
 from lore.model.results.measured import MeasuredResult, MeasuredRow
-from lore.report.html.measured import DRAWN
+from lore.report.html.blocks import SHOWN_BARS, Intro
 from lore_plugins.engines.report import measured_block
 from plugins.engines.logs.writing import served
 from plugins.engines.measured.test_measured import engine, recording
@@ -30,9 +30,9 @@ def test_names_are_escaped_on_the_page():
         turn=1, chain="<script>x</script>", prompt_tokens=10, cached_tokens=5, predicted_tokens=7, share=0.5
     )
     block = measured_block(MeasuredResult(logs=[], pairing="id", rows=[row, row], share=0.5, predicted_share=0.7))
-    from lore.report.html.page import page
+    from lore.report.html.page import PageContent, render_page
 
-    text = page("t", blocks=[block])
+    text = render_page(PageContent("t", Intro("t", "t", "", (block,))))
     assert "<script>x" not in text
     assert "turn 1 of &lt;script&gt;x&lt;/script&gt;, measured: 5 of 10 tokens read" in text
 
@@ -42,6 +42,5 @@ def test_only_first_rows_are_drawn():
         MeasuredRow(turn=at, chain="main", prompt_tokens=10, cached_tokens=9, predicted_tokens=9) for at in range(99)
     ]
     block = measured_block(MeasuredResult(logs=[], pairing="id", rows=rows, share=0.9, predicted_share=0.9))
-    assert len(block.strips) == 2 * DRAWN
+    assert len(block.bars) == SHOWN_BARS
     assert len(block.table.rows) == 99
-    assert block.lines[-1] == "the first 60 rows of 99 are drawn: --json has all"

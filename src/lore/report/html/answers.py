@@ -1,0 +1,245 @@
+"""What a command answered, as the first part of a page: what it writes to a terminal, and its costs as bars.
+
+Results are redacted before they come here, if at all.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, timedelta
+from functools import partial
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from lore.model.fact import format_money
+from lore.model.results import CheckResult
+from lore.model.results.compact import DryRunResult
+from lore.model.results.lint import LintResult
+from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
+from lore.model.results.simulate import SimulateResult
+from lore.report import compacted, simulation
+from lore.report.comparison import conclusions, write_comparison
+from lore.report.console import Console, console
+from lore.report.forms.lint import LintTerminal
+from lore.report.forms.terminal import Reported, Terminal, sums_lines
+from lore.report.html.blocks import (
+    SHOWN_BARS,
+    BarPart,
+    Intro,
+    PageBar,
+    PageBlock,
+    format_dollars,
+    list_counts,
+    shorten_path,
+    table_of,
+)
+from lore.report.measured import measured_view
+from lore.report.overview import cost_of, share_read, span_in_words, tokens_of
+from lore.report.plain import counted
+
+SHOWN_LINES = 2_000  # of what a command writes to a terminal
+MONEY = {  # parts of a cost -> their style and words
+    "reading": ("read", "reading context"), "context": ("written", "writing new context"),
+    "output": ("output", "output"), "tools": ("tools", "tools of the provider"), "paid_again": ("waste", "re-billed"),
+    "unexplained": ("unexplained", "re-billed, no cause found"), "expected": ("expected", "re-billed as expected"),
+}  # fmt: skip
+
+
+# what was spent
+
+
+def describe_spending(spending: Spending) -> str:
+    """Return what requests cost and how much of that was re-billed, in sentences."""
+    what = counted(spending.requests, "request")
+    if spending.subagent_requests:
+        what += f", {spending.subagent_requests:,} of them of subagents"
+    parts = [f"{cost_of(spending)} for {what}."]
+    for name in ("paid_again", "unexplained", "expected"):
+        tokens, dollars = getattr(spending, f"{name}_tokens"), getattr(spending, name)
+        if tokens:
+            share = f" ({dollars / spending.dollars:.0%})" if dollars and spending.dollars else ""
+            amount = "" if dollars is None else f", {format_money(dollars)}{share}"
+            parts.append(f"{MONEY[name][1].capitalize()}: {tokens_of(tokens)} tokens{amount}.")
+    if len(parts) == 1 and spending.requests > spending.unbilled:
+        parts.append("Nothing was re-billed.")
+    for requests, missing in ((spending.unbilled, "recorded usage"), (spending.unpriced, "a known price")):
+        if requests:
+            parts.append(f"{counted(requests, 'request')} without {missing}.")
+    if spending.recorded_dollars:
+        parts.append(f"Cost as recorded: {format_money(spending.recorded_dollars)}.")
+    return " ".join(parts)
+
+
+def lost(spending: Spending, name: str) -> str:
+    """Return what re-billed tokens cost, in tokens if no price is known: of `paid_again` or `unexplained`."""
+    tokens, dollars = getattr(spending, f"{name}_tokens"), getattr(spending, name)
+    return "–" if not tokens else format_money(dollars) if dollars is not None else f"{tokens_of(tokens)} tokens"
+
+
+def money_block(spending: Spending) -> PageBlock:
+    """Show the parts of a cost as one bar; nothing if no price is known."""
+    whole = spending.dollars
+    if not whole:
+        return PageBlock()
+    parts = [
+        part._replace(words=f"{part.words} {format_money(part.size)} ({part.size / whole:.0%})")
+        for part in _money_parts([spending])
+    ]
+    return PageBlock("Where the money went", bars=(PageBar("", tuple(parts)),))
+
+
+def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
+    sizes = {name: sum(getattr(each, name) or 0.0 for each in spending) for name in MONEY}
+    return tuple([BarPart(style, sizes[name], words) for name, (style, words) in MONEY.items() if sizes[name] > 0])
+
+
+def causes_block(causes: Sequence[SpendingCause]) -> PageBlock:
+    """Show what was re-billed, by cause, and the fix of each."""
+    rows = [
+        (format_dollars(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
+         cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
+        for cause in causes
+    ]  # fmt: skip
+    heads = ("cost", "tokens", "turns", "cause", "fix", "code")
+    return PageBlock("What was re-billed, and why", table=table_of([heads, *rows])) if rows else PageBlock()
+
+
+def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
+    """Yield the cost by day, week and month as bars; the finest that fits on a screen is open."""
+    is_open = False
+    for name, most, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, _month_of)):
+        groups = defaultdict[str, list[Spending]](list)
+        for day in days:
+            groups[key(day.name)].append(day)
+        if not any(day.dollars for day in days) or len(groups) == 1:
+            continue
+        bars = [
+            PageBar(f"{group}: {format_money(sum(day.dollars or 0.0 for day in found))}", _money_parts(found))
+            for group, found in list(groups.items())[-SHOWN_BARS:]
+        ]
+        folded = is_open or len(groups) > most
+        is_open |= not folded
+        lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
+        yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
+
+
+def _week_of(day: str) -> str:
+    try:
+        found = date.fromisoformat(day)
+    except ValueError:
+        return day
+    return f"week of {found - timedelta(found.weekday())}"
+
+
+def _month_of(day: str) -> str:
+    return day[:7]
+
+
+def _groups_block(name: str, groups: Sequence[Spending]) -> PageBlock:
+    heads = (name, "cost", "requests", "read", "re-billed", "no cause found")
+    rows = [
+        (shorten_path(group.title or group.name), cost_of(group), f"{group.requests:,}", share_read(group),
+         format_dollars(group.paid_again), format_dollars(group.unexplained))
+        for group in groups
+    ]  # fmt: skip
+    return PageBlock(f"By {name}", table=table_of([heads, *rows]))
+
+
+# what a command answered
+
+
+def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
+    """Introduce what agents spent on this machine."""
+    blocks = [money_block(result.total), causes_block([*result.causes, *result.unexplained]), *period_blocks(days)]
+    if len(result.agents) > 1:
+        blocks.append(_groups_block("agent", result.agents))
+    if result.by in ("model", "project"):
+        blocks.append(_groups_block(result.by, result.groups))
+    lines = [f"not read: {each}" for each in result.failed[:5]]
+    lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
+    heading = f"What agents spent, {span_in_words(result.since, result.until)}"
+    return Intro("lore", heading, describe_spending(result.total), (*blocks, PageBlock(lines=(*lines, *result.notes))))
+
+
+def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
+    """Introduce what `lore check` or `lore lint` found; `verbose` lists notes, too."""
+    if isinstance(result, LintResult):
+        blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
+        found = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
+        return Intro("lore lint", "lore lint", found, blocks)
+    lead, *_ = sums_lines(result.summary)
+    blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=True)
+    return Intro("lore check", "lore check", lead, (_top_block(result), *blocks))
+
+
+def _top_block(result: CheckResult) -> PageBlock:
+    heads = ("cost", "tokens", "breaks", "cause", "fix")
+    rows = [
+        (format_dollars(cause.lost_dollars), f"{cause.lost_tokens:,}", f"{cause.breaks:,}",
+         f"{cause.code} {cause.name}, {cause.kind}", cause.fix)
+        for cause in result.top
+    ]  # fmt: skip
+    return PageBlock("The costliest causes", table=table_of([heads, *rows])) if rows else PageBlock()
+
+
+def introduce_simulation(result: SimulateResult) -> Intro:
+    """Introduce what a cache would have done, and how that compares with what was billed."""
+    totals = result.totals
+    waste = f" ({format_money(totals.cost.waste)})" if totals.cost.waste else ""
+    lead = f"{totals.waste_tokens:,} tokens re-billed as waste{waste}."
+    if totals.unexplained_tokens:
+        lead += f" {totals.unexplained_tokens:,} tokens re-billed, no cause found for sure."
+    sums = replace(result, turns=[], measured=UNSET)  # sessions on the page have their turns
+    blocks = capture(partial(simulation.write, sums), "Predicted and billed")
+    if result.measured is not UNSET:
+        blocks = (measured_view().block(result.measured), *blocks)
+    return Intro("lore simulate", f"lore simulate, cache: {result.cache or 'as served'}", lead, blocks)
+
+
+def introduce_dry_run(result: DryRunResult) -> Intro:
+    """Introduce what a policy of compaction would have done to a session."""
+    blocks = list(capture(partial(compacted.write_dry_run, result, verbose=False)))
+    totals = result.totals
+    if totals is not None and totals.fired:
+        sides = (("as recorded", totals.without), ("with the policy", totals.compacted))
+        bars = [
+            PageBar(f"{name}: {side.prompt_tokens:,} tokens", tuple(list_counts(side.billed))) for name, side in sides
+        ]
+        blocks.insert(0, PageBlock("All prompts", bars=tuple(bars)))
+    return Intro("lore compact --dry-run", "Compacting this session", result.answer, tuple(blocks))
+
+
+def introduce_comparison(result: Comparison) -> Intro:
+    """Introduce two sides, and what differs between them beyond chance."""
+    bars = [
+        PageBar(f"{label}: {side.name}: {cost_of(side.spending)}", _money_parts([side.spending]))
+        for label, side in (("A", result.left), ("B", result.right))
+    ]
+    heading = f"{shorten_path(result.left.name)} and {shorten_path(result.right.name)}"
+    blocks = (PageBlock("Both sides", bars=tuple(bars)), *capture(partial(write_comparison, result)))
+    return Intro("lore compare", heading, conclusions(result)[0], blocks)
+
+
+def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:
+    """Return what a report writes to a terminal as blocks: its tables, and the lines between them."""
+    out, blocks = console(io.StringIO(), colour=False, terminal=False), list[PageBlock]()
+
+    def end_lines() -> None:
+        assert isinstance(out.file, io.StringIO)
+        lines = out.file.getvalue().strip("\n").split("\n")
+        more = [f"{len(lines) - SHOWN_LINES:,} lines more"] if len(lines) > SHOWN_LINES else []
+        if lines != [""]:
+            blocks.append(PageBlock(title, terminal=(*lines[:SHOWN_LINES], *more), folded=folded))
+        out.file = io.StringIO()
+
+    def on_table(cells: Sequence[tuple[str, ...]]) -> None:
+        end_lines()
+        blocks.append(PageBlock(table=table_of(cells)))
+
+    out.on_table = on_table
+    write(out)
+    end_lines()
+    return tuple(blocks)

@@ -1,0 +1,146 @@
+"""Sessions on a page: their rows in the list, and what is shown of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lore.model.fact import format_money
+from lore.model.results.overview import Spending
+from lore.model.results.page import PageChain, PageSession, PageTurn, PartName
+from lore.report.commands import in_shell
+from lore.report.html.blocks import PageBlock, shorten_path
+from lore.report.html.timeline import KINDS, Timeline, draw_timeline
+from lore.report.overview import tokens_of
+from lore.report.plain import counted, when
+
+SHOWN_BREAKS = 150  # of a session: the costliest
+_SHOWN_PROBLEMS = 5
+_PARTS: dict[PartName, str] = {
+    "unrecorded": "not in this log (tools, system prompt)", "tools": "tools", "system": "system prompt",
+    "kept": "messages as before", "messages": "messages",
+}  # fmt: skip
+
+
+class ListedSession(NamedTuple):
+    """A row in the list of sessions."""
+
+    path: str
+    title: str = ""
+    project: str = ""
+    began: float | None = None
+    spending: Spending | None = None
+    causes: tuple[str, ...] = ()  # codes, the costliest first
+    message: str = ""  # why it could not be read to its end
+    href: str = ""  # of its details, if there are any
+
+    @property
+    def weight(self) -> tuple[float, int, float]:
+        """The re-billed dollars, the re-billed tokens, and the cost: an order of sessions."""
+        sums = self.spending
+        if sums is None:
+            return 0.0, 0, 0.0
+        again = (sums.paid_again or 0.0) + (sums.unexplained or 0.0)
+        return again, sums.paid_again_tokens + sums.unexplained_tokens, sums.dollars or 0.0
+
+
+class SessionView(NamedTuple):
+    """A session with the drawings of its chains."""
+
+    key: str  # tells its ids apart from those of other sessions in the page
+    session: PageSession
+    listed: ListedSession
+    chains: list[tuple[PageChain, Timeline]]
+    breaks: dict[str, tuple[PageChain, PageTurn]]  # by id, the costliest first
+    hidden_breaks: int
+
+
+def list_session(session: PageSession) -> ListedSession:
+    """Return the row of a session that was read."""
+    causes = sorted([*session.causes, *session.unexplained], key=lambda cause: -(cause.dollars or 0.0))
+    codes = tuple(dict.fromkeys(cause.code for cause in causes))
+    return ListedSession(
+        session.path, session.title or "", session.project or "", session.began, session.spending, codes,
+        session.message or "",
+    )  # fmt: skip
+
+
+def view_session(session: PageSession, key: str = "") -> SessionView:
+    """Return a session with its drawings."""
+    breaks = [
+        (f"b{key}-{number}-{index}", chain, turn)
+        for number, chain in enumerate(session.chains)
+        for index, turn in enumerate(chain.turns)
+        if turn.before is not None and turn.played.cause is not None
+    ]
+    breaks.sort(key=lambda each: _cost_of_break(each[2]), reverse=True)
+    chains = [(chain, draw_timeline(chain.turns)) for chain in session.chains]
+    shown = {name: (chain, turn) for name, chain, turn in breaks[:SHOWN_BREAKS]}
+    return SessionView(key, session, list_session(session), chains, shown, len(breaks) - len(shown))
+
+
+def _cost_of_break(turn: PageTurn) -> tuple[float, int]:
+    cause = turn.played.cause
+    return (cause.lost_dollars or 0.0) if cause is not None else 0.0, turn.played.lost_tokens or 0
+
+
+def name_of(path: str) -> str:
+    """Return the last part of a path."""
+    return os.path.basename(path.replace("\\", "/").rstrip("/")) or path
+
+
+def about(session: PageSession) -> str:
+    """Return the path, format, project, models and times of a session."""
+    models = list(dict.fromkeys(turn.played.model for turn in session.turns if turn.played.model))
+    named = ", ".join(models[:3]) + (f" and {len(models) - 3:,} more" if len(models) > 3 else "")
+    project = f"project {shorten_path(session.project)}" if session.project else ""
+    times = span(session.turns).removesuffix(", ")
+    return " · ".join(filter(None, (shorten_path(session.path), session.format, project, named, times)))
+
+
+def span(turns: Sequence[PageTurn]) -> str:
+    """Return when turns were sent, with a comma after it; empty if that is unknown."""
+    times = [turn.played.at for turn in turns if turn.played.at is not None]
+    return f"{' to '.join(dict.fromkeys((when(min(times)), when(max(times)))))} UTC, " if times else ""
+
+
+def notes(session: PageSession) -> Iterator[str]:
+    """Yield what could not be read of a session."""
+    if session.message:
+        yield f"could not be read to its end: {session.message}"
+    if session.lacks:
+        yield f"not recorded in this format: {session.lacks}"
+    for problem in session.problems[:_SHOWN_PROBLEMS]:
+        place = "" if problem.line is None else f"line {problem.line:,}: "
+        yield f"{problem.code} {place}{problem.message}"
+    if len(session.problems) > _SHOWN_PROBLEMS:
+        yield f"and {counted(len(session.problems) - _SHOWN_PROBLEMS, 'problem')} more like these"
+
+
+def context_block(session: PageSession) -> PageBlock:
+    """Show what compacting sooner would have saved, and the command that shows where."""
+    found, spending = session.earlier, session.spending
+    if found is None:
+        return PageBlock()
+    share = f" ({found.saved / spending.dollars:.0%})" if spending.dollars else ""
+    largest, window = tokens_of(spending.largest_prompt_tokens), tokens_of(found.window)
+    path = in_shell(session.path)
+    saved, times = f"{format_money(found.saved)}{share}", counted(found.compactions, "compaction")
+    lines = (
+        f"Prompts grew to {largest} tokens; every request reads the full cached prefix.",
+        f"Compacted before {window}, the session would have cost about {saved} less, with {times}.",
+        f"Where: lore compact {path} --dry-run --window {found.window}" if path else "",
+    )
+    return PageBlock("What the size of its context cost", lines)
+
+
+def mark_kinds(view: SessionView) -> list[str]:
+    """Return the kinds of marks in the drawings of a session."""
+    found = {mark.kind for _, drawing in view.chains for mark in drawing.marks}
+    return [kind for kind in KINDS if kind in found]
+
+
+def describe_prompt(turn: PageTurn) -> str:
+    """Return the parts of a prompt with their estimated tokens."""
+    return ", ".join(f"{_PARTS[name]} {tokens_of(tokens)}" for name, tokens in turn.parts.items())

@@ -1,0 +1,144 @@
+"""Draw the timeline of a chain: tokens read, written and left uncached, turn by turn, and marks for what happened.
+
+A column is one turn. In a chain of more than `COLUMNS` turns it is a group of turns, of which the one that read the
+smallest share of its prompt is drawn, so that no break is lost; marks of one kind in one column become one mark. So
+the size of a drawing does not depend on the length of the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lore.model.fact import format_duration, format_money
+from lore.model.results import CauseResult
+from lore.model.results.page import PageTurn
+from lore.report.plain import counted
+from lore.report.sentences.spending import short_of
+
+COLUMNS = 240
+HEIGHT = 100
+KINDS = {  # of marks, with their explanation
+    "waste": "avoidable break", "unexplained": "break, no cause found", "expected": "expected break",
+    "compaction": "compaction", "pause": "pause", "model": "model changed", "trial": "would be compacted",
+}  # fmt: skip
+
+
+class PromptCounts(NamedTuple):
+    """The tokens of a prompt, as billed, else as predicted."""
+
+    read: int
+    written: int
+    uncached: int
+    predicted: int | None  # tokens that were predicted to be read
+
+    @property
+    def whole(self) -> int:
+        """All tokens."""
+        return self.read + self.written + self.uncached
+
+
+class TimelineMark(NamedTuple):
+    """Something that happened at a turn."""
+
+    kind: str
+    text: str
+    weight: int = 0  # the heaviest of a column is shown
+    turn: int = 0  # its index in the chain
+    place: float = 0.0  # percent of the width
+
+
+class Timeline(NamedTuple):
+    """The drawing of a chain."""
+
+    columns: int
+    grouped: int  # turns in a column
+    most: int  # tokens of the largest prompt
+    areas: list[tuple[str, str]]  # style and SVG path, from back to front
+    marks: list[TimelineMark]
+
+
+def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
+    """Return the drawing of a chain's turns."""
+    counts = [count_prompt(turn) or PromptCounts(0, 0, 0, None) for turn in turns]
+    grouped = max(1, -(-len(counts) // COLUMNS))
+    groups = [counts[at : at + grouped] for at in range(0, len(counts), grouped)]
+    columns = [min(group, key=lambda each: each.read / each.whole if each.whole else 1.0) for group in groups]
+    most = max((each.whole for each in counts), default=0)
+    areas = {  # a front area with the same outline hides the one behind it
+        _outline([each.whole for each in columns], most): "uncached",
+        _outline([each.read + each.written for each in columns], most): "written",
+        _outline([each.read for each in columns], most): "read",
+    }
+    shown = [(style, f"M0 {HEIGHT}{path}V{HEIGHT}Z") for path, style in areas.items()]
+    if any(turn.played.billed for turn in turns) and any(each.predicted is not None for each in columns):
+        predicted = [each.predicted or 0 for each in columns]
+        shown.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
+    return Timeline(len(columns), grouped, most, shown, _merge_marks(turns, grouped))
+
+
+def count_prompt(turn: PageTurn) -> PromptCounts | None:
+    """Return the tokens of a prompt; None if neither the usage nor a prediction counts them."""
+    predicted, source = turn.played.predicted, turn.played.billed
+    if source is None or (source.read_tokens is None and source.uncached_tokens is None):
+        source = predicted
+    if source is predicted and predicted.read_tokens is None:
+        return None
+    read, written, uncached = (
+        max(0, count or 0) for count in (source.read_tokens, source.write_tokens, source.uncached_tokens)
+    )
+    return PromptCounts(read, written, uncached, predicted.read_tokens)
+
+
+def kind_of(cause: CauseResult) -> str:
+    """Return the style of a cause."""
+    return "unexplained" if cause.kind == "unattributable" else cause.kind
+
+
+def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
+    """Yield what happened at a turn."""
+    played, cause = turn.played, turn.played.cause
+    if cause is not None:
+        tokens = f" {played.lost_tokens:,} tokens re-billed" if played.lost_tokens else ""
+        paid = f" ({format_money(cause.lost_dollars)})" if cause.lost_dollars else ""
+        yield TimelineMark(kind_of(cause), f"{short_of(cause.code, cause.name)}{tokens}{paid}", played.lost_tokens or 0)
+    if turn.compacted:
+        yield TimelineMark("compaction", "compaction")
+    if turn.pause is not None:
+        yield TimelineMark("pause", f"pause {format_duration(turn.pause)}", round(turn.pause))
+    if turn.model_before is not None:
+        yield TimelineMark("model", f"model {played.model}, {turn.model_before} before")
+    if turn.trial:
+        yield TimelineMark("trial", f"after this turn: {turn.trial}")
+
+
+def _merge_marks(turns: Sequence[PageTurn], grouped: int) -> list[TimelineMark]:
+    """Return one mark for each kind and column, by kind: that of the turn that weighs most."""
+    found: dict[tuple[str, int], list[TimelineMark]] = {}
+    for index, turn in enumerate(turns):
+        for mark in list_marks(turn):
+            text, place = f"turn {turn.played.turn}: {mark.text}", round((index + 0.5) / len(turns) * 100, 2)
+            placed = mark._replace(text=text, turn=index, place=place)
+            found.setdefault((mark.kind, index // grouped), []).append(placed)
+    merged: list[TimelineMark] = []
+    for marks in found.values():
+        heaviest = max(marks, key=lambda mark: mark.weight)
+        others = f" (and {counted(len(marks) - 1, 'other')} beside it)" if len(marks) > 1 else ""
+        merged.append(heaviest._replace(text=heaviest.text + others))
+    return sorted(merged, key=lambda mark: (list(KINDS).index(mark.kind), mark.turn))
+
+
+def _height(tokens: int, most: int) -> int:
+    return HEIGHT - round(HEIGHT * min(tokens, most) / most) if most else HEIGHT
+
+
+def _outline(values: Sequence[int], most: int) -> str:
+    """Return the upper edge of columns, each one unit wide; neighbours of one height are one piece."""
+    pieces: list[str] = []
+    height, since = HEIGHT, 0
+    for place, value in enumerate(values):
+        new = _height(value, most)
+        if new != height:
+            pieces.append(f"h{place - since}V{new}" if place > since else f"V{new}")
+            height, since = new, place
+    return "".join([*pieces, f"h{len(values) - since}"])
