@@ -160,8 +160,19 @@ def test_sarif_is_valid_for_any_text(words):
 
 
 # `lore check` without a path names files as `./logs/a.jsonl`: GitHub found none of them.
-def test_annotation_names_its_file_relative_to_the_repository():
+def test_annotation_path_has_no_leading_dot():
     assert text("github", checked(found(path="./logs/a.jsonl"))).startswith("::error file=logs/a.jsonl,")
+
+
+def test_annotation_path_is_relative_to_the_repository(tmp_path, monkeypatch):
+    (tmp_path / "sub" / "logs").mkdir(parents=True)
+    (tmp_path / "sub" / "logs" / "a.jsonl").touch()
+    monkeypatch.chdir(tmp_path / "sub")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    assert text("github", checked(found())).startswith("::error file=sub/logs/a.jsonl,line=3,")
+    place = sarif(found())["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "sub/logs/a.jsonl"
+    assert text("github", checked(found(path="none.jsonl"))).startswith("::error file=none.jsonl,")
 
 
 def test_annotations_are_escaped():

@@ -8,9 +8,11 @@ Source: GitHub's documentation of workflow commands.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterable
 
+from lore.files import current_folder
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.console import Console
@@ -48,8 +50,17 @@ def commands(result: Reported, *, verbose: bool) -> Iterable[str]:
         yield f"::notice title={command_of(result)}::{_escape(text)}"
 
 
+def path_in_repository(path: str) -> str:
+    """Return the path of a file in the repository that a workflow of GitHub checked out, else the path as it is."""
+    root, folder = os.environ.get("GITHUB_WORKSPACE"), current_folder()
+    if not root or not folder or not os.path.lexists(os.path.join(folder, path)):
+        return path
+    relative = os.path.relpath(os.path.join(folder, path), root)
+    return path if relative.startswith(os.pardir) else relative.replace(os.sep, "/")
+
+
 def _annotation(finding: Finding) -> str:
-    given = {"file": posixpath.normpath(mask(finding.path))}
+    given = {"file": posixpath.normpath(mask(path_in_repository(finding.path)))}
     if finding.line is not None:
         given["line"] = str(finding.line)
     given["title"] = f"{finding.code} {finding.name}"

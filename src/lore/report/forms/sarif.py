@@ -1,8 +1,8 @@
 """SARIF 2.1.0, for code scanning.
 
-A result names its file, relative to `%SRCROOT%` if it is below the folder that lore ran in, and its line. Its
-fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the page that `lore explain` prints;
-only rules with results are listed. No text of a recording becomes a link.
+A result names its line and its file, relative to `%SRCROOT%`: the repository in a workflow of GitHub, else the folder
+that lore ran in. Its fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the page that
+`lore explain` prints; only rules with results are listed. No text of a recording becomes a link.
 
 Sources: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0; GitHub's limits of SARIF files.
 """
@@ -22,6 +22,7 @@ from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.console import Console
+from lore.report.forms.github import path_in_repository
 from lore.report.forms.json_report import safe
 from lore.report.forms.terminal import Reported, shown, worst_first
 from lore.report.plain import visible
@@ -54,7 +55,7 @@ def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
     driver = {"name": "lore", "semanticVersion": __version__, "rules": list(map(_rule, codes))}
     run = {
         "tool": {"driver": driver},
-        "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that lore was run in."}}},
+        "originalUriBaseIds": {ROOT: {"description": {"text": "The repository, or the folder that lore ran in."}}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, numbers[finding.code]) for finding in found],
         "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
@@ -101,7 +102,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
 
 def _artifact(path: str) -> dict[str, str]:
     """Return the URI of a file, relative to the root if it is below it."""
-    plain = mask(path)
+    plain = mask(path_in_repository(path))
     if os.sep == "\\" or plain[1:3] == ":\\":
         plain = plain.replace("\\", "/")
     if plain.startswith("/") or plain[1:3] == ":/":
