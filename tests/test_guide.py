@@ -30,6 +30,7 @@ OTHER_CODES = {
     "lore check sqlite:sessions.db": 1,  # a session of the home folder wastes
     "lore check tests/recordings": 1,
     "lore check fixtures/recordings": 1,
+    "lore check fixtures/recordings -q --report junit=lore.xml": 1,
     "lore check fixtures/recordings --report parquet=tables": 1,
     "lore check tests/recordings --baseline lore-baseline.json": 0,
 }
