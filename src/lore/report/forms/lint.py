@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.served import Served
@@ -20,12 +19,11 @@ from lore.model.fact import format_duration, format_money
 from lore.model.results import Finding
 from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import Console, line
-from lore.report.forms.terminal import Reported, Terminal, sums_lines
+from lore.report.forms.terminal import Reported, Terminal, sums_lines, write_findings
 from lore.report.plain import counted, place_of
 from lore.report.redacted.findings import redacted_finding
 
 FEW = 3  # requests that are shown one by one
-_MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PLATFORMS = {"azure": "Azure", "bedrock": "Bedrock", "vertex": "Google Cloud"}
 _PROVIDERS = {
     "anthropic": "Anthropic's API",
@@ -93,7 +91,9 @@ class LintTerminal:
             _request(request, out, alone=files[request.path] == 1 and request.turn == 1)
         shown = [each for each in result.findings if few or verbose or each.severity != "note"]
         for finding in shown:
-            _finding(finding, out)
+            many = finding.requests if isinstance(finding.requests, int) else 0
+            more = f" ({counted(many, 'request')})" if many > 1 else ""
+            write_findings([replace(finding, message=f"{finding.message}{more}")], out)
         if result.requests or shown:
             out.print()
         for sentence in sums_lines(result.summary):
@@ -170,15 +170,3 @@ def _saving(request: LintRequest) -> Iterator[str]:
 
 def _lives(lifetime: float | None) -> str:
     return "an unknown time" if lifetime is None else format_duration(lifetime)
-
-
-def _finding(finding: Finding, out: Console) -> None:
-    mark, style = _MARKS[finding.severity]
-    place = place_of(finding.path, finding.line)
-    where = f"  {finding.json_path}" if finding.json_path else ""
-    byte = f", byte {finding.body_offset:,} of the body" if isinstance(finding.body_offset, int) else ""
-    out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (f"{place}{where}{byte}", "bold")))
-    many = 0 if finding.requests is UNSET else finding.requests
-    more = f" ({counted(many, 'request')})" if many > 1 else ""
-    out.print(line(f"    {finding.message}{more}"))
-    out.print(line("    fix: ", (finding.fix, "green")))

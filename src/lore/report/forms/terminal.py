@@ -141,7 +141,8 @@ def write_findings(group: Sequence[Finding], out: Console, *, again: bool = Fals
     if tokens:
         dollars = summed(finding.lost_dollars for finding in group)
         out.print(line(f"    {format_loss(replace(first, lost_tokens=tokens, lost_dollars=dollars))}"))
-    if first.severity != "note" and not again:
+    is_advice = isinstance(first.requests, int)  # of `lore lint`
+    if (first.severity != "note" or is_advice) and not again:
         heading, fix = format_fix(first)
         out.print(line(f"    {heading}: ", (fix, "green")))
 
