@@ -8,9 +8,13 @@ import pytest
 
 from lore.cache.base import Simulate
 from lore.compaction.settings import Compaction
-from lore.config import Settings, load, policy
+from lore.config import Settings, find, policy
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
+
+
+def load(explicit, folder):
+    return find(explicit, folder).settings
 
 
 def write(path, text):

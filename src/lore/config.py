@@ -131,13 +131,8 @@ class _SettingsRead(Struct, frozen=True):
     file: SettingsFile
 
 
-def load(explicit: str | None, folder: Path | None) -> Settings:
-    """Return the settings in force; `explicit` names a file, else it is looked for from `folder` (None: nowhere) up."""
-    return find(explicit, folder).settings
-
-
 def find(explicit: str | None, folder: Path | None) -> Loaded:
-    """Return the settings in force, and the file that they come from."""
+    """Return the settings in force, with their file: `explicit`, else looked for from `folder` (None: nowhere) up."""
     if explicit is not None:
         named = _read(Path(explicit), named=True)
         return Loaded(Settings() if named is None else named.settings, Path(explicit))
