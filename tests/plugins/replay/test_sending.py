@@ -93,7 +93,7 @@ def test_nothing_is_sent_elsewhere_unconfirmed(capsys, monkeypatch, tmp_path):
     assert "--yes" in capsys.readouterr().err
     assert main([*arguments, "--dry-run"]) == 0
     said = capsys.readouterr()
-    assert "4 requests, about 1,4" in said.out
+    assert "4 requests, about 8,7" in said.out
     assert "$0.0" in said.out
     assert "secret" not in said.out + said.err
     assert list(tmp_path.iterdir()) == []
