@@ -58,6 +58,7 @@ from lore.store.registry import notes_on_readers
 KIND, VERSION = "lore-store", 3
 STAMP, BINDINGS = "lore-store.json", "bindings.json"
 PATIENCE = 10.0  # seconds to wait for another writer
+_HINT_NOT_DURABLE = "the last save is not durable: repair the disk, and save again"
 HINT_RETRY = "nothing was saved: make room or repair the disk, and save again"
 _NEW = ".new"  # ending of a file that is being written
 _ALL = 1 << 40  # bytes: more than any file that lore writes
@@ -137,7 +138,9 @@ class Jsonl(DeltaStore):
                 with self._opened(session_id, write=True) as log:
                     change = decide(log)
                     if isinstance(change, Head):  # its writer may have died before it was durable
-                        self._flush(log)
+                        with _reported("write to", log.path, _HINT_NOT_DURABLE):
+                            os.fsync(log.descriptor)
+                        self._synchronise()
                         return change
                     self._append(log, change)
             except UnknownSessionError:
@@ -162,11 +165,6 @@ class Jsonl(DeltaStore):
             raise StoreError(message, hint="nothing was saved: save again", where=Where(log.path))
         with _reported("write to", log.path, HINT_RETRY):
             files.append(log.descriptor, data, part.end)
-
-    def _flush(self, log: LogFile) -> None:
-        with _reported("write to", log.path, "the last save is not durable: repair the disk, and save again"):
-            os.fsync(log.descriptor)
-        self._synchronise()
 
     # clients
 
@@ -424,7 +422,7 @@ class Jsonl(DeltaStore):
 
     def _synchronise(self) -> None:
         """Make the names in the folder durable; raises StoreError."""
-        with _reported("write to", self._folder, "the last save is not durable: repair the disk, and save again"):
+        with _reported("write to", self._folder, _HINT_NOT_DURABLE):
             synchronise_folder(self._folder)
 
     def _unlink(self, name: str) -> int:

@@ -244,7 +244,7 @@ class StoredSession(Session):
 
     def _advance(self, delta: SessionDelta, head: Head) -> None:
         """Drop acknowledged events; more may be held by now."""
-        del self._log[: len(lines_of(delta))]
+        del self._log[: bool(delta.removed_ids) + len(delta.new_events)]  # removed ids are one event
         self.head = head
         self.metadata = merge_metadata(self.metadata, delta.metadata)
         if delta.leaf_id is not None:
