@@ -164,7 +164,7 @@ def test_table_sums_tokens_and_cost_by_agent():
     claude("a", FALLEN)
     codex()
     head, first, second, total = rows(lore(*ALL).out)
-    assert head == ["cost", "requests", "input", "cached read", "written", "output", "read", "re-billed", "agent"]
+    assert head == ["cost", "requests", "input", "cached read", "written", "output", "share read", "re-billed", "agent"]
     assert first[1:-1] == ["4", "40", "21k", "26k", "400", "45 %", "$0.07"]
     assert [row[-1] for row in (first, second, total)] == ["Claude Code", "Codex CLI", "all agents"]
     answer = found()
@@ -203,7 +203,7 @@ def test_screen_names_the_first_thing_to_change():
     claude("a", [*STEADY, (10, 0, 14_000, 100)], minutes=30)
     (cause, *_) = found()["causes"]
     out = lore(*ALL).out
-    assert f"first to change: {cause['fix']} (" in out
+    assert f"do first: {cause['fix']} (" in out
     assert f"  lore explain {cause['code']}\n" in out
 
 

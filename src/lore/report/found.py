@@ -16,8 +16,8 @@ from lore.report.table import TableColumn, write_table
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SESSION = (
     TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
-    TableColumn("cost", right=True), TableColumn("read", right=True, drop=2), TableColumn("re-billed", right=True),
-    TableColumn("session"),
+    TableColumn("cost", right=True), TableColumn("share read", right=True, drop=2),
+    TableColumn("re-billed", right=True), TableColumn("session"),
 )  # fmt: skip
 _NEAR = 0.01  # costs that differ by less agree
 _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")

@@ -24,7 +24,7 @@ _SUMS = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
     TableColumn("input", right=True, drop=4), TableColumn("cached read", right=True, drop=3),
     TableColumn("written", right=True, drop=5), TableColumn("output", right=True, drop=1),
-    TableColumn("read", right=True), TableColumn("re-billed", right=True),
+    TableColumn("share read", right=True), TableColumn("re-billed", right=True),
 )  # fmt: skip
 _CAUSE_COLUMNS = (
     TableColumn("cost", right=True), TableColumn("tokens", right=True, drop=1), TableColumn("cause", wraps=True),
@@ -196,8 +196,9 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
             out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
         return
     dollars = rebilled_dollars(total)
-    of = "" if not total.dollars or dollars is None else f" of {cost_of(total)} ({percent(dollars / total.dollars)})"
-    cost = "" if dollars is None else f"{money(dollars)}{of}, "
+    cost = ""
+    if total.dollars and dollars:
+        cost = f"{money(dollars)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
     rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
@@ -237,7 +238,7 @@ def _write_first(result: Overview, out: Console) -> None:
         cost, tokens = _amounts([first])
         amount = f"{tokens} tokens" if first.dollars is None else cost
         out.print()
-        out.print(line(("first to change: ", "bold"), f"{first.fix} ({amount} re-billed: {first.says})"))
+        out.print(line(("do first: ", "bold"), f"{first.fix} ({amount} re-billed: {first.says})"))
         _write_command(first.command, out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:

@@ -181,14 +181,19 @@ class LedgerMaker:
 
     def __init__(self, file: Input, options: Options, rules: DatedRules, problems: Problems) -> None:
         """Open the recording; raises LoreError."""
-        opened, self._bytes = corpus.open_head(file.path), _Bytes()
-        counted = opened._replace(data=self._bytes.of(opened.data))
+        opened, self._bytes = corpus.open_head(file.path), 0
         self._file, self._project = file, project_in(opened.head)
+        counted = opened._replace(data=self._count_bytes(opened.data))
         self.recording = options.open(file.path, problems, opened=counted, growing=False)
         from lore.judge.sums import LedgerRows  # noqa: PLC0415 - as above
 
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
         self._unseen: UnrecordedParts | None = None
+
+    def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in data:
+            self._bytes += len(piece)
+            yield piece
 
     def add(self, verdict: TurnVerdict) -> None:
         """Add the next verdict."""
@@ -208,42 +213,24 @@ class LedgerMaker:
         return Ledger(
             path=corpus.show(self._file.path), format=self.recording.reader.name,
             session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
-            bytes=self._bytes.count, rows=tuple(self._rows), problems=problems.total,
+            bytes=self._bytes, rows=tuple(self._rows), problems=problems.total,
             message=None if broken is None else f"{broken.message}{where}", unseen=self._unseen,
         )  # fmt: skip
-
-
-class _Bytes:
-    """Counts the bytes of an input as they are read."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def of(self, data: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in data:
-            self.count += len(piece)
-            yield piece
 
 
 def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> Ledger | None:
     return Ledgers(options, folder, dated=dated).made(file)
 
 
-def _program(folder: str) -> Iterator[str]:
-    """Yield the files below a folder that say what a ledger is."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            if entry.is_dir():
-                yield from _program(entry.path)
-            elif entry.name.endswith((".py", ".toml")):
-                yield entry.path
-
-
 @cache
 def _maker(dated: Dated, format: str) -> str:
     """Return a digest of what ledgers are made by: this program's files, by name, size and time, and the settings."""
     digest = hashlib.sha256(repr((lore.__version__, tuple(dated), format)).encode())
-    for path in sorted(_program(os.path.dirname(lore.__file__))) + ([dated.path] if dated.path else []):
+    found = (
+        os.path.join(folder, name) for folder, _, names in os.walk(os.path.dirname(lore.__file__)) for name in names
+    )
+    program = sorted(path for path in found if path.endswith((".py", ".toml")))
+    for path in [*program, *filter(None, [dated.path])]:
         status = os.stat(path)
         digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
