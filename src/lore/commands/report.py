@@ -14,6 +14,7 @@ from lore.commands import common, flags
 from lore.commands.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
 if TYPE_CHECKING:
+    from lore.model.ledger import Ledger
     from lore.recording.inputs import Input
     from lore.run.spending.ledgers import Ledgers, Progress
     from lore.run.spending.overview import Summed
@@ -126,24 +127,54 @@ def _select(options: ReportOptions) -> _Selection:
 
 
 def _write_trace(selection: _Selection, options: ReportOptions, progress: Progress | None) -> int:
-    from lore.report.forms.json_report import render
-    from lore.run.spending.tracing import traced
+    """Write a trace; a request that two recordings hold is in it once, from the one that was written first.
 
-    which = selection.which
-    found = traced(
-        selection.files, selection.ledgers, looked=which.looked or tuple(which.paths), redact=options.redact,
-        progress=progress, jobs=common.cores(),
-    )  # fmt: skip
-    for text in found.failed:
+    Raises LoreError without recordings, and for a named file that cannot be read.
+    """
+    from lore.judge.sums import Copies
+    from lore.recording import corpus
+    from lore.recording.agents.sessions import AgentLog
+    from lore.recording.inputs import written_at
+    from lore.report.forms.json_report import render
+    from lore.report.redacted.results import redacted
+    from lore.report.trace import LaneRequest, trace_of
+    from lore.run.recent import nothing
+    from lore.run.spending.overview import requests_of
+
+    copies, failed, requests, recordings = Copies(), list[str](), list[LaneRequest](), 0
+    ordered = sorted(selection.files, key=lambda file: (written_at(file) or 0.0, file.path))
+    for file, ledger in selection.ledgers.each(ordered, progress, common.cores()):
+        recordings += 1
+        if ledger.message is not None:
+            failed.append(_failure(file, ledger, redact=options.redact))
+        for sent in requests_of(ledger, AgentLog(None, file, None), copies):
+            shown = sent._replace(row=redacted(sent.row)) if options.redact else sent
+            requests.append(LaneRequest(corpus.show(file.path), shown))
+    if not recordings:
+        raise nothing(selection.which.looked or selection.which.paths)
+    trace = trace_of(requests)
+    for text in failed:
         common.tell(f"not in the trace: {text}")
-    if not found.requests:
+    if not requests:
         common.tell("note: no recording holds a request: the trace is empty")
-    if found.copied:
-        common.tell(f"note: {found.copied:,} requests in several files are in the trace once")
-    if "note" in found.trace.otherData:
-        common.tell(f"note: {found.trace.otherData['note']}")
-    _write(render(found.trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, selection.files)
-    return 3 if found.failed else 0
+    if copies.count:
+        common.tell(f"note: {copies.count:,} requests in several files are in the trace once")
+    if "note" in trace.otherData:
+        common.tell(f"note: {trace.otherData['note']}")
+    _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, selection.files)
+    return 3 if failed else 0
+
+
+def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
+    """Return why a recording is not complete; raises LoreError if it was named and has no request."""
+    from lore.errors import LoreError, Where
+    from lore.report.redacted.findings import redacted_error
+
+    error = LoreError(ledger.message or "", where=Where(ledger.path))
+    error = redacted_error(error) if redact else error
+    if file.named and not ledger.rows:
+        raise error
+    return error.message if error.message.startswith(ledger.path) else f"{ledger.path}: {error.message}"
 
 
 def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) -> Summed:
