@@ -31,7 +31,6 @@ from lore.cache.counts import (
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
-from lore.judge.alternation import Alternation
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
 from lore.judge.laws import Advice, Laws
@@ -40,6 +39,7 @@ from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.siblings import Siblings
+from lore.judge.verdict import Alternation
 from lore.model.cause import Cause, Place, Qualifier
 from lore.model.codes import Code
 from lore.model.events import Usage
