@@ -74,7 +74,7 @@ def test_library_example_runs_and_keeps_its_prefix(
     """Each block of the section, in order, with a client that answers as the SDK does."""
     section = PAGES["library"]
     indented = re.findall(r"(?:^    [^\n]*\n|^\n)+", section, re.MULTILINE)
-    first, log, event = (textwrap.dedent(block) for block in indented if block.strip())
+    first, log, compaction, event = (textwrap.dedent(block) for block in indented if block.strip())
     assert len([line for line in first.splitlines() if line and not line.startswith("import")]) <= 6
     client, times = Client("anthropic"), (f"10:{n:02}" for n in range(9))
     names: dict[str, Any] = {
@@ -93,10 +93,14 @@ def test_library_example_runs_and_keeps_its_prefix(
     assert said[2][: len(said[1])] == said[1]
     assert "1.0 is out." in said[2][-2]
     assert [len(one) for one in said] == sorted({len(one) for one in said})
+    exec(compaction.replace("keep=6", "keep=2"), names)  # noqa: S102
+    session.user("Are the tests open?")
+    session.assistant(client(**session.request(current_time="10:10")))
+    assert "two tests are open" in str(client.sent[-1]["messages"])
     monkeypatch.chdir(tmp_path)
     exec(log, names)  # noqa: S102
     assert main(["check", "agent.jsonl"]) == 0
-    assert "0 cache breaks" in capsys.readouterr().out
+    assert "1 cache break: 0 waste, 0 unexplained, 1 expected" in capsys.readouterr().out
     begun = session.begin_turn({"current_time": "x"})
     kept = Session.read(session.log())
     assert kept.write(kept.assembled().prompt) == session.write(begun.prompt)
