@@ -278,6 +278,7 @@ CUT_AS_IT_IS = {
     "prompt/breakpoints.py": "a digest",
     "prompt/dialects/template.py": "what a developer typed as a time",
     "recording/titles.py": "masked, then cut to less",
+    "report/forms/terminal.py": "a list of turn numbers",
     "store/jsonl_log.py": "a name of a file that lore makes",
 }
 
