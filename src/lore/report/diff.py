@@ -83,8 +83,11 @@ def write(
     for cache in diff.caches:
         _row(out, "predicted", _describe_prediction(cache))
     if diff.file is not None:
-        common, of = diff.file.common_prefix_bytes, f"{diff.file.left_bytes:,} and {diff.file.right_bytes:,}"
-        _row(out, "files", f"the first {counted(common, 'byte')} are the same, of {of}")
+        left, right, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
+        _row(
+            out, "files", f"identical ({common:,} bytes)" if left == right == common else
+            f"{counted(common, 'byte')} in common at the start, of {left:,} and {right:,}"
+        )  # fmt: skip
     if diff.prompt is None:
         names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
         extent = "only bytes were compared" if diff.file is not None else "nothing was compared"
