@@ -153,3 +153,12 @@ def test_the_settings_name_it(tmp_path):
     assert summarizer_of(Compaction(), ENVIRON).name == "extractive"
     with pytest.raises(LoreError, match="command is missing"):
         summarizer_of(Compaction(summarizer="command"), ENVIRON)
+
+
+def test_full_disk_is_a_failure(make, monkeypatch):
+    def full():
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(commands, "TemporaryFile", full)
+    with pytest.raises(GivenUpError, match="cannot be run: no space left on device"):
+        make("print('short')").summarize(REQUEST)

@@ -85,31 +85,34 @@ def run(
     Raises ProgramError if it fails, is too slow, or writes more than `COMMAND_BYTES`; `stop` ends it early. Safe to
     call from several threads. Secrets of the environment are masked in the error.
     """
-    # Files, not pipes: whatever the command forks may hold a pipe open for ever.
-    with TemporaryFile() as given_file, TemporaryFile() as output, TemporaryFile() as errors:
-        given_file.write(given)
-        given_file.seek(0)
-        try:
+    try:
+        program = program_of(command, environ)
+        # Files, not pipes: whatever the command forks may hold a pipe open for ever.
+        with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+            stdin.write(given)
+            stdin.seek(0)
             process = subprocess.Popen(  # noqa: S603 - no shell; the command comes from the user's configuration
-                [program_of(command, environ), *command[1:]],
-                stdin=given_file, stdout=output, stderr=errors, env=dict(environ), start_new_session=True,
+                [program, *command[1:]], stdin=stdin, stdout=stdout, stderr=stderr, env=dict(environ),
+                start_new_session=True,
             )  # fmt: skip
-        except OSError as error:
-            raise ProgramError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
-        except LoreError as error:
-            raise ProgramError(error.message, lasting=True) from None
-        try:
-            _wait(process, seconds, stop, {output.fileno(): COMMAND_BYTES, errors.fileno(): _MOST_ERRORS})
-        finally:
-            _end(process)
-        output.seek(0)
-        errors.seek(max(0, os.fstat(errors.fileno()).st_size - COMPLAINT_BYTES))
-        written, complaint = output.read(COMMAND_BYTES), _complaint(errors.read(), environ)
+            try:
+                _wait(process, seconds, stop, {stdout.fileno(): COMMAND_BYTES, stderr.fileno(): _MOST_ERRORS})
+            finally:
+                _end(process)
+            stdout.seek(0)
+            stderr.seek(max(0, os.fstat(stderr.fileno()).st_size - COMPLAINT_BYTES))
+            output, complaint = stdout.read(COMMAND_BYTES), _complaint(stderr.read(COMPLAINT_BYTES), environ)
+    except OSError as error:
+        raise ProgramError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
+    except ProgramError:
+        raise
+    except LoreError as error:
+        raise ProgramError(error.message, lasting=True) from None
     if process.returncode:
         code = process.returncode
         reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
         raise ProgramError(f"{reason}: {complaint}" if complaint else reason)
-    return written, complaint
+    return output, complaint
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float, stop: threading.Event | None, most: dict[int, int]) -> None:
