@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -286,7 +285,7 @@ def _report(
 
         own["junit"] = Junit(outcome.recordings)
     with common.writing():
-        write_reports(outcome.result, reports, paths, common.out(None), os.environ, verbose=options.verbose, own=own)
+        write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, own=own)
     name_unjudged(outcome.unjudged)
     if stopped:
         return common.INTERRUPTED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,7 +80,7 @@ def run(options: LintOptions) -> int:
         )  # fmt: skip
     own: dict[str, Report] = {"terminal": LintTerminal(), "junit": Junit([row.path for row in result.requests])}
     with common.writing():
-        write_reports(result, reports, options.bodies, common.out(options.color), os.environ, verbose=verbose, own=own)
+        write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, own=own)
     name_unjudged(unjudged)
     if page is not None:
         from lore.report.html.answers import introduce_report

@@ -88,8 +88,8 @@ def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
 
 
 def write_reports(
-    result: Reported, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
-    verbose: bool, own: Mapping[str, Report] = MappingProxyType({}),
+    result: Reported, reports: list[Target], paths: list[str], out: Console, *, verbose: bool,
+    own: Mapping[str, Report] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Write all reports: files first, so that a closed pipe loses none of them.
 
@@ -100,7 +100,7 @@ def write_reports(
     for target in reports:
         if target.path:
             _write(target.path, text(kinds[target.kind], result, verbose=verbose), recordings)
-    path = environment.get("GITHUB_STEP_SUMMARY")
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path and any(target.kind == "github" for target in reports):
         _add_step_summary(path, text(kinds["markdown"], result, verbose=verbose))
     for target in reports:
