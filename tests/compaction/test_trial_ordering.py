@@ -24,7 +24,7 @@ def told(kind, number=1, chain="main"):
 
 def placed(*kinds):
     reads = [Read(told(*one.split("/")), place, 0) for place, one in enumerate(kinds)]
-    return [kinds[one.read.line] for one in order_turn_ends(reads)]
+    return [kinds[read.line] for read, _ in order_turn_ends(reads)]
 
 
 @pytest.mark.parametrize(

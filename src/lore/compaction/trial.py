@@ -50,13 +50,6 @@ from lore.untrusted import SourceText, context_refresh
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
-class PlacedEvent(NamedTuple):
-    """An event and its place in the log."""
-
-    read: Read
-    event: Event
-
-
 class TrialOutcome(NamedTuple):
     """What a policy would have done to a session."""
 
@@ -70,19 +63,19 @@ class TrialOutcome(NamedTuple):
     refused: int  # compactions that would not have made the prompt shorter
 
 
-def order_turn_ends(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
-    """Yield events in their order, except that a turn's end comes before user messages that follow its answer.
+def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
+    """Yield reads with their events in order, except that a turn's end comes before user messages after its answer.
 
-    Some logs write the end of a turn only once the next one begins. Holds back what a person says before that.
+    Some logs write the end of a turn only once the next one begins. Holds back a person's messages before that.
     """
-    held: list[PlacedEvent] = []
+    held: list[tuple[Read, Event]] = []
     is_answered: dict[str, bool] = {}  # by chain with an open request: whether its answer called no tools
     for read in reads:
-        placed = PlacedEvent(read, read.value)  # pyright: ignore[reportArgumentType]
-        event, chain = placed.event, placed.event.chain
+        event: Event = read.value  # pyright: ignore[reportAssignmentType]
+        placed, chain = (read, event), event.chain
         item = event.item if isinstance(event, Append) else None
         answers = isinstance(item, AssistantMessage | ToolCall)
-        if held and chain == held[0].event.chain and (answers or isinstance(event, (TurnStarted, *TURN_ENDS))):
+        if held and chain == held[0][1].chain and (answers or isinstance(event, (TurnStarted, *TURN_ENDS))):
             yield from (placed, *held) if isinstance(event, TURN_ENDS) else (*held, placed)
             held = []
         elif held or (is_answered.get(chain) and item is not None and is_real(item)):
