@@ -1,4 +1,4 @@
-"""Sessions for pages: what was asked, answered and billed, as Claude Code writes it; bodies as a recorder does."""
+"""Write sessions as Claude Code does, and captures of request bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = (
 
 
 def session(path, bills, *, words="", minutes=None, project="/work/app", model=MODEL, agent=None):
-    """Write a session of which each request has a bill (uncached, read, written, output); `minutes` are their times."""
+    """Write a session. `bills`: uncached, read, written and output tokens of each request; `minutes`: their times."""
     name, made = path.rpartition("/")[2].removesuffix(".jsonl"), []
     for number, bill in enumerate(bills):
         minute = number if minutes is None else minutes[number]
@@ -45,7 +45,7 @@ def growing(turns, *, falls=()):
 
 
 def bodies(path, *prompts, usage=(100, 0, 0, 10)):
-    """Write captures of requests whose system prompts are these texts; each goes on with the messages before it."""
+    """Write captures of requests with these system prompts; each continues the messages of the previous one."""
     lines, messages = [], []
     for number, prompt in enumerate(prompts):
         messages = [*messages, {"role": "user", "content": f"question {number}"}]

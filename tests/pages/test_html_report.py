@@ -1,4 +1,4 @@
-"""`--report html=PATH`: what is written where, what is in it, and what of a recording never is."""
+"""`--report html=PATH`: files, contents, escaping and redaction of pages."""
 
 from __future__ import annotations
 

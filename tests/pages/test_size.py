@@ -36,7 +36,7 @@ def test_hidden_breaks_cost_only_their_row(monkeypatch):
 
 @pytest.mark.corpus
 def test_pages_of_real_logs_are_small(corpus):
-    """Of agents that write one file a session: the smallest log, of which a page is large, with a long one."""
+    """Of agents that write one file a session: the smallest log, whose page is relatively large, and a long one."""
     logs = [sorted(corpus.glob(f"{agent}/*.jsonl"), key=lambda path: path.stat().st_size) for agent in AGENTS]
     taken = [path for ordered in logs for path in {ordered[0], ordered[len(ordered) * 3 // 4]}]
     assert lore("check", *map(str, taken), "--report", "html=out").code in (0, 1, 3)

@@ -1,4 +1,4 @@
-"""The timeline of a chain: what is drawn and marked, whatever its length."""
+"""The timeline of a chain: areas, marks, and a bounded size."""
 
 from __future__ import annotations
 

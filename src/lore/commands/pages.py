@@ -105,7 +105,7 @@ def read_twice(files: list[Input]) -> list[Input]:
 def write_spending(
     target: PageTarget, found: Summed, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
 ) -> None:
-    """Write pages of what was spent; a single page shows only the sessions that cost most in full."""
+    """Write pages about costs; a single page shows only the costliest sessions in full."""
     from lore.report.html.answers import introduce_overview
     from lore.report.html.sessions import ListedSession
     from lore.report.redacted.findings import digest
@@ -125,7 +125,7 @@ def write_pages(
     target: PageTarget, intro: Intro, files: list[Input], request: PageRequest, *, verbose: bool, colour: bool | None,
     listed: Mapping[str, ListedSession] | None = None,
 ) -> None:  # fmt: skip
-    """Write pages of a command's answer and of recordings, report where they are, and open them."""
+    """Write pages of a command's answer and of recordings, report their path, and open them."""
     from lore.recording import corpus
     from lore.run.html_report import is_folder, write_report
 

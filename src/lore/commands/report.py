@@ -67,8 +67,8 @@ def run(options: ReportOptions) -> int:
     tokens read, written and uncached. Times are the recording's; without them, turns are a second apart, and the lane's
     name says so. A slice ends when the response began, or after a second if that is not recorded.
 
-    html: a page for a browser, what the recordings cost and each session turn by turn; FILE.html is one page, another
-    name a folder. json: what they cost, as `lore --json` writes it.
+    html: a page for a browser, with the cost of the recordings and each session turn by turn; FILE.html is one page,
+    another name a folder. json: their cost, as `lore --json` writes it.
     """
     from lore.errors import did_you_mean
     from lore.report.forms.json_report import render
@@ -178,7 +178,7 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
 
 
 def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) -> Summed:
-    """Return the cost of the recordings, as bare `lore` does for sessions; raises LoreError if there are none."""
+    """Return the cost of the recordings, as bare `lore` does for sessions; raises LoreError without recordings."""
     from lore.recording import corpus
     from lore.report.redacted.results import redacted
     from lore.run.recent import nothing

@@ -160,7 +160,7 @@ def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed:
 
 
 def _list_rows(rows: Sequence[ListedSession], listed: Listed | None) -> list[ListedSession]:
-    """Return the rows of all sessions, the costliest first; equal titles are told apart by the names of the files."""
+    """Return the rows of all sessions, the costliest first; equal titles get the names of their files."""
     if listed is not None:
         read = {row.path: row for row in rows}
         rows = [row._replace(href=read[path].href) if path in read else row for path, row in listed.items()]

@@ -1,4 +1,4 @@
-"""What a command answered, as the first part of a page: what it writes to a terminal, and its costs as bars.
+"""The first part of a page: the text that the command writes to a terminal, and costs as bars.
 
 Results are redacted before they come here, if at all.
 """
@@ -14,8 +14,8 @@ from functools import partial
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.fact import format_money
-from lore.model.results import CheckResult
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
@@ -37,18 +37,21 @@ from lore.report.html.blocks import (
     table_of,
 )
 from lore.report.measured import measured_view
-from lore.report.overview import cost_of, share_read, span_in_words, tokens_of
+from lore.report.overview import cost_of, full_cost, money, span_in_words, tokens_of, write_groups
 from lore.report.plain import counted
+from lore.report.status_line import percent
 
-SHOWN_LINES = 2_000  # of what a command writes to a terminal
+SHOWN_LINES = 2_000  # of a terminal
+SHOWN_FINDINGS = 20  # more are folded
 MONEY = {  # parts of a cost -> their style and words
     "reading": ("read", "reading context"), "context": ("written", "writing new context"),
-    "output": ("output", "output"), "tools": ("tools", "tools of the provider"), "paid_again": ("waste", "re-billed"),
-    "unexplained": ("unexplained", "re-billed, no cause found"), "expected": ("expected", "re-billed as expected"),
+    "output": ("output", "output"), "tools": ("tools", "tools of the provider"),
+    "paid_again": ("waste", "re-billed as waste"), "expected": ("expected", "re-billed as expected"),
+    "unexplained": ("unexplained", "re-billed, no cause found"),
 }  # fmt: skip
 
 
-# what was spent
+# costs
 
 
 def describe_spending(spending: Spending) -> str:
@@ -56,27 +59,17 @@ def describe_spending(spending: Spending) -> str:
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    parts = [f"{cost_of(spending)} for {what}."]
-    for name in ("paid_again", "unexplained", "expected"):
-        tokens, dollars = getattr(spending, f"{name}_tokens"), getattr(spending, name)
-        if tokens:
-            share = f" ({dollars / spending.dollars:.0%})" if dollars and spending.dollars else ""
-            amount = "" if dollars is None else f", {format_money(dollars)}{share}"
-            parts.append(f"{MONEY[name][1].capitalize()}: {tokens_of(tokens)} tokens{amount}.")
-    if len(parts) == 1 and spending.requests > spending.unbilled:
+    parts = [f"{full_cost(spending)} for {what}."]
+    tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
+    if tokens:
+        share = f" ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""
+        cost = "" if dollars is None else f"{money(dollars)}{share}, "
+        parts.append(f"Re-billed: {cost}{tokens_of(tokens)} tokens.")
+    elif spending.requests > spending.unbilled:
         parts.append("Nothing was re-billed.")
-    for requests, missing in ((spending.unbilled, "recorded usage"), (spending.unpriced, "a known price")):
-        if requests:
-            parts.append(f"{counted(requests, 'request')} without {missing}.")
     if spending.recorded_dollars:
-        parts.append(f"Cost as recorded: {format_money(spending.recorded_dollars)}.")
+        parts.append(f"Cost as recorded: {money(spending.recorded_dollars)}.")
     return " ".join(parts)
-
-
-def lost(spending: Spending, name: str) -> str:
-    """Return what re-billed tokens cost, in tokens if no price is known: of `paid_again` or `unexplained`."""
-    tokens, dollars = getattr(spending, f"{name}_tokens"), getattr(spending, name)
-    return "–" if not tokens else format_money(dollars) if dollars is not None else f"{tokens_of(tokens)} tokens"
 
 
 def money_block(spending: Spending) -> PageBlock:
@@ -97,14 +90,14 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
 
 
 def causes_block(causes: Sequence[SpendingCause]) -> PageBlock:
-    """Show what was re-billed, by cause, and the fix of each."""
+    """Show re-billed tokens by cause, with their cost and fix."""
     rows = [
         (format_dollars(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
         for cause in causes
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
-    return PageBlock("What was re-billed, and why", table=table_of([heads, *rows])) if rows else PageBlock()
+    return PageBlock("Re-billed, by cause", table=table_of([heads, *rows])) if rows else PageBlock()
 
 
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
@@ -138,26 +131,16 @@ def _month_of(day: str) -> str:
     return day[:7]
 
 
-def _groups_block(name: str, groups: Sequence[Spending]) -> PageBlock:
-    heads = (name, "cost", "requests", "read", "re-billed", "no cause found")
-    rows = [
-        (shorten_path(group.title or group.name), cost_of(group), f"{group.requests:,}", share_read(group),
-         format_dollars(group.paid_again), format_dollars(group.unexplained))
-        for group in groups
-    ]  # fmt: skip
-    return PageBlock(f"By {name}", table=table_of([heads, *rows]))
-
-
-# what a command answered
+# answers of commands
 
 
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     """Introduce what agents spent on this machine."""
     blocks = [money_block(result.total), causes_block([*result.causes, *result.unexplained]), *period_blocks(days)]
     if len(result.agents) > 1:
-        blocks.append(_groups_block("agent", result.agents))
+        blocks += capture(partial(write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
-        blocks.append(_groups_block(result.by, result.groups))
+        blocks += capture(partial(write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {each}" for each in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
@@ -171,22 +154,12 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         found = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", found, blocks)
     lead, *_ = sums_lines(result.summary)
-    blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=True)
-    return Intro("lore check", "lore check", lead, (_top_block(result), *blocks))
-
-
-def _top_block(result: CheckResult) -> PageBlock:
-    heads = ("cost", "tokens", "breaks", "cause", "fix")
-    rows = [
-        (format_dollars(cause.lost_dollars), f"{cause.lost_tokens:,}", f"{cause.breaks:,}",
-         f"{cause.code} {cause.name}, {cause.kind}", cause.fix)
-        for cause in result.top
-    ]  # fmt: skip
-    return PageBlock("The costliest causes", table=table_of([heads, *rows])) if rows else PageBlock()
+    write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
+    return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
 
 
 def introduce_simulation(result: SimulateResult) -> Intro:
-    """Introduce what a cache would have done, and how that compares with what was billed."""
+    """Introduce the prediction of a cache, and how it compares with the usage."""
     totals = result.totals
     waste = f" ({format_money(totals.cost.waste)})" if totals.cost.waste else ""
     lead = f"{totals.waste_tokens:,} tokens re-billed as waste{waste}."
@@ -232,7 +205,7 @@ def capture(write: Callable[[Console], object], title: str = "", *, folded: bool
         lines = out.file.getvalue().strip("\n").split("\n")
         more = [f"{len(lines) - SHOWN_LINES:,} lines more"] if len(lines) > SHOWN_LINES else []
         if lines != [""]:
-            blocks.append(PageBlock(title, terminal=(*lines[:SHOWN_LINES], *more), folded=folded))
+            blocks.append(PageBlock(lines=(*lines[:SHOWN_LINES], *more)))
         out.file = io.StringIO()
 
     def on_table(cells: Sequence[tuple[str, ...]]) -> None:
@@ -242,4 +215,4 @@ def capture(write: Callable[[Console], object], title: str = "", *, folded: bool
     out.on_table = on_table
     write(out)
     end_lines()
-    return tuple(blocks)
+    return tuple([block._replace(title="" if number else title, folded=folded) for number, block in enumerate(blocks)])

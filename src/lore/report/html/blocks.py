@@ -54,11 +54,10 @@ class PageBlock(NamedTuple):
     """A part of a page: a heading, paragraphs, bars and a table."""
 
     title: str = ""
-    lines: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()  # indents are kept
     bars: tuple[PageBar, ...] = ()
     table: PageTable | None = None
     folded: bool = False  # it is closed until it is clicked
-    terminal: tuple[str, ...] = ()  # lines of a terminal, whose indents are kept
 
 
 class Intro(NamedTuple):
@@ -87,7 +86,7 @@ def format_dollars(dollars: float | None) -> str:
 
 
 def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:
-    """Return rows of cells, of which the first has the heads, as a table; None without rows."""
+    """Return cells as a table; the first row has the heads. None without other rows."""
     return PageTable(cells[0], cells[1 : SHOWN_ROWS + 1]) if len(cells) > 1 else None
 
 

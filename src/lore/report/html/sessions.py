@@ -1,22 +1,20 @@
-"""Sessions on a page: their rows in the list, and what is shown of each."""
+"""Sessions of a page: their rows in the list, and their details."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.model.fact import format_money
+from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.results.overview import Spending
 from lore.model.results.page import PageChain, PageSession, PageTurn, PartName
-from lore.report.commands import in_shell
-from lore.report.html.blocks import PageBlock, shorten_path
-from lore.report.html.timeline import KINDS, Timeline, draw_timeline
+from lore.report.html.blocks import shorten_path
+from lore.report.html.timeline import Timeline, draw_timeline
 from lore.report.overview import tokens_of
-from lore.report.plain import counted, when
+from lore.report.plain import when
 
 SHOWN_BREAKS = 150  # of a session: the costliest
-_SHOWN_PROBLEMS = 5
 _PARTS: dict[PartName, str] = {
     "unrecorded": "not in this log (tools, system prompt)", "tools": "tools", "system": "system prompt",
     "kept": "messages as before", "messages": "messages",
@@ -38,11 +36,9 @@ class ListedSession(NamedTuple):
     @property
     def weight(self) -> tuple[float, int, float]:
         """The re-billed dollars, the re-billed tokens, and the cost: an order of sessions."""
-        sums = self.spending
-        if sums is None:
+        if self.spending is None:
             return 0.0, 0, 0.0
-        again = (sums.paid_again or 0.0) + (sums.unexplained or 0.0)
-        return again, sums.paid_again_tokens + sums.unexplained_tokens, sums.dollars or 0.0
+        return rebilled_dollars(self.spending) or 0.0, rebilled_tokens(self.spending), self.spending.dollars or 0.0
 
 
 class SessionView(NamedTuple):
@@ -90,55 +86,19 @@ def name_of(path: str) -> str:
     return os.path.basename(path.replace("\\", "/").rstrip("/")) or path
 
 
-def about(session: PageSession) -> str:
+def describe_session(session: PageSession) -> str:
     """Return the path, format, project, models and times of a session."""
     models = list(dict.fromkeys(turn.played.model for turn in session.turns if turn.played.model))
     named = ", ".join(models[:3]) + (f" and {len(models) - 3:,} more" if len(models) > 3 else "")
     project = f"project {shorten_path(session.project)}" if session.project else ""
-    times = span(session.turns).removesuffix(", ")
+    times = describe_times(session.turns).removesuffix(", ")
     return " · ".join(filter(None, (shorten_path(session.path), session.format, project, named, times)))
 
 
-def span(turns: Sequence[PageTurn]) -> str:
+def describe_times(turns: Sequence[PageTurn]) -> str:
     """Return when turns were sent, with a comma after it; empty if that is unknown."""
     times = [turn.played.at for turn in turns if turn.played.at is not None]
     return f"{' to '.join(dict.fromkeys((when(min(times)), when(max(times)))))} UTC, " if times else ""
-
-
-def notes(session: PageSession) -> Iterator[str]:
-    """Yield what could not be read of a session."""
-    if session.message:
-        yield f"could not be read to its end: {session.message}"
-    if session.lacks:
-        yield f"not recorded in this format: {session.lacks}"
-    for problem in session.problems[:_SHOWN_PROBLEMS]:
-        place = "" if problem.line is None else f"line {problem.line:,}: "
-        yield f"{problem.code} {place}{problem.message}"
-    if len(session.problems) > _SHOWN_PROBLEMS:
-        yield f"and {counted(len(session.problems) - _SHOWN_PROBLEMS, 'problem')} more like these"
-
-
-def context_block(session: PageSession) -> PageBlock:
-    """Show what compacting sooner would have saved, and the command that shows where."""
-    found, spending = session.earlier, session.spending
-    if found is None:
-        return PageBlock()
-    share = f" ({found.saved / spending.dollars:.0%})" if spending.dollars else ""
-    largest, window = tokens_of(spending.largest_prompt_tokens), tokens_of(found.window)
-    path = in_shell(session.path)
-    saved, times = f"{format_money(found.saved)}{share}", counted(found.compactions, "compaction")
-    lines = (
-        f"Prompts grew to {largest} tokens; every request reads the full cached prefix.",
-        f"Compacted before {window}, the session would have cost about {saved} less, with {times}.",
-        f"Where: lore compact {path} --dry-run --window {found.window}" if path else "",
-    )
-    return PageBlock("What the size of its context cost", lines)
-
-
-def mark_kinds(view: SessionView) -> list[str]:
-    """Return the kinds of marks in the drawings of a session."""
-    found = {mark.kind for _, drawing in view.chains for mark in drawing.marks}
-    return [kind for kind in KINDS if kind in found]
 
 
 def describe_prompt(turn: PageTurn) -> str:

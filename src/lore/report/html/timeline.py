@@ -1,8 +1,8 @@
 """Draw the timeline of a chain: tokens read, written and left uncached, turn by turn, and marks for what happened.
 
-A column is one turn. In a chain of more than `COLUMNS` turns it is a group of turns, of which the one that read the
-smallest share of its prompt is drawn, so that no break is lost; marks of one kind in one column become one mark. So
-the size of a drawing does not depend on the length of the session.
+A column is one turn. In a chain of more than `COLUMNS` turns it is a group of turns and shows the turn that read the
+smallest share of its prompt, so that no break is lost; marks of one kind in one column become one mark. So the size of
+a drawing does not depend on the length of the session.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     groups = [counts[at : at + grouped] for at in range(0, len(counts), grouped)]
     columns = [min(group, key=lambda each: each.read / each.whole if each.whole else 1.0) for group in groups]
     most = max((each.whole for each in counts), default=0)
-    areas = {  # a front area with the same outline hides the one behind it
+    areas = {  # of areas with the same outline only the front one is drawn
         _outline([each.whole for each in columns], most): "uncached",
         _outline([each.read + each.written for each in columns], most): "written",
         _outline([each.read for each in columns], most): "read",
