@@ -4,6 +4,7 @@
 # make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, long sessions, many generated ones, 300 killed writers for each store
+# make attack  every class of hostile input, the slow ones too (part of make soak)
 # make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 from SEED=24)
 # make docs    the reference of the public modules, as pages in build/docs, its names checked
 # make data    compile the tables of rules and codes after a change of their TOML files
@@ -34,7 +35,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-core cover lint compiled bench soak fuzz docs data golden compare pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
+.PHONY: help demo test test-core cover lint compiled bench soak attack fuzz docs data golden compare pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -108,6 +109,9 @@ soak: .venv/dev
 	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
 	HYPOTHESIS_PROFILE=soak $(TESTS) -m "hypothesis and not soak"
+
+attack: .venv/dev
+	$(TESTS) -m "soak or not soak" tests/hostile
 
 fuzz: .venv/dev
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS) --seed $(SEED)

@@ -2,7 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, files, small, known, parse, logs, memory, captures, pair, reads, drops, truth, agents.
+Names: growth, files, small, known, parse, logs, memory, request, captures, pair, simulate, reads, drops, truth,
+agents.
 Exit code 1 if a bar is missed. Linear work, and saves that cost the same in long sessions, are tested instead.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import (
     agents,
+    asking,
     captures,
     clock,
     files,
@@ -34,7 +36,7 @@ from bench import (
 )
 from lore.run.checking.check import check
 
-SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "causes" / "LORE131" / "negative.jsonl"
 
 
 class Sizes(NamedTuple):
@@ -128,6 +130,30 @@ def peak_memory(folder: Path, sizes: Sizes) -> Row:
     return Row(measure, bar, said, max(grown, apart) <= 100e6)
 
 
+def request(_: Path, sizes: Sizes) -> Row:
+    """The next request of a long session against that of a short one."""
+    many, few = (2_000, 100) if sizes.turns > QUICK.turns else (40, 20)
+    found = asking.requests(many, few, sizes.judged)
+    measure = f"`user`, `request` and `assistant` at turn {many:,} against turn {few:,}"
+    return Row(measure, "at most 3 times", str(found), found.median <= 3)
+
+
+def simulate(_: Path, sizes: Sizes) -> Row:
+    """Simulating Claude Code sessions against checking them, whole processes in CPU time."""
+    measure = "`lore simulate` of the Claude Code sessions of the corpus against `lore check --jobs 1`"
+    bar = "at most 1.15 times"
+    names = recordings.sessions(sizes.file)
+    if not names:
+        return Row(measure, bar, recordings.ABSENT, met=None)
+    found = clock.alternate(
+        lambda: clock.process(*lore(), "simulate", "--json", *names),
+        lambda: clock.process(*lore(), "check", "--json", "--jobs", "1", *names, codes=(0, 1)), sizes.judged,
+        waiting.children,
+    )  # fmt: skip
+    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s"
+    return Row(measure, bar, said, found.median <= 1.15)
+
+
 def true(rows: str) -> Callable[[Path, Sizes], list[Row]]:
     """Measure how true predictions and verdicts are on real recordings."""
     return lambda _, __: [Row(*fields) for fields in verdicts.ROWS[rows]()]
@@ -151,12 +177,14 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "parse": lambda _, sizes: Row(*recordings.parse(sizes.judged, most=sizes.file)),
     "logs": lambda _, sizes: [Row(*fields) for fields in recordings.logs(sizes.judged)],
     "memory": peak_memory,
+    "request": request,
     "captures": lambda folder, sizes: [
         Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)
     ],
     "pair": lambda folder, sizes: Row(
         *captures.explained(folder, lore(), min(captures.PAIR_BYTES, sizes.bodies // 100), sizes.started)
     ),
+    "simulate": simulate,
     "reads": true("reads"),
     "drops": true("drops"),
     "truth": true("truth"),
