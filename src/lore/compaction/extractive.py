@@ -1,8 +1,8 @@
 """Summarise messages by rule: no model, no network, and the same entries always give the same bytes.
 
-The summary quotes: what the user asked, the files that tools changed, the tool calls that failed or still run, and the
-last exchange. A previous summary written by this module is continued section by section; any other is quoted. Each
-section has a share of the room, and lines that do not fit are counted, so a continued summary does not grow.
+The summary quotes the user's requests, the files that tools changed, the tool calls that failed or still run, and the
+last exchange. A previous summary of this module is continued section by section; any other is quoted. Each section has
+a share of the room, and lines that do not fit are counted, so a continued summary does not grow.
 """
 
 from __future__ import annotations
@@ -67,14 +67,12 @@ def _parse_summary(text: str) -> tuple[int, Sections]:
     if own is None:
         sections[EARLIER] = [f"  {line.rstrip()}" for line in text.split("\n") if line.strip()]
         return 0, sections
-    title = ""
-    for line in text.split("\n")[1:]:
-        if line[:-1] in _SHARES and line.endswith(":"):
-            title = line[:-1]
-        elif line and title in (LAST, CURRENT):
-            sections[ASKED] += [f"- {line[6:]}"] if line.startswith("user: ") else []
-        elif line and title:
-            sections[title].append(line)
+    for section in text.split("\n\n")[1:]:
+        title, *lines = section.split("\n")
+        if title[:-1] in (LAST, CURRENT):
+            sections[ASKED] += [f"- {line[6:]}" for line in lines if line.startswith("user: ")]
+        elif title[:-1] in _SHARES:
+            sections[title[:-1]] += lines
     return int(own[1]), sections
 
 
