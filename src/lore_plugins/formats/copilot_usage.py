@@ -82,16 +82,11 @@ def _rows(database: str, session: str) -> list[UsageRow]:
         names = ", ".join(name if name in has else f"null as {name}" for name in _COLUMNS)
         order = "id" if "id" in has else "rowid"
         query = f"select {names} from {_TABLE} where session_id = ? order by {order} limit {MOST_ROWS + 1}"  # noqa: S608
-        return [row_of(*row) for row in connection.execute(query, (session,))]
-
-
-def row_of(
-    agent: object, call: object, model: object, whole: object, output: object, read: object, write: object,
-    initiator: object,
-) -> UsageRow:  # fmt: skip
-    """Return a row from columns whose values may have any type."""
-    counts = [count if isinstance(count, int) and count >= 0 else None for count in (whole, output, read, write)]
-    return [_text(agent) or _text(call), _text(model) or None, *counts, _text(initiator)]
+        rows: list[UsageRow] = []
+        for agent, call, model, *values, initiator in connection.execute(query, (session,)):  # of any type
+            counts = [count if isinstance(count, int) and count >= 0 else None for count in values]
+            rows.append([_text(agent) or _text(call), _text(model) or None, *counts, _text(initiator)])
+        return rows
 
 
 def _text(value: object) -> str:

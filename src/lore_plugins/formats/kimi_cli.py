@@ -162,9 +162,6 @@ class WireLog:
         """Whether the messages of the event's chain come from this file."""
         return not self.has_context or self._session.chain != e.MAIN
 
-    def start_session(self) -> None:
-        self._session.start_session(at=self._session.at, dialect=self.dialect)
-
     def read(self, record: KimiCliRecord) -> None:
         """Read a record."""
         message, session = record.message, self._session
@@ -172,7 +169,7 @@ class WireLog:
             if self.has_context and session.is_started and message.type in _CONTENTS:
                 return  # the other file has it
             session.at = stamp_of(record.timestamp)
-            self.start_session()
+            session.start_session(at=session.at, dialect=self.dialect)
             self._read_event(message)
         elif record.type != "metadata":
             session.keep_opaque(Code.UNKNOWN_RECORD, "a record without its message")
@@ -375,7 +372,7 @@ class ContextLog:
 
     def read(self, record: KimiCliRecord, data: bytes) -> None:
         """Read a record."""
-        self._wire.start_session()
+        self._session.start_session(at=self._session.at, dialect=self._wire.dialect)
         role = record.role or ""
         line = ContextLine(len(data) << 32 | crc32(data), (), not role.startswith("_"))
         if self._phase == "same" and self._same < len(self._before):

@@ -277,15 +277,6 @@ class HistoryEvent:
     result: str = ""  # id of the event with its call's result
 
 
-@dataclass(slots=True)
-class LoggedTurn:
-    """The request whose events arrive."""
-
-    response: str
-    at: str | None
-    logged: LoggedUsage | None
-
-
 class OpenHands(PackReader):
     """Reader of a conversation's folder."""
 
@@ -303,7 +294,8 @@ class OpenHands(PackReader):
         self._counts_cached = True  # input counts include cached tokens
         self._usages: dict[str, list[LoggedUsage]] = {}  # of responses without events so far, by id
         self._history: list[HistoryEvent] = []
-        self._turn: LoggedTurn | None = None
+        # The request whose events arrive: its response, when that began, its usage.
+        self._turn: tuple[str, str | None, LoggedUsage | None] | None = None
         self._condensations = 0
         self._trigger = "auto"  # of the next condensation
 
@@ -475,10 +467,10 @@ class OpenHands(PackReader):
 
     def _start_turn(self, response: str) -> str:
         """Open the turn of a response with its first event; return the response."""
-        if self._turn is None or response != self._turn.response:
+        if self._turn is None or response != self._turn[0]:
             self._end_turn()
             session, logged = self.session, self._take_usage(response)
-            self._turn = LoggedTurn(response, session.at, logged)
+            self._turn = response, session.at, logged
             session.counter.asked_at = _before(session.at, 0.0 if logged is None else logged.latency)
             session.start_turn((logged.usage.model or None) if logged is not None else None)
         return response
@@ -486,9 +478,9 @@ class OpenHands(PackReader):
     def _end_turn(self) -> None:
         session, turn, self._turn = self.session, self._turn, None
         if turn is not None:
-            usage = None if turn.logged is None else self._usage_of(turn.logged.usage)
-            number = session.counter.number
-            session.emit(e.TurnCompleted(turn=number, at=turn.at, usage=usage, response_id=turn.response))
+            response, at, logged = turn
+            usage, number = None if logged is None else self._usage_of(logged.usage), session.counter.number
+            session.emit(e.TurnCompleted(turn=number, at=at, usage=usage, response_id=response))
 
     def _take_usage(self, response: str) -> LoggedUsage | None:
         """Return and remove a response's usage; of several with one id the first of the state."""
