@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -98,15 +98,6 @@ class Parts(Generic[K]):
         return part if not odd and self.are_sound((part,)) else Other(Raw(raw))
 
 
-class OfType(Protocol):
-    """A record with a type."""
-
-    @property
-    def type(self) -> str:
-        """Its type."""
-        ...
-
-
 _TYPE = pattern(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
 _TYPE_KEY = b'"type":"'  # as most programs write it
 _NEAR = 256  # bytes at the beginning of a line that are searched for its type
@@ -118,7 +109,7 @@ _LIST = msgspec.json.Decoder(list[Raw])
 _BLOCK = msgspec.json.Decoder(_TextValue)
 
 
-L = TypeVar("L", bound=OfType)
+L = TypeVar("L")  # records, each with a `type`
 
 
 class Kinds(Generic[L]):
@@ -146,6 +137,7 @@ class Kinds(Generic[L]):
         else:
             named = b"" if (match := _TYPE.search(line, 0, _NEAR)) is None else match[1]
         name, kind, decoder = self._named.get(named, self._any)
+        record: Any
         try:
             record = decoder.decode(line)
         except msgspec.ValidationError:
