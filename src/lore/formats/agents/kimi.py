@@ -236,7 +236,7 @@ class KimiCode(LogReader):
             case "config.update":
                 if not is_absent(record.system_prompt):
                     session.emit(e.SessionChanged(system=record.system_prompt, at=session.at))
-                self._set_effort(record)
+                session.setting("effort", record.thinking_effort or record.thinking_level)
             case "permission.set_mode" if record.mode:
                 session.setting("permission-mode", record.mode)
             case "context.apply_compaction":
@@ -357,11 +357,7 @@ class KimiCode(LogReader):
             self._sent_tools = record.tools_hash
         if dialect is not None or tools is not None or not is_absent(record.system_prompt):
             session.emit(e.SessionChanged(dialect=dialect, tools=tools, system=record.system_prompt, at=session.at))
-        self._set_effort(record)
-
-    def _set_effort(self, record: KimiCodeRecord) -> None:
-        if effort := record.thinking_effort or record.thinking_level:
-            self.session.setting("effort", effort)
+        session.setting("effort", record.thinking_effort or record.thinking_level)
 
     def _compact(self, record: KimiCodeRecord) -> None:
         session, history, uuid = self.session, self.session.history, self.session.line_id

@@ -83,11 +83,6 @@ def decode(data: bytes | Raw) -> ChatMessage:
     return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
 
 
-def decode_conversation(data: bytes) -> ChatConversation:
-    """Decode a conversation or a message; ValueError if it is malformed."""
-    return lenient.decoded(_CONVERSATION, data)
-
-
 def time_of(message: ChatMessage) -> str | None:
     """Return when a message was written, in RFC 3339; None if no member is a time."""
     times = (raw for raw in _times_of(message) if raw is not NULL and decode_time(bytes(raw)) is not None)
@@ -292,7 +287,7 @@ class _Chats:
             if kind := message.kind:
                 self._read_message(message, kind, data)
                 return
-        conversation = decode_conversation(data)
+        conversation = lenient.decoded(_CONVERSATION, data)
         if conversation.listed is None:
             self._read_message(message := decode(data), message.kind, data)
         else:
@@ -456,7 +451,7 @@ class ChatDocument(_Chats, DocumentReader):
         return signs.is_list(head) or signs.is_document(head)
 
     def handle_head(self, data: bytes) -> None:
-        self._describe(decode_conversation(data))
+        self._describe(lenient.decoded(_CONVERSATION, data))
 
     def finish(self) -> None:
         if self.is_whole:
