@@ -116,7 +116,7 @@ def test_line_without_a_log_shows_newest_session():
     assert lore("statusline", os.getcwd()).out.startswith("prompt 12k")
 
 
-def test_json_is_judged_to_the_end_of_the_log():
+def test_json_is_judged_to_the_end():
     session(*STEADY, (10, 0, 12_500, 100))
     ran = lore("statusline", "--json", LOG)
     valid(ran.json, "statusline")

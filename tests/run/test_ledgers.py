@@ -1,4 +1,4 @@
-"""Ledgers are kept between runs, and made anew where anything that they depend on changed."""
+"""Ledgers are kept between runs, and made again if anything that they depend on changed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -100,21 +100,16 @@ def _write_running(name: str | None, options: Options, dated: Dated, here: Surro
     common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
 
 
-class _NamedSession(NamedTuple):
-    client: ClientStatus  # what Claude Code says about its session
-    path: str | None  # of the log, if there is one
-
-
-def _session_named(name: str | None, given: bytes, here: Surroundings) -> _NamedSession:
-    """Return the log that was named, else the one that Claude Code names in `given`, else the project's newest."""
+def _session_named(name: str | None, given: bytes, here: Surroundings) -> tuple[ClientStatus, str | None]:
+    """Return the facts in `given`, which Claude Code sends, and the log: named, else in `given`, else the newest."""
     from lore.report.status_line import client_and_path
     from lore.run.running import newest_session
 
     client, named = client_and_path(given)
     path = name or named or here.folder
     if os.path.isdir(path):
-        return _NamedSession(client, newest_session(here._replace(folder=os.path.abspath(path)), machine=False))
-    return _NamedSession(client, path)
+        return client, newest_session(here._replace(folder=os.path.abspath(path)), machine=False)
+    return client, path
 
 
 def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:

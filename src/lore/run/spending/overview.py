@@ -190,7 +190,7 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
 
 
 class Period:
-    """The requests of a time: all of them, by agent, by session, as they are grouped, and their causes."""
+    """The requests of a time: their sums in all, by agent, session, day and group, and their causes."""
 
     def __init__(self, by: GroupBy | None) -> None:
         self.total = Sums()
