@@ -201,28 +201,44 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
         cost = f"{money(dollars)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
     rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
-    for cause in result.causes:
-        is_shown = verbose or (len(rows) < _CAUSES and (cause.dollars is None or cause.dollars >= _CENT))
-        if is_shown:
-            rows.append(_cause_row(cause, chosen))
+    for causes in _alike(result.causes):
+        cost, tokens_in_words = _amounts(causes)
+        if verbose or (len(rows) < _CAUSES and cost != "<$0.01"):
+            rows.append((cost, tokens_in_words, *_in_words(causes, chosen)))
         else:
-            rest.append(cause)
+            rest += causes
     if rest:
-        rows.append(
-            (*_amounts(rest), counted(len(rest), "other cause"), f"show {'it' if len(rest) == 1 else 'them'}: -v")
-        )
+        others = counted(len(_alike(rest)), "other cause")
+        rows.append((*_amounts(rest), others, "-v shows all"))
     if result.unexplained:
         where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
         advice = chosen.advice("which turns: lore check")
         rows.append((*_amounts(result.unexplained), (f"no cause found, {where}", "yellow"), advice))
-        rows += [_cause_row(cause, chosen, "  ") for cause in result.unexplained if verbose]
+        for causes in _alike(result.unexplained) if verbose else ():
+            says, advice = _in_words(causes, chosen)
+            rows.append((*_amounts(causes), f"  {says}", advice))
     priced = slice(0 if dollars is not None else 1, None)
     write_table(_CAUSE_COLUMNS[priced], [row[priced] for row in rows], out)
 
 
-def _cause_row(cause: SpendingCause, chosen: OverviewSelection, indent: str = "") -> tuple[Cell, ...]:
-    where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
-    return *_amounts([cause]), f"{indent}{cause.says}, in {where}", chosen.advice(cause.fix)
+def _alike(causes: Sequence[SpendingCause]) -> list[list[SpendingCause]]:
+    """Return causes with the same words and advice together, the costliest first."""
+    found: dict[tuple[str, str], list[SpendingCause]] = {}
+    for cause in causes:
+        found.setdefault((cause.says, cause.fix), []).append(cause)
+
+    def rank(alike: list[SpendingCause]) -> tuple[float, int]:
+        return sum(cause.dollars or 0.0 for cause in alike), sum(cause.tokens for cause in alike)
+
+    return sorted(found.values(), key=rank, reverse=True)
+
+
+def _in_words(causes: Sequence[SpendingCause], chosen: OverviewSelection) -> tuple[str, str]:
+    """Return causes that are alike in words, with the number of their sessions or turns, and advice."""
+    first, turns = causes[0], sum(cause.turns for cause in causes)
+    is_wide = len(causes) == 1 and first.sessions > 1
+    where = counted(first.sessions, "session") if is_wide else counted(turns, "turn")
+    return f"{first.says}, in {where}", chosen.advice(first.fix)
 
 
 def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
@@ -233,10 +249,11 @@ def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
 
 def _write_first(result: Overview, out: Console) -> None:
     """Write the first thing to change, and the session that cost most."""
-    first = next((cause for cause in result.causes if not cause.fix.startswith("nothing")), None)
-    if first is not None:
-        cost, tokens = _amounts([first])
-        amount = f"{tokens} tokens" if first.dollars is None else cost
+    actionable = (causes for causes in _alike(result.causes) if not causes[0].fix.startswith("nothing"))
+    causes = next(actionable, None)
+    if causes is not None:
+        first, (cost, tokens) = causes[0], _amounts(causes)
+        amount = f"{tokens} tokens" if cost == "-" else cost
         out.print()
         out.print(line(("do first: ", "bold"), f"{first.fix} ({amount} re-billed: {first.says})"))
         _write_command(first.command, out)
