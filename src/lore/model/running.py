@@ -12,38 +12,38 @@ from typing import Literal, NamedTuple
 class LastBreak(NamedTuple):
     """The last cache break of a session."""
 
-    code: str
-    kind: Literal["expected", "waste", "unattributable"]
-    turn: int
-    at: float | None
-    lost_tokens: int
+    code: str  # such as `LORE104`
+    kind: Literal["expected", "waste", "unattributable"]  # of the leading cause
+    turn: int  # number in its chain, from 1
+    at: float | None  # when that turn was sent
+    lost_tokens: int  # tokens that were cached and not read again
     dollars: float | None  # beyond the price of reading the lost tokens
     says: str  # the leading cause in words
     plain: str  # the same without names from the recording
-    fix: str
+    fix: str  # what the user or the agent's author can do about it
 
 
 class RunningTotals(NamedTuple):
     """A session up to its last request. Sizes and times are of its main chain, sums are of all its chains."""
 
-    format: str
-    session: str = ""
-    model: str | None = None
-    turn: int = 0
+    format: str  # name of the log's format; empty before the first request
+    session: str = ""  # id that the log names; empty if it names none
+    model: str | None = None  # that answered last
+    turn: int = 0  # number of the last request, from 1; 0 before the first
     used_at: float | None = None  # when the last response began
-    prompt_tokens: int | None = None
-    read_tokens: int | None = None
+    prompt_tokens: int | None = None  # of the last request
+    read_tokens: int | None = None  # of the last request
     stood: int | None = None  # tokens that the last request left in the cache
     lifetime: float | None = None  # seconds that the cache keeps them, from `used_at` on
     billed: bool = False  # the lifetime is from the usage, not from a dated rule
-    requests: int = 0
-    breaks: int = 0
+    requests: int = 0  # in all chains
+    breaks: int = 0  # requests in all chains that lost cached tokens
     paid_again_tokens: int = 0  # re-billed without need
-    paid_again_dollars: float | None = None
+    paid_again_dollars: float | None = None  # what these tokens cost beyond the price of reading
     unexplained_tokens: int = 0  # re-billed, without a certain cause
     expected_tokens: int = 0  # re-billed, as expected
     rebilled_dollars: float | None = None  # what all re-billed tokens cost beyond the price of reading
-    last_break: LastBreak | None = None
+    last_break: LastBreak | None = None  # None if nothing was lost so far
 
     @property
     def rebilled_tokens(self) -> int:

@@ -24,7 +24,7 @@ S = TypeVar("S", bound=Struct)
 class CommandResult(Struct, frozen=True, kw_only=True):
     """The base of what commands answer."""
 
-    schema: int = 2
+    schema: int = 2  # version of this JSON
 
 
 def copy_fields(kind: type[S], source: object, **fields: object) -> S:
@@ -39,10 +39,10 @@ def copy_fields(kind: type[S], source: object, **fields: object) -> S:
 class UsageResult(Struct, frozen=True, kw_only=True):
     """Token counts of a provider's usage, or sums of them."""
 
-    uncached_tokens: int | None
-    read_tokens: int | None
-    write_tokens: int | None
-    output_tokens: int | None
+    uncached_tokens: int | None  # input that was neither read from a cache nor written to one
+    read_tokens: int | None  # input that was read from a cache
+    write_tokens: int | None  # input that was written to a cache, for any lifetime
+    output_tokens: int | None  # with thinking, if the usage includes it
     partial_output: Literal[True] | UnsetType = UNSET  # true if the log holds only a part of the output tokens
 
     @classmethod
@@ -74,9 +74,9 @@ class UsageResult(Struct, frozen=True, kw_only=True):
 class VerdictResult(Struct, frozen=True):
     """What the provider itself reports about a cache miss."""
 
-    reason: str
-    missed_tokens: int | None
-    source: str | None
+    reason: str  # in the provider's word, such as `tools_changed`
+    missed_tokens: int | None  # that could have been read; null if the provider does not say
+    source: str | None  # the field of the response that has the verdict
 
     @classmethod
     def of(cls, verdict: Verdict) -> VerdictResult:
@@ -87,11 +87,11 @@ class VerdictResult(Struct, frozen=True):
 class SecondaryCause(Struct, frozen=True):
     """Another cause that was found together with a leading one."""
 
-    code: str
-    name: str
-    section: str | None
-    strength: str
-    evidence: Evidence
+    code: str  # such as `LORE104`
+    name: str  # of the code, in words joined by hyphens
+    section: str | None  # the part of the prompt that changed, such as `tools`; null if none did, or it is unknown
+    strength: str  # certain, strong or weak: how well the evidence explains the cache break
+    evidence: Evidence  # what shows the cause
     message: str = ""  # the evidence in words
     contradicted: bool = False  # the provider's verdict names another section, so this did not break the prefix there
 
@@ -99,21 +99,22 @@ class SecondaryCause(Struct, frozen=True):
 class CauseResult(Struct, frozen=True):
     """Why a turn reused less than the previous prompt, and the cost; the same in every result about a turn."""
 
-    code: str
-    name: str
-    kind: CauseKind
-    section: str | None
-    path: str | None
+    code: str  # such as `LORE104`
+    name: str  # of the code, in words joined by hyphens
+    kind: CauseKind  # expected, waste or unattributable
+    section: str | None  # the part of the prompt that changed, such as `tools`; null if none did, or it is unknown
+    path: str | None  # JSON path of the first difference in the request body; null if the cause has no place there
     message: str  # the evidence in words
-    evidence: Evidence | None
+    evidence: Evidence | None  # what shows the cause
     strength: str | None  # how well the evidence explains the cache break
     actor: str  # who can fix it: `author`, `user`, `provider` or `nobody`
-    also: tuple[SecondaryCause, ...]
-    ruled_out: tuple[RuledOut, ...]
+    also: tuple[SecondaryCause, ...]  # other causes that were found with this one
+    ruled_out: tuple[RuledOut, ...]  # reasons that were examined, and whether they are ruled out
+    # from the change to the end of what the previous request wanted cached; 0 if bytes do not show the cause
     lost_bytes: int | None
-    lost_tokens: int | None
+    lost_tokens: int | None  # tokens that were cached and not read again
     tokens: str | None  # whether the lost tokens are recorded, counted or estimated
-    fix: str
+    fix: str  # what `actor` can do about it
     is_break: bool = True  # tokens that should have been read from the cache were not
     lost_dollars: float | None = None  # what the lost tokens cost beyond the price of reading them
 
@@ -121,9 +122,9 @@ class CauseResult(Struct, frozen=True):
 class ColumnsResult(Struct, frozen=True):
     """What the bytes, the usage and the provider's verdict show of a turn, in words."""
 
-    bytes: str
-    billed: str
-    verdict: str
+    bytes: str  # how far the two prompts are equal
+    billed: str  # how much the usage shows as read
+    verdict: str  # what the provider reports
     agree: bool | None  # null if only one of them shows anything
     dispute: str | None  # how they contradict each other
 
@@ -131,8 +132,8 @@ class ColumnsResult(Struct, frozen=True):
 class Interruption(Struct, frozen=True):
     """How many of the files were read before the run was interrupted, the last one perhaps in part."""
 
-    files: int
-    of: int
+    files: int  # files whose reading had begun
+    of: int  # files to read
 
 
 # lore diff-prefix
@@ -141,10 +142,11 @@ class Interruption(Struct, frozen=True):
 class DiffSide(Struct, frozen=True):
     """One side of a comparison."""
 
-    name: str
-    format: str | None = None
-    dialect: str | None = None
-    model: str | None = None
+    name: str  # as the command was given it
+    format: str | None = None  # of the recording; null if unrecognised, then only bytes are compared
+    dialect: str | None = None  # of the request; null without a prompt, as are the next two
+    model: str | None = None  # as the request names it; null if it names none
+    # how close the prompt is to the sent bytes: wire, parsed, structural, reconstructed, hashed or rendered
     fidelity: str | None = None
     partial: bool | UnsetType = UNSET  # true if the beginning of the prompt is not recorded
     lacks: str | UnsetType = UNSET  # parts of the prompt that logs of this format do not record
@@ -153,65 +155,65 @@ class DiffSide(Struct, frozen=True):
 class FileLengths(Struct, frozen=True):
     """The longest common prefix of two whole files, byte by byte."""
 
-    left_bytes: int
-    right_bytes: int
-    common_prefix_bytes: int
+    left_bytes: int  # size of the left file
+    right_bytes: int  # size of the right file
+    common_prefix_bytes: int  # equal bytes at the beginning of both
 
 
 class PromptLengths(Struct, frozen=True):
     """The longest common prefix of two prompts."""
 
-    left_bytes: int
-    right_bytes: int
-    common_prefix_bytes: int
-    common_prefix_segments: int
-    left_tail_bytes: int
+    left_bytes: int  # all segments, the tail included
+    right_bytes: int  # all segments, the tail included
+    common_prefix_bytes: int  # equal bytes at the beginning of both
+    common_prefix_segments: int  # whole segments that are equal, from the first on
+    left_tail_bytes: int  # the volatile end of the left prompt, which is not expected to be reused
     canonical_common_prefix_bytes: int  # in the canonical encoding of the left prompt
     left_tokens: int | None = None  # null if tokens are not counted
-    right_tokens: int | None = None
-    common_prefix_tokens: int | None = None
-    tokenizer: str | None = None
+    right_tokens: int | None = None  # null if tokens are not counted
+    common_prefix_tokens: int | None = None  # null if tokens are not counted
+    tokenizer: str | None = None  # null if tokens are not counted
 
 
 class DivergenceResult(Struct, frozen=True):
     """The first place where two prompts differ."""
 
-    section: str
-    path: str
-    offset: int  # byte in the segment
+    section: str  # tools, system or messages
+    path: str  # JSON path of the innermost value that differs
+    offset: int  # byte in the value at `path`, from 0
     prompt_offset: int  # byte in the left prompt
-    left: str
-    right: str
+    left: str  # text around this byte in the left prompt, masked; empty if it ends before
+    right: str  # the same in the right prompt
 
 
 class CachePrediction(Struct, frozen=True):
     """What a cache would read and write of a request."""
 
-    cache: str
-    read_tokens: int | None
-    write_tokens: int | None
-    uncached_tokens: int | None
-    confidence: str
+    cache: str  # name of the cache model
+    read_tokens: int | None  # predicted, as are the next two
+    write_tokens: int | None  # null: cannot be predicted
+    uncached_tokens: int | None  # null: cannot be predicted
+    confidence: str  # exact, rule (by the cache's dated rules) or ceiling (no more than this is read)
 
 
 class DiffResult(CommandResult, frozen=True, kw_only=True):
     """`lore diff-prefix --json`."""
 
-    left: DiffSide
-    right: DiffSide
+    left: DiffSide  # the earlier request
+    right: DiffSide  # the later request
     file: FileLengths | None  # null for two turns of one session
     prompt: PromptLengths | None  # null if a side holds no prompt
     relation: str | None  # identical, extension, shrunk, diverged or unrelated
-    divergence: DivergenceResult | None
+    divergence: DivergenceResult | None  # null if the right prompt continues the left one
     reuse_ratio: float | None  # common bytes of the bytes of the left prompt, without its tail
-    causes: list[CauseResult]
-    caches: list[CachePrediction]
-    billed: UsageResult | None
-    verdict: VerdictResult | None
-    problems: list[Problem]
+    causes: list[CauseResult]  # why the right prompt does not continue the left one; empty if it does
+    caches: list[CachePrediction]  # one prediction for each cache that was asked for
+    billed: UsageResult | None  # the usage of the right request; null if not recorded
+    verdict: VerdictResult | None  # of the provider, about the right request; null if not recorded
+    problems: list[Problem]  # places in the recordings that could not be read or did not fit
     chain: str | None = None  # chain and turn of the right side, in a comparison of all turns of a session
-    turn: int | None = None
-    columns: ColumnsResult | None = None
+    turn: int | None = None  # counted from 1; null as `chain` is
+    columns: ColumnsResult | None = None  # null without a prompt on both sides
 
 
 # lore check
@@ -220,37 +222,40 @@ class DiffResult(CommandResult, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True):
     """One finding of `lore check` or `lore lint`."""
 
-    code: str
-    name: str
-    kind: CauseKind
-    severity: Severity
-    path: str
+    code: str  # such as `LORE104`
+    name: str  # of the code, in words joined by hyphens
+    kind: CauseKind  # expected, waste or unattributable
+    severity: Severity  # error, warning or note
+    path: str  # the file or folder; a stored or remote session by its URL
     message: str  # the finding in words; made last, from the other fields
-    fix: str
-    line: int | None = None
-    chain: str | None = None
-    turn: int | None = None
-    dialect: str | None = None
-    section: str | None = None
-    json_path: str | None = None
-    offset: int | None = None
-    evidence: Evidence | None = None
-    lost_bytes: int | None = None
+    fix: str  # what `actor` can do about it
+    line: int | None = None  # of the recording, from 1; null if the finding belongs to no line
+    chain: str | None = None  # the conversation in the recording; null if the finding belongs to no turn
+    turn: int | None = None  # number in its chain, from 1; null as `chain` is
+    dialect: str | None = None  # of the request, such as `anthropic`; null as `chain` is
+    section: str | None = None  # the part of the prompt, such as `tools`; null if none, or it is unknown
+    json_path: str | None = None  # of the place in the request body; null if the finding has no place there
+    offset: int | None = None  # byte in the value at `json_path`, from 0; null without one
+    evidence: Evidence | None = None  # what shows the finding; null if only its code and place are kept
+    lost_bytes: int | None = None  # as in a cause of `lore diff-prefix`; null if the finding is not about two prompts
+    # tokens that were cached and not read again; null if the finding is not about two prompts
     lost_tokens: int | None = None
     lost_dollars: float | None = None  # what the lost tokens cost beyond the price of reading them
     tokens: str | None = None  # whether the lost tokens are recorded, counted or estimated
+    # how close the prompt is to the sent bytes: wire, parsed, structural, reconstructed, hashed or rendered
     fidelity: str | None = None
-    confidence: str | None = None
-    fingerprint: str = ""
+    confidence: str | None = None  # rule: it follows from dated rules of the cache; null: from the recording alone
+    fingerprint: str = ""  # 16 hex digits of code and place, by which a baseline recognises the finding in another run
     strength: str | None = None  # how well the evidence explains the finding
     actor: str = "nobody"  # who can fix it: `author`, `user`, `provider` or `nobody`
     more: int = 0  # further places with the same code, after the first
     skipped: int = 0  # further places that were not examined one by one
     paused: float | None = None  # seconds without a request before this turn
     times: int = 1  # turns of the chain for which the finding holds
-    qualifiers: tuple[str, ...] = ()
-    also: tuple[SecondaryCause, ...] = ()
-    ruled_out: tuple[RuledOut, ...] = ()
+    qualifiers: tuple[str, ...] = ()  # remarks that the evidence does not hold, such as `nothing-lost`
+    also: tuple[SecondaryCause, ...] = ()  # other causes of the same cache break
+    ruled_out: tuple[RuledOut, ...] = ()  # reasons that were examined, and whether they are ruled out
+    # a compared prompt continues requests that are not recorded, so that its beginning is missing
     partial: bool = False
     is_break: bool = False  # tokens that should have been read from the cache were not
     body_offset: int | UnsetType = UNSET  # lint only: byte of the request body
@@ -262,16 +267,16 @@ class Finding(Struct, frozen=True):
 class Summary(Struct):
     """The counts of `lore check`."""
 
-    files: int = 0
+    files: int = 0  # recordings that were judged
     sessions: int = 0  # distinct session ids; a file of a subagent counts with its session
-    chains: int = 0
-    turns: int = 0
-    pairs: int = 0
-    compactions: int = 0
-    breaks: int = 0
-    expected: int = 0
-    waste: int = 0
-    unattributable: int = 0
+    chains: int = 0  # conversations: each session has a main one, and one for each subagent and side request
+    turns: int = 0  # model requests
+    pairs: int = 0  # turns that were compared with an earlier turn
+    compactions: int = 0  # of chains, as the logs record them or the requests show them
+    breaks: int = 0  # turns that did not read tokens that were cached; the sum of the next three
+    expected: int = 0  # cache breaks with an expected cause
+    waste: int = 0  # cache breaks with an avoidable cause
+    unattributable: int = 0  # cache breaks without a certain cause
     problems: int = 0  # of recordings, whatever settings ignore
     skipped: int = 0  # files in folders that are not recordings
     lost_tokens: int = 0  # of waste and of unexplained cache breaks
@@ -280,44 +285,44 @@ class Summary(Struct):
     exempted: int = 0  # findings that exemptions remove
     known: int = 0  # findings that the baseline removes
     unexplained: int = 0  # cache breaks without a certain cause
-    unexplained_tokens: int = 0
+    unexplained_tokens: int = 0  # re-billed without a certain cause
     waste_tokens: int = 0  # re-billed as waste
     ruled_out: dict[str, int] = {}  # for each reason: how many unexplained cache breaks it does not explain
     waste_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
-    unexplained_dollars: float | None = None
+    unexplained_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
     recorded_dollars: float | UnsetType = UNSET  # cost that the logs state themselves; left out if none does
 
 
 class CostlyCause(Struct, frozen=True):
     """A cause and what its cache breaks lost together. A break with several causes counts for each of them."""
 
-    code: str
-    name: str
-    kind: CauseKind
-    breaks: int
-    lost_tokens: int
-    fix: str
+    code: str  # such as `LORE104`
+    name: str  # of the code, in words joined by hyphens
+    kind: CauseKind  # waste or expected
+    breaks: int  # cache breaks that it leads
+    lost_tokens: int  # re-billed in these cache breaks
+    fix: str  # what the agent's author or user can do about it
     lost_dollars: float | None = None  # of the breaks whose price is known
 
 
 class UnrecordedParts(Struct, frozen=True):
     """Parts of prompts that the logs of a format do not record."""
 
-    format: str
-    what: str
-    files: int
+    format: str  # name of the format
+    what: str  # the parts, in words
+    files: int  # logs of this format in the run
     tokens: int | None  # median over first requests of the tokens billed beyond what the log holds, an estimate
     sealed: str = ""  # parts that the files hold in an unreadable form
     least: int | None = None  # the same of single sessions: tools of connected servers differ
-    most: int | None = None
+    most: int | None = None  # null: unknown, as is `least`
 
 
 class CheckResult(CommandResult, frozen=True, kw_only=True):
     """`lore check --json`."""
 
-    summary: Summary
+    summary: Summary  # counts over all files
     top: list[CostlyCause] = []  # the three costliest causes, waste first
-    unseen: list[UnrecordedParts] = []
-    findings: list[Finding]
-    problems: list[Problem]
+    unseen: list[UnrecordedParts] = []  # one entry for each format and kind of missing parts
+    findings: list[Finding]  # of all files, then of the whole run; at most a fixed number of each severity
+    problems: list[Problem]  # places in the recordings that could not be read or did not fit
     interrupted: Interruption | UnsetType = UNSET  # left out if the run was completed

@@ -15,26 +15,26 @@ Holds: TypeAlias = Literal["yes", "some", "no", "unknown"]
 class FoundSession(Struct, frozen=True):
     """A recorded session of an agent. The counts are null unless it is `counted`."""
 
-    agent: str
-    path: str
-    written_at: str | None
+    agent: str  # its name, such as `claude-code`; empty if the folder is no known agent's
+    path: str  # of its log; a session in a database by the database and its id
+    written_at: str | None  # when the log was last written; null if unknown
     bytes: int | None  # with the files of its subagents; null for a session in a database
-    project: str | None = None
-    format: str | None = None
-    session_id: str | None = None
+    project: str | None = None  # the folder that the log names
+    format: str | None = None  # name of the format; null if it was not counted, as are the next two
+    session_id: str | None = None  # as the log names it
     title: str | None = None  # the name that its agent gave it, else its first prompt; masked, at most 70 characters
-    model: str | None = None
+    model: str | None = None  # that its latest request names
     counted: bool = False  # whether it was read for this answer
-    requests: int | None = None
+    requests: int | None = None  # model requests, those of its subagents included
     billed_requests: int | None = None  # requests whose usage has the number of tokens read
-    read_tokens: int | None = None
+    read_tokens: int | None = None  # tokens read from caches; null if no usage has them
     paid_again_tokens: int | None = None  # re-billed as waste
     paid_again_dollars: float | None = None  # as far as prices are known
     unexplained_tokens: int | None = None  # re-billed without a certain cause
     dollars: float | None = None  # by lore's prices, of the requests whose price is known
     recorded_dollars: float | None = None  # as the log states it
     spending: Spending | None = None  # the sums of its requests and of those of its subagents
-    problems: int = 0
+    problems: int = 0  # places in its files that could not be read or did not fit
     message: str | None = None  # the first problem that makes it unreadable, or why it was not counted
 
 
@@ -45,7 +45,7 @@ class FoundSessions(CommandResult, frozen=True, kw_only=True):
     found: int  # sessions on this machine
     bytes: int  # their size
     read_bytes: int  # how much of it was read for this answer
-    unread: list[UnreadLogs]
+    unread: list[UnreadLogs]  # logs of agents whose formats lore does not read
     looked: list[str]  # places of logs that exist
     failed: list[str]  # places that could not be listed, with the reason
 
@@ -53,24 +53,24 @@ class FoundSessions(CommandResult, frozen=True, kw_only=True):
 class FormatResult(Struct, frozen=True):
     """A format that lore reads, and whether it records certain things."""
 
-    name: str
-    title: str
+    name: str  # as `--format` takes it
+    title: str  # in words
     holds: str  # what one file contains
-    fidelity: str
+    fidelity: str  # how close its prompts are to the sent bytes
     requests: Holds  # whether single requests can be distinguished
     bills: Holds  # tokens read and written by each request
-    system_prompt: Holds
+    system_prompt: Holds  # whether it records the system prompt
     tools: Holds  # schemas of the tools
-    compaction: Holds  # what replaced the history, and when
+    compaction: Holds  # whether it records what replaced the history, and when
     lacks: str | None = None  # parts of prompts that are not recorded
-    agents: list[str] = []
+    agents: list[str] = []  # names of the agents that write it; empty if it is no agent's own
 
 
 class UnreadFormat(Struct, frozen=True):
     """Files of an agent that lore recognises and does not judge."""
 
-    agent: str
-    what: str
+    agent: str  # title of the agent
+    what: str  # the files, in words
     message: str  # the reason
 
 
@@ -78,4 +78,4 @@ class FormatsResult(CommandResult, frozen=True, kw_only=True):
     """`lore formats --json`."""
 
     formats: list[FormatResult]  # those of plug-ins last
-    unread: list[UnreadFormat]
+    unread: list[UnreadFormat]  # files that are recognised and refused

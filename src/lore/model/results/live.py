@@ -12,38 +12,38 @@ from lore.model.running import RunningTotals
 class RunningBreak(Struct, frozen=True, kw_only=True):
     """The last cache break of a session."""
 
-    code: str
-    kind: CauseKind
-    turn: int
+    code: str  # such as `LORE104`
+    kind: CauseKind  # expected, waste or unattributable
+    turn: int  # number in its chain, from 1
     at: float | None  # seconds since the epoch
-    lost_tokens: int
+    lost_tokens: int  # tokens that were cached and not read again
     dollars: float | None  # beyond the price of reading the lost tokens
     says: str  # the leading cause in words
-    fix: str
+    fix: str  # what the user or the agent's author can do about it
 
 
 class RunningSession(CommandResult, frozen=True, kw_only=True):
     """A session up to its last request. Sizes and times are of its main chain, sums are of all its chains."""
 
-    path: str
-    format: str
-    session_id: str | None
-    model: str | None
-    turn: int
+    path: str  # of its log
+    format: str  # name of the log's format
+    session_id: str | None  # null if the log names none
+    model: str | None  # that answered last; null: unknown
+    turn: int  # number of the last request, from 1; 0 before the first
     used_at: float | None  # when the last response began, in seconds since the epoch
     expires_at: float | None  # when the cached prompt expires unless a request reads it
     lifetime: float | None  # seconds that the cache keeps the prompt
     billed: bool  # the lifetime is from the usage, not from a dated rule
-    prompt_tokens: int | None
-    read_tokens: int | None
-    requests: int
-    breaks: int
+    prompt_tokens: int | None  # of the last request; null: unknown
+    read_tokens: int | None  # of the last request; null: unknown
+    requests: int  # in all chains
+    breaks: int  # requests in all chains that lost cached tokens
     paid_again_tokens: int  # re-billed, with a certain cause
-    paid_again_dollars: float | None
+    paid_again_dollars: float | None  # what these tokens cost beyond the price of reading
     unexplained_tokens: int  # re-billed, without a certain cause
     expected_tokens: int  # re-billed, as expected
     rebilled_dollars: float | None  # what all re-billed tokens cost beyond the price of reading
-    last_break: RunningBreak | None
+    last_break: RunningBreak | None  # null if nothing was lost so far
 
 
 def running_session(running: RunningTotals, path: str) -> RunningSession:

@@ -22,14 +22,14 @@ EXTERNAL = "external"  # the engine of vLLM's measurements of another cache than
 class Measurement(Struct, frozen=True, gc=False):
     """One measurement, in tokens."""
 
-    extent: Extent
-    engine: str
+    extent: Extent  # what it covers
+    engine: str  # name of the inference engine, or `external`
     at: float | None = None  # seconds from where `clock` counts
-    clock: LogClock = "utc"
+    clock: LogClock = "utc"  # what `at` counts from
     name: str = ""  # of the request, or the number of the engine in a log of several
-    requests: int | None = None
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
+    requests: int | None = None  # how many it covers; null: unknown
+    prompt_tokens: int | None = None  # of these requests
+    cached_tokens: int | None = None  # the part of them that was read from the cache
     share: float | None = None  # part of the prompts that was read, 0 to 1, if the log has no token counts
     server: str = ""  # the collector's name for the writer of a line, else its process
 
@@ -37,19 +37,19 @@ class Measurement(Struct, frozen=True, gc=False):
 class MeasuredLog(Struct, frozen=True, kw_only=True):
     """The sums of one engine in one log, in tokens."""
 
-    path: str
-    format: str
-    engine: str
+    path: str  # of the log
+    format: str  # of the log
+    engine: str  # name of the inference engine, or `external`: another cache that vLLM reads
     name: str  # distinguishes the engines of one log
-    extent: Extent
-    measurements: int
-    requests: int | None
-    prompt_tokens: int | None
-    cached_tokens: int | None
+    extent: Extent  # what each measurement covers
+    measurements: int  # how many the log holds
+    requests: int | None  # that they cover
+    prompt_tokens: int | None  # of these requests
+    cached_tokens: int | None  # the part of them that was read from the cache
     share: float | None  # part of the prompts that was read, 0 to 1; of a window the latest value
     clock: LogClock | None  # null if the log has no times
     first: float | None  # seconds from where `clock` counts
-    last: float | None
+    last: float | None  # the latest time, as `first`
     server: str = ""  # distinguishes servers: the collector's name, else `pid N`
 
 
@@ -58,25 +58,25 @@ class MeasuredRow(Struct, frozen=True, kw_only=True):
 
     at: float | None = None  # seconds since 1970 if there are turns, else by the clock of the log
     requests: int | None = None  # measured
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_tokens: int | None = None  # measured
+    cached_tokens: int | None = None  # measured: tokens that were read from the cache
     share: float | None = None  # of a window: of the most recent requests
     turns: int | None = None  # predicted
-    predicted_prompt_tokens: int | None = None
-    predicted_tokens: int | None = None
-    predicted_share: float | None = None
+    predicted_prompt_tokens: int | None = None  # of these turns
+    predicted_tokens: int | None = None  # tokens that these turns would read by the prediction
+    predicted_share: float | None = None  # predicted part of the prompts that is read, 0 to 1
     turn: int | None = None  # turn, chain and path name the turn of a single request
-    chain: str | None = None
-    path: str | None = None
+    chain: str | None = None  # null if the row is not about one request
+    path: str | None = None  # null if the row is not about one request
 
 
 class MeasuredResult(Struct, frozen=True, kw_only=True):
     """Logs of engines, and their comparison with the predictions of the same run."""
 
-    logs: list[MeasuredLog]
+    logs: list[MeasuredLog]  # one entry for each engine and kind of measurement in a log
     pairing: Pairing | None  # null if nothing is compared
-    rows: list[MeasuredRow]
+    rows: list[MeasuredRow]  # in the order of time; without a comparison only what was measured
     share: float | None = None  # over everything that was compared
-    predicted_share: float | None = None
+    predicted_share: float | None = None  # the prediction for it, 0 to 1
     shifted_seconds: float | None = None  # added to times without a zone or year to match those of the turns
     apart: bool = False  # no turn is from the time of the log

@@ -16,32 +16,33 @@ class Spending(Struct, frozen=True, kw_only=True):
     """Tokens and cost of a group of requests. `dollars` is the sum of the seven amounts that follow it."""
 
     name: str  # a day, a week (2026-W05), a month, a model, an agent, a project, or the path of a session
-    sessions: int
-    requests: int
+    sessions: int  # with at least one of the requests
+    requests: int  # model requests
     unbilled: int  # requests without usage, or with output tokens alone
     unpriced: int  # requests with usage and without a known price; neither is in the amounts
     at_least: int  # requests of which a count or a price is unknown: the amounts hold the rest of their cost
-    uncached_tokens: int  # tokens of all passes of all responses
-    read_tokens: int
-    write_tokens: int
-    output_tokens: int
+    # input neither read from a cache nor written to one; like the next three of all passes of responses
+    uncached_tokens: int
+    read_tokens: int  # input that was read from a cache
+    write_tokens: int  # input that was written to a cache
+    output_tokens: int  # with thinking, if the usage includes it
     paid_again_tokens: int  # re-billed without need
     unexplained_tokens: int  # re-billed, without a certain cause
     expected_tokens: int  # re-billed, as expected: after a compaction, a pause, another model
-    dollars: float | None
+    dollars: float | None  # null if no request has a price
     reading: float | None  # tokens read from a cache, and lost ones as if they had been read
     context: float | None  # new input
-    output: float | None
+    output: float | None  # output tokens
     tools: float | None  # tools that the provider ran
     paid_again: float | None  # what `paid_again_tokens` cost beyond the price of reading
     unexplained: float | None  # what `unexplained_tokens` cost beyond the price of reading
     expected: float | None  # what `expected_tokens` cost beyond the price of reading
-    breaks: int
-    compactions: int
+    breaks: int  # requests that lost cached tokens, for any cause
+    compactions: int  # requests before which the history was compacted
     median_prompt_tokens: int | None  # of single requests
-    largest_prompt_tokens: int | None
+    largest_prompt_tokens: int | None  # of single requests
     subagent_requests: int  # in chains other than the main one
-    subagent_dollars: float | None
+    subagent_dollars: float | None  # the part of `dollars` that these cost
     appends: int  # requests whose prefix only the provider could lose
     appends_read: int  # how many of them were read
     recorded_dollars: float | None = None  # the cost that the logs themselves state, not lore's prices
@@ -53,32 +54,32 @@ class Spending(Struct, frozen=True, kw_only=True):
 class SpendingCause(Struct, frozen=True, kw_only=True):
     """The cost of one cause."""
 
-    code: str
-    name: str
-    kind: CauseKind
-    actor: Actor
+    code: str  # such as `LORE104`
+    name: str  # of the code, in words joined by hyphens
+    kind: CauseKind  # expected, waste or unattributable
+    actor: Actor  # who can fix it
     names: list[str]  # what the evidence names: hooks, servers, tools, models
     lifetime: float | None  # seconds that the cache lives, if pauses were longer
-    sessions: int
-    turns: int
-    tokens: int
-    dollars: float | None
+    sessions: int  # in which it occurred
+    turns: int  # requests that it made lose tokens
+    tokens: int  # re-billed in these requests
+    dollars: float | None  # what these tokens cost beyond the price of reading; null if no price is known
     says: str  # the cause in words
-    fix: str
+    fix: str  # what `actor` can do about it
     command: str  # the command that shows it
 
 
 class SpendingSession(Struct, frozen=True, kw_only=True):
     """The session that cost most."""
 
-    path: str
-    agent: str
-    project: str | None
-    at: float | None
-    requests: int
-    dollars: float | None
-    largest_prompt_tokens: int | None
-    paid_again: float | None
+    path: str  # of its log
+    agent: str  # title of the agent, such as `Claude Code`
+    project: str | None  # the folder that the log names
+    at: float | None  # when its first request was sent, in seconds since the epoch; else when its log was last written
+    requests: int  # those of its subagents included
+    dollars: float | None  # null if no request has a price
+    largest_prompt_tokens: int | None  # of single requests
+    paid_again: float | None  # what tokens re-billed without need cost beyond the price of reading
     command: str  # the command that shows its compactions, else its turns
     saving: float | None = None  # what earlier compactions would have saved in a trial, an estimate
     compactions: int | None = None  # how many these are
@@ -88,17 +89,17 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
 class UnreadLogs(Struct, frozen=True):
     """Logs of an agent in a format that lore does not read."""
 
-    agent: str
-    title: str
-    path: str
-    files: int
+    agent: str  # its name, such as `cursor`
+    title: str  # the agent's name as its users write it
+    path: str  # the folder of the logs
+    files: int  # how many there are
     message: str  # the reason
 
 
 class PlanLimit(Struct, frozen=True, kw_only=True):
     """A window of a subscription plan that has not reset yet, and what was sent in it."""
 
-    agent: str
+    agent: str  # title of the agent, such as `Codex CLI`
     minutes: int  # length of the window: 300 is a five-hour block, 10,080 a week
     used_percent: float  # as the newest log says
     resets_at: float  # seconds since the epoch
@@ -111,25 +112,25 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     """`lore --json`: spending and re-billed tokens in a span of time."""
 
     since: float | None  # seconds since the epoch
-    until: float | None
-    total: Spending
+    until: float | None  # end of the span, in seconds since the epoch; null: none
+    total: Spending  # all requests in the span
     agents: list[Spending]  # the costliest first
     causes: list[SpendingCause]  # of waste and of expected losses
-    unexplained: list[SpendingCause]
-    biggest: SpendingSession | None
+    unexplained: list[SpendingCause]  # cache breaks without a certain cause
+    biggest: SpendingSession | None  # the session that cost most; null without requests
     by: GroupBy | None  # what `groups` are
     groups: list[Spending]  # days, weeks and months in their order, others by cost
     before: Spending | None  # the span of the same length before `since`
-    before_causes: list[SpendingCause]
+    before_causes: list[SpendingCause]  # causes of waste and of expected losses in that span
     files: int  # files read
     kept: int  # files whose figures were kept from an earlier run
     copied: int  # requests that several files hold; they count once
-    problems: int
-    failed: list[str]
-    unread: list[UnreadLogs]
+    problems: int  # places in the recordings that could not be read or did not fit
+    failed: list[str]  # files and places that could not be read to their end, with the reason
+    unread: list[UnreadLogs]  # logs of agents whose formats lore does not read
     looked: list[str]  # places where recordings were looked for
-    notes: list[str]
-    limits: list[PlanLimit] = []
+    notes: list[str]  # remarks on the figures, in sentences
+    limits: list[PlanLimit] = []  # windows of subscription plans that have not reset yet
 
 
 Outcome: TypeAlias = Literal["higher", "lower", "no-difference", "too-few", "unknown"]
@@ -138,19 +139,19 @@ Outcome: TypeAlias = Literal["higher", "lower", "no-difference", "too-few", "unk
 class Interval(Struct, frozen=True):
     """A 95 % confidence interval."""
 
-    low: float
-    high: float
+    low: float  # its lower end, in the unit of the value
+    high: float  # its upper end
     over: Literal["sessions", "requests"]  # the sample; requests if there are few sessions
 
 
 class MeasureSide(Struct, frozen=True):
     """A ratio on one side of a comparison."""
 
-    value: float | None
-    events: float
-    trials: int
+    value: float | None  # events per trial; null without trials
+    events: float  # the numerator: requests, tokens or dollars, by the measure
+    trials: int  # the denominator: requests or tokens, by the measure
     sessions: int  # in which both are known
-    interval: Interval | None
+    interval: Interval | None  # of the value; null if the sample is too small, or all sessions are equal
 
 
 class Measure(Struct, frozen=True, kw_only=True):
@@ -159,9 +160,9 @@ class Measure(Struct, frozen=True, kw_only=True):
     # `share_read`: tokens read of all prompt tokens; `breaks`: billed requests that lost something; `reliability`:
     # appends that were read; `prompt`, `output`: tokens, `money`, `paid_again`: dollars of a billed request.
     name: str
-    unit: str
-    left: MeasureSide
-    right: MeasureSide
+    unit: str  # share (0 to 1), tokens or dollars
+    left: MeasureSide  # of the left side
+    right: MeasureSide  # of the right side
     difference: float | None  # right value minus left value
     interval: Interval | None  # of the difference
     outcome: Outcome  # what the right side is
@@ -170,16 +171,17 @@ class Measure(Struct, frozen=True, kw_only=True):
 class ComparedCause(Struct, frozen=True, kw_only=True):
     """How often a cause occurred on each side, of the billed requests, and its cost."""
 
-    code: str
-    name: str
-    kind: CauseKind
-    says: str
-    fix: str
-    left: MeasureSide
-    right: MeasureSide
+    code: str  # such as `LORE104`
+    name: str  # of the code, in words joined by hyphens
+    kind: CauseKind  # expected, waste or unattributable
+    says: str  # the cause in words
+    fix: str  # what the user can do about it
+    left: MeasureSide  # share of billed requests that lost tokens by it, on the left side
+    right: MeasureSide  # the same on the right side
+    # what it cost beyond the price of reading; null if it did not occur, or no price is known
     left_dollars: float | None
-    right_dollars: float | None
-    outcome: Outcome
+    right_dollars: float | None  # the same on the right side
+    outcome: Outcome  # what the right share is
 
 
 class ComparedSide(Struct, frozen=True, kw_only=True):
@@ -187,23 +189,23 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
 
     name: str  # as it was asked for
     first: float | None  # when its first and last request were sent, in seconds since the epoch
-    last: float | None
-    clients: list[str]
-    models: list[str]
-    spending: Spending
+    last: float | None  # as `first`; null if no request has a time
+    clients: list[str]  # names and versions of the most frequent clients
+    models: list[str]  # names of the most frequent models
+    spending: Spending  # of all requests of this side
 
 
 class Comparison(CommandResult, frozen=True, kw_only=True):
     """`lore compare --json`."""
 
-    left: ComparedSide
-    right: ComparedSide
-    measures: list[Measure]
+    left: ComparedSide  # the first of the two sides
+    right: ComparedSide  # the second of the two sides
+    measures: list[Measure]  # the ratios that are compared
     causes: list[ComparedCause]  # the largest difference in money first
-    files: int
-    kept: int
-    copied: int
-    problems: int
-    failed: list[str]
-    looked: list[str]
-    notes: list[str]
+    files: int  # files read
+    kept: int  # files whose figures were kept from an earlier run
+    copied: int  # requests that several files of a side hold; they count once
+    problems: int  # places in the recordings that could not be read or did not fit
+    failed: list[str]  # files and places that could not be read to their end, with the reason
+    looked: list[str]  # places where recordings were looked for
+    notes: list[str]  # remarks on the sides, in sentences

@@ -22,9 +22,9 @@ PartName: TypeAlias = Literal["unrecorded", "tools", "system", "kept", "messages
 class PageTurn(Struct, frozen=True):
     """A turn with its remarkable facts."""
 
-    played: SimulatedTurn
+    played: SimulatedTurn  # the prediction, the usage and the causes of the turn
     pause: float | None = None  # seconds since the chain's previous request, if that is long
-    compacted: bool = False
+    compacted: bool = False  # the history was compacted before it
     model_before: str | None = None  # the previous model, if it differs
     trial: str = ""  # what a tried policy would have done after this turn
     before: SimulatedTurn | None = None  # of an examined cache break: the turn that it was compared with
@@ -32,6 +32,7 @@ class PageTurn(Struct, frozen=True):
     right: str = ""  # the text of this turn around it
     shared: int = 0  # equal characters at the beginning of both texts
     path: str = ""  # of the first difference
+    # what bytes, usage and the provider show of an examined cache break; None for other turns
     columns: ColumnsResult | None = None
     parts: dict[PartName, int] = {}  # tokens of each part of the prompt, in the provider's order, if it was examined
 
@@ -39,30 +40,30 @@ class PageTurn(Struct, frozen=True):
 class PageChain(Struct, frozen=True):
     """A chain and its turns, in order."""
 
-    name: str
-    turns: list[PageTurn]
+    name: str  # as the recording names it
+    turns: list[PageTurn]  # in the order recorded
 
 
 class EarlierCompaction(Struct, frozen=True):
     """What compacting at a smaller window would have saved in a trial."""
 
     window: int  # in tokens
-    saved: float
-    compactions: int
+    saved: float  # US dollars
+    compactions: int  # how many there would have been
 
 
 class PageSession(Struct, frozen=True):
     """A session with its subagents."""
 
-    path: str
-    format: str
-    project: str | None
-    chains: list[PageChain]
-    spending: Spending
+    path: str  # of its log
+    format: str  # name of the log's format; empty if it could not be read
+    project: str | None  # the folder that the log names
+    chains: list[PageChain]  # the main one first
+    spending: Spending  # the sums of all chains
     causes: list[SpendingCause]  # of waste and of expected losses, the costliest first
-    unexplained: list[SpendingCause]
+    unexplained: list[SpendingCause]  # cache breaks without a certain cause
     lacks: str = ""  # parts of prompts that logs of this format do not record
-    problems: list[Problem] = []
+    problems: list[Problem] = []  # places in the recording that could not be read or did not fit
     earlier: EarlierCompaction | None = None  # if a trial of compacting sooner would have saved money
     message: str | None = None  # why it could not be read to its end
     title: str | None = None  # the name that its agent gave it, else its first prompt
