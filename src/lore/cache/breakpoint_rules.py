@@ -33,7 +33,7 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     provider: str = "*"  # the maker of the model, or "*"
     model: str = "*"  # a shell pattern over names as `served.normal_name` spells them
     platform: str = ""  # holds only on this cloud or gateway; empty: on all
-    valid_from: date = _ALWAYS
+    valid_from: date = _ALWAYS  # the first day on which it holds
     field: Field = ""  # the member that the API reads as a breakpoint; empty: it reads none
     sections: tuple[Literal["tools", "system", "messages"], ...] = ()  # that may hold breakpoints
     inside_results: bool = True  # whether a breakpoint inside the content of a tool's result is accepted

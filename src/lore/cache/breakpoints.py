@@ -33,7 +33,7 @@ class CacheEntry(NamedTuple):
     """An entry that a request wrote. Times are seconds since the epoch; None: unknown."""
 
     ready: float | None  # when it can first be read
-    expires: float | None
+    expires: float | None  # when it can no longer be read
     lifetime: float  # seconds
 
 

@@ -47,7 +47,7 @@ class Growth(Struct, frozen=True):
 
     answer_bytes: int = 0  # by the model: texts, thinking, calls
     input_bytes: int = 0  # everything else
-    images: int = 0
+    images: int = 0  # in results and messages
     positions: int = 0  # as a breakpoint's lookback counts them
     prompted: bool = False  # a message of the user is among them
     has_thinking: bool = False  # thinking is among them, though its text may not be recorded

@@ -64,7 +64,7 @@ class Lookback(Struct, frozen=True):
     """How far Anthropic looks back."""
 
     since: float  # seconds since the epoch
-    positions: int
+    positions: int  # how many
     runs: bool  # a run of calls, or of results, counts once
 
 

@@ -45,7 +45,7 @@ class ChangeCounts(Struct):
     A lifetime applies only to Anthropic's caches; it and breakpoints only to turns with breakpoints or writes.
     """
 
-    changed: int = 0
+    changed: int = 0  # turns that get another prediction
     already: int = 0  # turns that were recorded as the what-if asks
 
     def count(self, *, changed: bool) -> None:

@@ -26,9 +26,9 @@ Option: TypeAlias = int | float | bool | str | None
 class CacheRow(Struct, frozen=True):
     """A cache model: a row of `CACHES`."""
 
-    name: str
+    name: str  # as `--cache` takes it
     provider: str  # whose rules it follows
-    made: Callable[..., CacheModel]
+    made: Callable[..., CacheModel]  # makes a model of the rules and options
     options: tuple[str, ...] = ()  # names
     flags: tuple[str, ...] = ()  # options that are true or false
     numbers: tuple[str, ...] = ()  # options that are numbers; the other ones are whole numbers

@@ -29,7 +29,7 @@ from lore.model.state import LONGEST, SIGNS, Chain, FoldedSession, Sign, bounded
 class FoldStep(NamedTuple):
     """The state after an event."""
 
-    state: FoldedSession
+    state: FoldedSession  # of the whole session
     problems: Problems = ()  # of the event
 
 

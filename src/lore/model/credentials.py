@@ -25,10 +25,10 @@ ALPHABETS = {  # characters after the beginning
 class Kind(NamedTuple):
     """A kind of credential that is known by how it begins."""
 
-    alphabet: str
+    alphabet: str  # the characters that may follow the beginning: a key of `ALPHABETS`
     least: int  # characters after the beginning, at least
     needs_digit: bool  # they hold a digit, or 16 letters in a row: other text begins so, too
-    beginnings: tuple[str, ...]
+    beginnings: tuple[str, ...]  # what such a credential begins with
 
 
 # A line a kind: its alphabet, the least length, `digit` if it needs one, its beginnings, who issues it.

@@ -116,7 +116,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
     """Claude Code's billing header changed, was added or was removed."""
 
     dropped: bool = False  # the provider removes it from the prompt
-    change: Literal["changed", "added", "gone"] = "changed"
+    change: Literal["changed", "added", "gone"] = "changed"  # changed, added, or gone: removed
 
     def sentence(self) -> str:
         what = f"the billing header {_HEADERS[self.change]}"
@@ -128,9 +128,9 @@ class HeaderChanged(EvidenceFact, frozen=True):
 class ToolsChanged(EvidenceFact, frozen=True):
     """What changed in the tool list, by name."""
 
-    added: tuple[Name, ...] = ()
-    removed: tuple[Name, ...] = ()
-    changed: tuple[Name, ...] = ()
+    added: tuple[Name, ...] = ()  # tools that the previous list does not have
+    removed: tuple[Name, ...] = ()  # tools that the current list does not have
+    changed: tuple[Name, ...] = ()  # tools of the same name with another definition
     loaded: tuple[Name, ...] = ()  # deferred tools that entered the list
     put_off: tuple[Name, ...] = ()  # announced tools that were loaded, or deferred again
     reordered: int = 0  # tools that are at another place
@@ -153,9 +153,9 @@ class HashesMoved(EvidenceFact, frozen=True):
 
     section: Own  # tools, system or messages
     turns: int  # how many requests earlier
-    added: tuple[Name, ...] = ()
-    removed: tuple[Name, ...] = ()
-    changed: tuple[Name, ...] = ()
+    added: tuple[Name, ...] = ()  # tools or segments that the earlier request does not have
+    removed: tuple[Name, ...] = ()  # tools or segments that this request does not have
+    changed: tuple[Name, ...] = ()  # tools or segments of the same name with another hash
     reordered: int = 0  # tools or segments that are at another place
     message: int = 0  # messages: the number from which on they differ
 
@@ -173,10 +173,10 @@ class HashesMoved(EvidenceFact, frozen=True):
 class TextChanged(EvidenceFact, frozen=True):
     """A text changed."""
 
-    path: JsonPath
+    path: JsonPath  # of the text
     what: Varies  # what the changed words are
-    before: Content
-    after: Content
+    before: Content  # the earlier text around the change
+    after: Content  # the later text around the change
 
     def headline(self) -> str:
         return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
@@ -188,9 +188,9 @@ class TextChanged(EvidenceFact, frozen=True):
 class BlockChanged(EvidenceFact, frozen=True):
     """A block, or the envelope of a message, changed."""
 
-    path: JsonPath
-    before: Content
-    after: Content
+    path: JsonPath  # of the block
+    before: Content  # the earlier block around the change
+    after: Content  # the later block around the change
     members: tuple[Own, ...] = ()  # the members that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
 
@@ -205,10 +205,11 @@ class BlockChanged(EvidenceFact, frozen=True):
 class BlockMoved(EvidenceFact, frozen=True):
     """A block, text or message was removed, was inserted before content that was sent, or moved."""
 
-    path: JsonPath
-    block: BlockKind
+    path: JsonPath  # of the block, in the previous request; if it was inserted, in the current one
+    block: BlockKind  # what kind of block it is
+    # gone: removed; added: inserted before content that was sent; moved: at another place
     change: Literal["gone", "added", "moved"]
-    excerpt: Content
+    excerpt: Content  # how the block begins
     topic: Varies = ""  # its subject
 
     def sentence(self) -> str:
@@ -219,8 +220,8 @@ class BlockMoved(EvidenceFact, frozen=True):
 class WrapperGone(EvidenceFact, frozen=True):
     """The text that a program had put around a user's text was removed."""
 
-    path: JsonPath
-    excerpt: Content
+    path: JsonPath  # of the block with the text
+    excerpt: Content  # how the removed text begins
     holds: tuple[Own, ...] = ()  # the kinds of text, by their labels
 
     def sentence(self) -> str:
@@ -231,9 +232,9 @@ class WrapperGone(EvidenceFact, frozen=True):
 class MessagesGone(EvidenceFact, frozen=True):
     """Successive messages were removed."""
 
-    count: int
-    first: JsonPath
-    last: JsonPath
+    count: int  # removed messages
+    first: JsonPath  # of the first removed message, in the previous request
+    last: JsonPath  # of the last removed message, in the previous request
     excerpt: Content  # of the first
 
     def sentence(self) -> str:
@@ -243,10 +244,10 @@ class MessagesGone(EvidenceFact, frozen=True):
 class Respelled(EvidenceFact, frozen=True):
     """The same content is written in other bytes."""
 
-    path: JsonPath
-    spelling: Spelling
-    before: Content | None = None
-    after: Content | None = None
+    path: JsonPath  # of the content
+    spelling: Spelling  # what is different
+    before: Content | None = None  # the earlier spelling around the change; None: not quoted
+    after: Content | None = None  # the later spelling around the change; None: not quoted
 
     def headline(self) -> str:
         return f"{self.path} {_SPELLINGS[self.spelling]}"
@@ -258,7 +259,7 @@ class Respelled(EvidenceFact, frozen=True):
 class EmptyMember(EvidenceFact, frozen=True):
     """Empty members were added or removed."""
 
-    path: JsonPath
+    path: JsonPath  # of the block or tool
     whole: bool = False  # it is the entire block or tool
     templated: bool = False  # a chat template may print it
 
@@ -271,8 +272,8 @@ class EmptyMember(EvidenceFact, frozen=True):
 class IdChanged(EvidenceFact, frozen=True):
     """Only the id of a call or an item differs."""
 
-    path: JsonPath
-    of: Literal["call", "item"]
+    path: JsonPath  # of the block
+    of: Literal["call", "item"]  # whose id it is: a tool call's, or an item's of the Responses API
     members: tuple[Own, ...]  # the members that hold the id
 
     def sentence(self) -> str:
@@ -283,7 +284,8 @@ class IdChanged(EvidenceFact, frozen=True):
 class ThinkingChanged(EvidenceFact, frozen=True):
     """Thinking that was sent changed, was removed, was inserted or moved."""
 
-    path: JsonPath
+    path: JsonPath  # of the block or message
+    # signature: only the signature differs; gone: removed; added: inserted before content that was sent
     change: Literal["changed", "signature", "gone", "added", "moved"]
     members: tuple[Own, ...] = ()  # the members of the message that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
@@ -297,7 +299,8 @@ class ThinkingChanged(EvidenceFact, frozen=True):
 class ImageChanged(EvidenceFact, frozen=True):
     """An image changed, was replaced, removed or inserted."""
 
-    path: JsonPath
+    path: JsonPath  # of the block with the image
+    # bytes: it is another image; gone: removed; in-result: it is in a tool result
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
 
     def sentence(self) -> str:
@@ -307,9 +310,9 @@ class ImageChanged(EvidenceFact, frozen=True):
 class ResultRewritten(EvidenceFact, frozen=True):
     """A tool result has other content than before."""
 
-    path: JsonPath
-    before: Content
-    after: Content
+    path: JsonPath  # of the result
+    before: Content  # the earlier content around the change
+    after: Content  # the later content around the change
     cleared: Content | None = None  # what the session recorded about it
 
     def headline(self) -> str:
@@ -324,7 +327,7 @@ class ResultRewritten(EvidenceFact, frozen=True):
 class ResultSentEarly(EvidenceFact, frozen=True):
     """A call was sent before it had its result."""
 
-    path: JsonPath
+    path: JsonPath  # of the place that the result has now
 
     def sentence(self) -> str:
         return f"{self.path} was sent before its call had a result"
@@ -333,12 +336,12 @@ class ResultSentEarly(EvidenceFact, frozen=True):
 class ParameterChanged(EvidenceFact, frozen=True):
     """A field of the request outside tools, system and messages has another value."""
 
-    field: Own
+    field: Own  # its name in the request
     before: Content | None  # None: it was absent
-    after: Content | None
-    setting: Setting
-    family: ModelFamily
-    level: CostsFrom
+    after: Content | None  # None: it is absent now
+    setting: Setting  # what kind of setting it is
+    family: ModelFamily  # whose rule `level` is; empty: of no known provider
+    level: CostsFrom  # from where on the change makes the cache miss
     member: Content | None = None  # the member of the field, if lore does not know it
 
     def sentence(self) -> str:
@@ -350,10 +353,10 @@ class ParameterChanged(EvidenceFact, frozen=True):
 class BetasChanged(EvidenceFact, frozen=True):
     """A header asks for other beta features."""
 
-    added: tuple[Name, ...]
-    removed: tuple[Name, ...]
-    family: ModelFamily
-    level: CostsFrom
+    added: tuple[Name, ...]  # features that only this request asks for
+    removed: tuple[Name, ...]  # features that only the previous request asked for
+    family: ModelFamily  # whose rule `level` is; empty: of no known provider
+    level: CostsFrom  # from where on the change makes the cache miss
 
     def sentence(self) -> str:
         changes = list_changes(("added", self.added), ("removed", self.removed))
@@ -418,7 +421,7 @@ _SETTINGS: dict[RequestSetting, str] = {
 class BreakpointNotTaken(EvidenceFact, frozen=True):
     """A breakpoint has no effect."""
 
-    reason: Unmarkable
+    reason: Unmarkable  # why it has no effect
     value: Content = ""  # the lifetime, section, model or member that is the reason
 
     def sentence(self) -> str:
@@ -428,7 +431,7 @@ class BreakpointNotTaken(EvidenceFact, frozen=True):
 class LifetimesOutOfOrder(EvidenceFact, frozen=True):
     """A breakpoint asks for a longer lifetime than one before it."""
 
-    seconds: float
+    seconds: float  # of the later breakpoint
     seconds_before: float  # of the earlier breakpoint
     before: JsonPath  # the place of the earlier breakpoint
 
@@ -443,7 +446,7 @@ class LifetimesOutOfOrder(EvidenceFact, frozen=True):
 class BreakpointsApart(EvidenceFact, frozen=True):
     """More positions are between two breakpoints than the cache looks back."""
 
-    positions: int
+    positions: int  # between the breakpoints, or after the last one
     allowed: int  # positions that the cache looks back
     step: bool  # the latest step appended them; else they are between the request's last two breakpoints
 
@@ -458,8 +461,8 @@ class BreakpointsApart(EvidenceFact, frozen=True):
 class VaryingText(EvidenceFact, frozen=True):
     """Text before the history is of a kind that often varies."""
 
-    kind: VaryingKind
-    excerpt: Content = ""
+    kind: VaryingKind  # what varies
+    excerpt: Content = ""  # how the varying words begin
 
     def sentence(self) -> str:
         return f"{_VARYING[self.kind]} precedes the history" + (f": {self.excerpt}" if self.excerpt else "")
@@ -468,9 +471,9 @@ class VaryingText(EvidenceFact, frozen=True):
 class ToolsUnsorted(EvidenceFact, frozen=True):
     """Tools are not in the order of their names."""
 
-    tools: int
+    tools: int  # how many there are
     before: Name  # the tool that precedes `name` and should follow it
-    name: Name
+    name: Name  # the first tool that is out of order
 
     def sentence(self) -> str:
         return f"the tools are not sorted by name: {self.name} follows {self.before}"
@@ -479,7 +482,7 @@ class ToolsUnsorted(EvidenceFact, frozen=True):
 class ImageBeforeText(EvidenceFact, frozen=True):
     """Images in the first message precede text."""
 
-    images: int
+    images: int  # how many precede the text
     tokens: int  # of the text, estimated
 
     def sentence(self) -> str:
@@ -500,8 +503,8 @@ class CacheKeyMissing(EvidenceFact, frozen=True):
 class CacheSetting(EvidenceFact, frozen=True):
     """A field of the request works against its cache."""
 
-    setting: RequestSetting
-    value: Content = ""
+    setting: RequestSetting  # which field, and what is wrong with it
+    value: Content = ""  # of the field; of a key that is too long its length; empty if it does not matter
     limit: int | None = None  # the most that is allowed
 
     def sentence(self) -> str:
@@ -511,8 +514,8 @@ class CacheSetting(EvidenceFact, frozen=True):
 class BreakpointsCount(EvidenceFact, frozen=True):
     """One request has more breakpoints than the provider accepts."""
 
-    breakpoints: int
-    most: int
+    breakpoints: int  # in the request
+    most: int  # that the provider accepts
 
     def sentence(self) -> str:
         return f"{self.breakpoints} cache breakpoints in one request; at most {self.most} are allowed"
@@ -535,9 +538,9 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 class BelowMinimum(EvidenceFact, frozen=True):
     """A prefix is shorter than the model caches."""
 
-    tokens: int
-    minimum: int
-    model: Model | None
+    tokens: int  # of the prefix
+    minimum: int  # tokens from which on the model caches
+    model: Model | None  # that the request names; None: it names none
     counted: bool  # from usage, not from bytes
     turns: int = 1  # that have it; 0: one request was examined by itself
     marked: bool = True  # it ends at a breakpoint; else it is the whole prompt
@@ -555,8 +558,8 @@ class BelowMinimum(EvidenceFact, frozen=True):
 class VolatileText(EvidenceFact, frozen=True):
     """Text that differs in every request."""
 
-    what: Own
-    excerpt: Content = ""
+    what: Own  # the kind of text, in words
+    excerpt: Content = ""  # how the text begins; empty if it is not quoted
     on_breakpoint: bool = False  # a breakpoint is set on it
 
     def sentence(self) -> str:
@@ -567,7 +570,7 @@ class VolatileText(EvidenceFact, frozen=True):
 class ProgramText(EvidenceFact, frozen=True):
     """A user-role message after a tool result that no user wrote."""
 
-    excerpt: Content
+    excerpt: Content  # how the message begins
 
     def sentence(self) -> str:
         return f"a user-role message that no user wrote follows a tool result: {self.excerpt}"
@@ -576,8 +579,8 @@ class ProgramText(EvidenceFact, frozen=True):
 class OrphanPair(EvidenceFact, frozen=True):
     """A call without its result, or a result without its call."""
 
-    part: Literal["call", "result"]
-    name: Name
+    part: Literal["call", "result"]  # which of the two is there
+    name: Name  # the id that both share, or the tool's name if calls have no id; empty: unknown
 
     def sentence(self) -> str:
         return f"a {self.part} without its {'result' if self.part == 'call' else 'call'}: {self.name}"

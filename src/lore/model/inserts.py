@@ -58,7 +58,7 @@ class Insert(Struct, frozen=True, gc=False):
 class InsertText(Struct, frozen=True):
     """One text of an insert."""
 
-    role: Speaker
+    role: Speaker  # in which it is sent
     text: bytes  # a JSON string; of a message with blocks the texts of its text blocks, with blank lines between
     message: bytes = b""  # the message of a provider's API as it was recorded, if it is one
 

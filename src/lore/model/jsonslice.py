@@ -193,7 +193,7 @@ def object_of(members: Mapping[str, bytes]) -> bytes:
 class Member(Struct, frozen=True):
     """One member of an object."""
 
-    key: str
+    key: str  # its name, decoded
     start: int  # where the key begins
     value: int  # where the value begins
     end: int  # where the value ends

@@ -112,8 +112,8 @@ class ExactBreakpoints(Struct, frozen=True):
     """Models whose requests are cached at breakpoints alone."""
 
     model: str  # shell pattern
-    since: str
-    source: str
+    since: str  # the month from which it holds, `YYYY-MM`
+    source: str  # where it was published
 
 
 EXACT_BREAKPOINTS: tuple[ExactBreakpoints, ...] = (
@@ -154,9 +154,9 @@ class ModelDialects(Struct, frozen=True):
     """The dialects in which a provider accepts requests for some models."""
 
     model: str  # shell pattern
-    dialects: tuple[str, ...]
-    since: str
-    source: str
+    dialects: tuple[str, ...]  # the preferred one first
+    since: str  # the month in which this was checked, `YYYY-MM`
+    source: str  # where it was published
 
 
 _BOTH = ("openai-responses", "openai-chat")

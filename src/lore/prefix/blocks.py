@@ -39,7 +39,7 @@ _TEXT_MEMBERS = frozenset(("type", "text"))
 class BlockParts(Struct, frozen=True):
     """What a segment is made of."""
 
-    kind: BlockKind
+    kind: BlockKind  # what the segment is
     members: dict[str, bytes]  # as JSON; empty for a plain string
     text: str | None  # None: it has none
 

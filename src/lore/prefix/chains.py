@@ -33,7 +33,7 @@ _AGENT_NAME = pattern(r"[\w.-]{1,64}", re.ASCII)
 class ChainTurn(NamedTuple):
     """A request's place in its chain."""
 
-    chain: str
+    chain: str  # its name
     turn: int  # from 1
 
 

@@ -59,8 +59,8 @@ _PREVIOUS_REQUEST = pattern(rb"cc_prev_req=([\w-]{1,128})")
 class Identity(Struct, frozen=True):
     """Who sends a request; a field is empty if the recording does not say it."""
 
-    session: str = ""
-    agent: str = ""
+    session: str = ""  # the session that the request names, or a key for its cache
+    agent: str = ""  # the subagent that sent it; of the main agent empty
     endpoint: str = ""  # without the model and the way of delivery
     previous: str = ""  # the response that the request continues
     has_cache_key: bool = False  # the session is only a key for the cache, which some clients choose for each request

@@ -185,7 +185,7 @@ def _begins_alike(previous: Prompt, current: Prompt, overlap: Overlap) -> bool:
 class PromptPlace(Struct, frozen=True):
     """A place in a prompt."""
 
-    section: Section
+    section: Section  # the part of the prompt
     path: str  # of the innermost JSON value
     offset: int  # in bytes of that value
 

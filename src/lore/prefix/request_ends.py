@@ -28,7 +28,7 @@ _ENDS_OF_CHAIN = 8  # that a chain's latest request passes: a request rarely tak
 class RequestEnd(Struct, eq=False):
     """Where a request ended."""
 
-    turn: Turn
+    turn: Turn  # the request
     key: int  # the running hash of its segments
     size: int  # the number of its segments
     used: Turn  # the latest request that had them: a cache's lifetime counts from there

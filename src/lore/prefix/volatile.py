@@ -91,7 +91,7 @@ class VolatileWord(Struct, frozen=True):
     """Text that is new in each request, or that belongs after the history."""
 
     what: str  # in words for the user: "a clock"
-    text: str
+    text: str  # the words as the prompt has them
 
 
 def find_volatile_word(text: str) -> VolatileWord | None:
@@ -205,7 +205,7 @@ def _open_headings(context: str) -> list[str]:
 class TextWrapper(Struct, frozen=True):
     """What a program put before or after a text."""
 
-    text: str
+    text: str  # without the text that it was put around
     holds: tuple[Holds, ...] = ()  # named by its labels
 
 
@@ -259,9 +259,9 @@ _MOST_OF_A_KIND = 16  # words of one prompt
 class VaryingWord(Struct, frozen=True):
     """A word that often differs in the next request, session or project."""
 
-    kind: VaryingKind
+    kind: VaryingKind  # what it is
     start: int  # in characters of the text
-    text: str
+    text: str  # the word as the prompt has it
 
 
 def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:

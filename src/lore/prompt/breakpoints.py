@@ -39,7 +39,7 @@ class PlannedBreakpoints(NamedTuple):
 
     positions: tuple[int, ...] = ()  # indexes into head and messages
     values: tuple[bytes, ...] = ()  # JSON, one for each position
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # that the last two are farther apart than a cache looks back
 
 
 class HeadEnds(NamedTuple):

@@ -55,7 +55,7 @@ class News(NamedTuple):
 class DeltaText(NamedTuple):
     """The text of a durable delta, and how it shows the changed entries."""
 
-    text: str
+    text: str  # as the prompt holds it
     delivered: frozenset[str] = frozenset()  # ids of entries that are shown in full, or as far as they ever will be
     shortened: frozenset[str] = frozenset()  # ids of entries that are shown cut, and follow in full later
 

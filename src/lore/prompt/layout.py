@@ -47,7 +47,7 @@ class SystemText(NamedTuple):
     """A block of the system prompt."""
 
     text: bytes  # a JSON string, or a block or message as it was recorded
-    origin: str
+    origin: str  # what it was made from, such as `LAYERS`
 
 
 def is_announced(chain: Chain, rules: Rules) -> bool:
@@ -209,7 +209,7 @@ class TailText(NamedTuple):
     """The text of a tail, and the problems of its context."""
 
     text: str  # empty if there is no context
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # parts of the context that could not be rendered
 
 
 class _WrongTypeError(Exception):

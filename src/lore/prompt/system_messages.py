@@ -23,19 +23,19 @@ By: TypeAlias = Literal["setting", "row", "template", "dialect", "unknown"]
 class SystemMessages(NamedTuple):
     """Models of a provider's API that follow system messages in mid-conversation."""
 
-    dialect: str
+    dialect: str  # of the API
     models: tuple[str, ...]  # shell patterns
-    since: str
-    source: str
+    since: str  # the month from which it holds, `YYYY-MM`
+    source: str  # where it was published
 
 
 class TemplateRow(NamedTuple):
     """What the chat templates of some models do."""
 
     models: tuple[str, ...]  # shell patterns in lower case
-    does: Does
+    does: Does  # with a system message that is not the first message
     since: str  # when that was seen
-    source: str
+    source: str  # where it was seen
 
 
 _ANYWHERE = "reference: system and developer messages at any place"
@@ -69,10 +69,10 @@ _TEMPLATED = ("openai-chat", "openai-responses", "template")  # dialects that se
 class Placement(NamedTuple):
     """Whether a system message may follow the first one."""
 
-    accepted: bool
+    accepted: bool  # it may
     by: By  # what decides it
-    since: str = ""
-    source: str = ""
+    since: str = ""  # the month from which the row holds; empty if no row decides
+    source: str = ""  # where the row was published; empty if no row decides
 
 
 def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:

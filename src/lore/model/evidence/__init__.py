@@ -50,7 +50,7 @@ from lore.model.state import SIGNS
 class Told(EvidenceFact, frozen=True):
     """What a plug-in's rule or reader reports in its own words."""
 
-    text: Content
+    text: Content  # a sentence
 
     def sentence(self) -> str:
         return self.text
@@ -59,7 +59,7 @@ class Told(EvidenceFact, frozen=True):
 class Damage(EvidenceFact, frozen=True):
     """A problem of a recording, at the first place that has it."""
 
-    message: Content
+    message: Content  # the first of these problems, in a sentence
     more: int = 0  # further problems of this kind
 
     def sentence(self) -> str:
@@ -73,7 +73,7 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
     """An event of the log after which the next prompt may differ: a compaction, a rewind, a changed session."""
 
     event: Own  # the finding code for it
-    detail: Content = ""
+    detail: Content = ""  # what changed, in words; empty: not recorded
 
     def sentence(self) -> str:
         return self.detail or CODES[self.event].name
@@ -82,8 +82,8 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
 class ModelChanged(EvidenceFact, frozen=True):
     """Another model was asked. No model reads what another one cached."""
 
-    before: Model | None
-    after: Model | None
+    before: Model | None  # of the previous request; None: it names no model
+    after: Model | None  # of this request; None: it names no model
 
     def sentence(self) -> str:
         return f"the model changed from {self.before} to {self.after}"
@@ -92,11 +92,11 @@ class ModelChanged(EvidenceFact, frozen=True):
 class SignSeen(EvidenceFact, frozen=True):
     """A signal in the log before this turn (`lore.model.state.SIGNS`)."""
 
-    sign: Own
+    sign: Own  # its name in `SIGNS`
     names: tuple[Name, ...] = ()  # the tools, hooks, skills or commands that the log names
     servers: tuple[Name, ...] = ()  # the MCP servers among them
     before: Content | None = None  # the previous value of a setting or version
-    after: Content | None = None
+    after: Content | None = None  # the new value of it
 
     def sentence(self) -> str:
         text = SIGNS[self.sign]
@@ -113,8 +113,8 @@ _LOG_FIELDS = {"pendingMcpServers": "its tool servers were still connecting"}  #
 class ToolsAnnounced(EvidenceFact, frozen=True):
     """The client announced during the session that tools were added or removed."""
 
-    added: tuple[Name, ...] = ()
-    removed: tuple[Name, ...] = ()
+    added: tuple[Name, ...] = ()  # tools that are new
+    removed: tuple[Name, ...] = ()  # tools that are not available any more
     servers: tuple[Name, ...] = ()  # MCP servers of these tools
 
     def sentence(self) -> str:
@@ -128,7 +128,7 @@ class HookText(EvidenceFact, frozen=True):
     """A hook's text followed an entry of the history until the user spoke again."""
 
     entries: int  # the number of that entry
-    hooks: tuple[Name, ...] = ()
+    hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
 
     def sentence(self) -> str:
@@ -164,7 +164,7 @@ class ThinkingOmitted(EvidenceFact, frozen=True):
 
     entries: int  # of the history before the first omitted thinking
     tokens_before: int | None = None  # of the previous prompt, if the prompt shrank
-    tokens_after: int | None = None
+    tokens_after: int | None = None  # of this prompt, if it is shorter than the previous one
 
     def sentence(self) -> str:
         shrank = ""
@@ -189,8 +189,8 @@ class HistoryShrank(EvidenceFact, frozen=True):
 class TotalShrank(EvidenceFact, frozen=True):
     """A prompt was billed for fewer tokens than the previous one."""
 
-    tokens_before: int
-    tokens_after: int
+    tokens_before: int  # of the previous prompt
+    tokens_after: int  # of this prompt
     cached_tokens: int  # of the previous prompt
     boundary: bool = False  # the log records that the client cleared tool results, not which
     unsure: bool = False  # the provider may have done it
@@ -210,7 +210,7 @@ class TotalShrank(EvidenceFact, frozen=True):
 class Paused(EvidenceFact, frozen=True):
     """A pause since the previous request."""
 
-    seconds: float
+    seconds: float  # from the previous answer (if unknown: its request) to this request
     lifetime: float | None  # of what that request wrote to the cache
 
     def sentence(self) -> str:
@@ -224,7 +224,7 @@ class Paused(EvidenceFact, frozen=True):
 class ParallelStart(EvidenceFact, frozen=True):
     """The request was sent before the response that writes the cache entry began."""
 
-    seconds: float
+    seconds: float  # from this request to the beginning of that response
 
     def sentence(self) -> str:
         when = format_duration(self.seconds)
@@ -235,7 +235,7 @@ class OlderEntry(EvidenceFact, frozen=True):
     """The request read exactly up to the breakpoint before the newest one."""
 
     seconds: float  # since the previous request
-    read_tokens: int
+    read_tokens: int  # tokens before that breakpoint, which were read
 
     def sentence(self) -> str:
         return (
@@ -250,7 +250,7 @@ class OlderEntry(EvidenceFact, frozen=True):
 class ChainRestarted(EvidenceFact, frozen=True):
     """All tools were dropped when a new turn of the user began; the system prompt is unchanged."""
 
-    tools: int
+    tools: int  # how many were dropped
 
     def sentence(self) -> str:
         tools = "its only tool" if self.tools == 1 else f"all {self.tools} tools"
@@ -260,7 +260,7 @@ class ChainRestarted(EvidenceFact, frozen=True):
 class MessagesTakenBack(EvidenceFact, frozen=True):
     """The user went back some messages and asked something else."""
 
-    messages: int
+    messages: int  # how many were removed
 
     def sentence(self) -> str:
         verb = "was" if self.messages == 1 else "were"
@@ -270,10 +270,10 @@ class MessagesTakenBack(EvidenceFact, frozen=True):
 class SummaryFound(EvidenceFact, frozen=True):
     """A new text is at the place of earlier messages."""
 
-    path: JsonPath
+    path: JsonPath  # of the new text, in this request
     says: Literal["is-summary", "sums-up", "unclear"]  # how surely it is a summary
-    messages_before: int
-    messages_after: int
+    messages_before: int  # in the previous prompt
+    messages_after: int  # in this prompt
 
     def sentence(self) -> str:
         change = f"{self.messages_before} messages became {self.messages_after}"
@@ -292,8 +292,8 @@ class EditedByProvider(EvidenceFact, frozen=True):
 
     # item: a summary that only the provider can read; edits: its response lists them; cut: it was allowed to shorten
     what: Literal["item", "edits", "cut"]
-    path: JsonPath = ""
-    edits: tuple[Name, ...] = ()
+    path: JsonPath = ""  # of the summary, for `item`; else empty
+    edits: tuple[Name, ...] = ()  # kinds of edits that the response lists, for `edits`; else empty
     tokens: int | None = None  # cleared, or fewer than before
 
     def sentence(self) -> str:
@@ -311,8 +311,8 @@ class ColdCompaction(EvidenceFact, frozen=True):
 
     # the sections that differ from the conversation's; "breakpoints": none, but the last breakpoint is earlier
     differs: tuple[Own, ...]
-    cached_tokens: int
-    read_tokens: int
+    cached_tokens: int  # of the conversation's last request
+    read_tokens: int  # of them, by the request for the summary
     warm_tokens: int = 0  # what a warm request of this length would have read
     dollars: float | None = None  # what its prompt cost
     warm_dollars: float | None = None  # what a warm one would have cost
@@ -337,10 +337,10 @@ _OTHER_SECTIONS = {"tools": "other tools", "system": "another system prompt", "m
 class TailReplaced(EvidenceFact, frozen=True):
     """The end of the previous request is not in this one: the conversation continues at its place."""
 
-    path: JsonPath
-    bytes: int
-    tokens: int
-    role: Own
+    path: JsonPath  # of the first segment of that end, in the previous request
+    bytes: int  # size of that end
+    tokens: int  # of that end, estimated
+    role: Own  # of its message; empty: a role that lore does not know
     holds: tuple[Own, ...] = ()  # what made it volatile
     repeated: bool = False  # the same bytes end this request again
     retried: bool = False  # the request was sent again with another end
@@ -362,10 +362,11 @@ class TailReplaced(EvidenceFact, frozen=True):
 class Rerouted(EvidenceFact, frozen=True):
     """The request was sent to another host or endpoint than the previous one, or with another key."""
 
-    host_before: Name | None = None
-    host_after: Name | None = None
+    host_before: Name | None = None  # of the previous request; None if hosts are equal or not recorded
+    host_after: Name | None = None  # of this request; None as `host_before` is
+    # path or API of the previous request, at the same host; None if equal or not recorded
     endpoint_before: Name | None = None
-    endpoint_after: Name | None = None
+    endpoint_after: Name | None = None  # path or API of this request; None as `endpoint_before` is
     account: bool = False  # another key was used
 
     def sentence(self) -> str:
@@ -382,10 +383,10 @@ class Rerouted(EvidenceFact, frozen=True):
 class RoutedElsewhere(EvidenceFact, frozen=True):
     """A router gave the request to another provider or deployment than the previous one; None: not recorded."""
 
-    provider_before: Name | None = None
-    provider_after: Name | None = None
-    deployment_before: Name | None = None
-    deployment_after: Name | None = None
+    provider_before: Name | None = None  # that answered the previous request
+    provider_after: Name | None = None  # that answered this request
+    deployment_before: Name | None = None  # that answered the previous request
+    deployment_after: Name | None = None  # that answered this request
     unreceived: int = 0  # answers between the two that this recording never received
     ids: tuple[Name, ...] = ()  # beginnings of call ids, if they come from several providers
 
@@ -406,9 +407,9 @@ class RoutedElsewhere(EvidenceFact, frozen=True):
 class LookbackExceeded(EvidenceFact, frozen=True):
     """More positions are between the previous request's last breakpoint and the next one than the cache looks back."""
 
-    positions: int
+    positions: int  # between them
     allowed: int  # 0: only an entry at a breakpoint was read at that time
-    missed_tokens: int | None = None
+    missed_tokens: int | None = None  # cached tokens that were not read; None: unknown
 
     def sentence(self) -> str:
         looks = f"the cache looks back {self.allowed}"
@@ -425,7 +426,7 @@ class ProviderSaid(EvidenceFact, frozen=True):
 
     reason: Own = ""  # if lore knows the word
     other: Content = ""  # else the provider's word
-    missed_tokens: int | None = None
+    missed_tokens: int | None = None  # that could have been read; None: the provider does not say
     contradicts: tuple[Own, ...] = ()  # codes of causes about another section than this verdict
 
     def sentence(self) -> str:
@@ -436,9 +437,9 @@ class ProviderSaid(EvidenceFact, frozen=True):
 class ReadFell(EvidenceFact, frozen=True):
     """Usage shows a smaller read than was cached."""
 
-    lost_tokens: int
-    cached_tokens: int
-    read_tokens: int
+    lost_tokens: int  # cached tokens that were not read again
+    cached_tokens: int  # of the previous prompt, as far as they could be read
+    read_tokens: int  # tokens that this request read
 
     def sentence(self) -> str:
         return (
@@ -462,8 +463,8 @@ class NothingRead(EvidenceFact, frozen=True):
 class WithinBlock(EvidenceFact, frozen=True):
     """The part of the prompt that changed is shorter than one block of the cache, so it could not be cached."""
 
-    tokens: int
-    block_tokens: int
+    tokens: int  # of the changed part, estimated
+    block_tokens: int  # size of a block
 
     def sentence(self) -> str:
         return (
@@ -475,8 +476,8 @@ class WithinBlock(EvidenceFact, frozen=True):
 class LifetimeLost(EvidenceFact, frozen=True):
     """All breakpoints ask for one hour, and usage has tokens written for five minutes and none for one hour."""
 
-    breakpoints: int
-    tokens: int
+    breakpoints: int  # in the request
+    tokens: int  # that were written for five minutes
 
     def sentence(self) -> str:
         return (
@@ -488,8 +489,9 @@ class LifetimeLost(EvidenceFact, frozen=True):
 class BillUnlikeBody(EvidenceFact, frozen=True):
     """Usage that cannot belong to the recorded body."""
 
+    # in which way it does not fit
     what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
-    tokens: int
+    tokens: int  # of the count that does not fit
     bytes: int | None = None  # of the prompt
 
     def sentence(self) -> str:
@@ -516,11 +518,12 @@ class Disputed(EvidenceFact, frozen=True):
         "head-was-read",
     ]  # fmt: skip
     reason: Own = ""  # the provider's
+    # shared, lost, missed, or before a breakpoint, by `what`; None if `what` has no such figure
     tokens: int | None = None
-    read_tokens: int | None = None
-    section: Own = ""
-    path: JsonPath = ""
-    model: Model | None = None
+    read_tokens: int | None = None  # tokens that were read; None as `tokens` is
+    section: Own = ""  # where the bytes first differ, for `other-section`; else empty
+    path: JsonPath = ""  # of this place, for `other-section`; else empty
+    model: Model | None = None  # that both requests ask for, for `same-model`; else None
 
     def sentence(self) -> str:
         return _DISPUTES[self.what].format(

@@ -23,7 +23,7 @@ from lore.model.fact import (
 class WritesUnread(EvidenceFact, frozen=True):
     """Tokens were written to the cache, another turn followed in time, and no usage shows a read of them."""
 
-    tokens: int
+    tokens: int  # that all these turns wrote
     turns: int  # that wrote them
 
     def sentence(self) -> str:
@@ -72,7 +72,7 @@ class ReadPlateau(EvidenceFact, frozen=True):
 
     read_tokens: int  # in each of the requests; 0: nothing was ever read
     repeated_tokens: int  # of the previous request, in the last of them
-    turns: int
+    turns: int  # requests in a row
     reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
     cache: Own = ""  # the cache model; empty: unknown
     field: Own = ""  # the request's field that differs
@@ -95,15 +95,15 @@ class ReadPlateau(EvidenceFact, frozen=True):
 class ReadBelowForecast(EvidenceFact, frozen=True):
     """A smaller read than predicted from another turn's prompt."""
 
-    expected_tokens: int
-    read_tokens: int
+    expected_tokens: int  # the predicted read
+    read_tokens: int  # tokens that were read
     exact: bool  # the prediction counts tokens; else it estimates them
     cache: Own  # the cache model
     reason: Own  # its rule
     turn: int  # the turn that used the same beginning
-    chain: Name | None
+    chain: Name | None  # of that turn; None: the same chain
     seconds: float  # since that turn
-    model: Model | None
+    model: Model | None  # that was asked; None: unknown
 
     def sentence(self) -> str:
         which = f"turn {self.turn}" + (f" of chain {self.chain}" if self.chain else "")
@@ -118,9 +118,9 @@ class ReadBelowForecast(EvidenceFact, frozen=True):
 class OverBudget(EvidenceFact, frozen=True):
     """A figure exceeds its budget."""
 
-    what: Literal["reuse", "breaks", "lost-tokens"]
-    value: Number
-    limit: Number
+    what: Literal["reuse", "breaks", "lost-tokens"]  # which budget
+    value: Number  # a share from 0 to 1 for `reuse`, else a count
+    limit: Number  # that the settings allow: of `reuse` the least, else the most
     of: Name = ""  # the entry of `per_path` that the sum belongs to
 
     def sentence(self) -> str:
@@ -134,9 +134,9 @@ class OverBudget(EvidenceFact, frozen=True):
 class Unneeded(EvidenceFact, frozen=True):
     """An exemption or a baseline entry that matches fewer findings than it did."""
 
-    what: Literal["exemption", "baseline"]
-    code: Own
-    where: JsonPath = ""
+    what: Literal["exemption", "baseline"]  # which of the two
+    code: Own  # that it is about
+    where: JsonPath = ""  # path, chain and JSON path that it is limited to; empty: everywhere
     reason: Content = ""  # of the exemption
     entries: int = 0  # findings in the baseline
     left: int = 0  # findings that still occur

@@ -26,7 +26,7 @@ class BlockWriter(Struct, frozen=True):
     image: Callable[[str, bytes], bytes | None] | None = (
         None  # media type and data as a JSON string; None: not supported
     )
-    thinking: Callable[[ThinkingBlock], bytes] | None = None
+    thinking: Callable[[ThinkingBlock], bytes] | None = None  # None: not supported
     image_name: str = "image"  # what an image is called if it is left out
     name: str = ""  # the dialect's
 
