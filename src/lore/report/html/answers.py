@@ -90,11 +90,11 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
 
 
 def causes_block(causes: Sequence[SpendingCause]) -> PageBlock:
-    """Show re-billed tokens by cause, with their cost and fix."""
+    """Show re-billed tokens by cause, the costliest first, with the fix of each."""
     rows = [
         (format_dollars(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
-        for cause in causes
+        for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
     return PageBlock("Re-billed, by cause", table=table_of([heads, *rows])) if rows else PageBlock()
