@@ -16,7 +16,7 @@ from cli.running import lore, put, session
 from conftest import ROOT
 from lore.errors import LoreError
 from lore.recording import filesystem, inputs
-from lore.run.checking.check import check
+from lore.run.checking.check import CheckRun, check
 from lore_plugins.scale.remote import plain
 
 FOLDERS = ("claude-code", "captures", "sessions")
@@ -220,7 +220,8 @@ def test_each_file_is_asked_once_whether_wanted(bucket, place):
         put(f"p/{name}.jsonl", session(session_id=name))
         bucket.keep(f"b/p/{name}.jsonl", session(session_id=name))
     asked = []
-    result = check([place], wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
+    run = CheckRun(wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
+    result = check([place], run=run)
     assert [path[-7] for path in asked] == ["a", "b", "c"]
     assert result.result.summary.files == 2
 
