@@ -30,10 +30,10 @@ _SUFFIX = 64  # tokens that a provider adds after the last piece, at most
 
 
 class CacheEntry(NamedTuple):
-    """An entry that a request wrote. Times are seconds since the epoch; None: unknown."""
+    """An entry that a request wrote."""
 
-    ready: float | None  # when it can first be read
-    expires: float | None  # when it can no longer be read
+    ready: float | None  # when it can first be read, in seconds since the epoch; None: unknown
+    expires: float | None  # when it can no longer be read, in seconds since the epoch; None: unknown
     lifetime: float  # seconds
 
 

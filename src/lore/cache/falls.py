@@ -29,8 +29,8 @@ class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     first: bool = False  # only the first time that a chain shows the signal
     models: tuple[str, ...] = ("",)  # how names of models begin
     since: str = ""  # version of the client; an unknown version is before it
-    before: str = ""
-    provider: str = "anthropic"
+    before: str = ""  # version of the client from which on the row does not hold; empty: it holds for all later ones
+    provider: str = "anthropic"  # whose cache it is about
 
     def holds_for(self, version: Version) -> bool:
         """Return whether the row is about a version of the client."""

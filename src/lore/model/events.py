@@ -33,18 +33,18 @@ class Envelope(
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
     """The header of a log."""
 
-    session_id: str
+    session_id: str  # the session's own name
     v: int = 1  # version of the log's format
     origin: str | None = None  # the format that the session was recorded in, if it was converted
-    model: str | None = None
+    model: str | None = None  # that its requests name; None: unknown
     dialect: str | None = None  # the shape of the session's requests: `anthropic`, `openai-chat`, …
     system: Raw = NULL  # the persisted prompt: a text or a list of texts
     tools: tuple[Raw, ...] | None = None  # definitions in the order in which they are sent
     attachments: tuple[str, ...] = ()  # names
     params: Raw = NULL  # other fields of the request: an object
-    user_id: str | None = None
-    project_id: str | None = None
-    parent_session_id: str | None = None
+    user_id: str | None = None  # whose session it is
+    project_id: str | None = None  # the project that it belongs to
+    parent_session_id: str | None = None  # the session that it was forked from
     provider: str | None = None  # who serves the session, as its client names it
     title: str | None = None  # the name that its agent or its user gave it
 
@@ -52,11 +52,11 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
     """The model, system prompt, tools, parameters or title changed in mid-session; a field of None leaves its value."""
 
-    model: str | None = None
+    model: str | None = None  # that later requests name
     dialect: str | None = None  # the shape of later requests, in logs of tools that use several APIs in one session
-    system: Raw = NULL
-    tools: tuple[Raw, ...] | None = None
-    params: Raw = NULL
+    system: Raw = NULL  # the persisted prompt from now on: a text or a list of texts
+    tools: tuple[Raw, ...] | None = None  # definitions from now on, in the order in which they are sent
+    params: Raw = NULL  # other fields of later requests: an object
     title: str | None = None  # no part of a prompt
     observed: bool = False  # only the recorded requests show the change: it is no reason for a prompt to differ
 
@@ -64,45 +64,45 @@ class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed")
 class Layer(Envelope, frozen=True, kw_only=True, tag="layer"):
     """A named piece of context."""
 
-    name: str
+    name: str  # by which a later layer can replace it
     when: str  # `once_at_start` or `every_turn`
-    text: Raw
+    text: Raw  # a JSON string
 
 
 class Append(Envelope, frozen=True, kw_only=True, tag="append"):
     """Put an item at the end of the timeline."""
 
-    item: Item
+    item: Item  # a message, a call, a divider or an unknown record
 
 
 class PatchText(Envelope, frozen=True, kw_only=True, tag="patch_text"):
     """Add text to the assistant message of this uuid."""
 
-    uuid: str
-    delta_text: Raw
+    uuid: str  # of the message
+    delta_text: Raw  # what is added at its end: a JSON string
 
 
 class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
     """Set the status or the result of the last call of this id; null fields stay."""
 
-    call_id: str
-    status: Status
-    output: Raw = NULL
-    error: Raw = NULL
-    detail: Raw = NULL
+    call_id: str  # the provider's id of the call
+    status: Status  # the new one
+    output: Raw = NULL  # a JSON string or an array of blocks
+    error: Raw = NULL  # a JSON string
+    detail: Raw = NULL  # what the client noted of the result, in any shape
 
 
 class ToolResultCleared(Envelope, frozen=True, kw_only=True, tag="tool_result_cleared"):
     """Replace old results by a placeholder (micro-compaction)."""
 
-    call_ids: tuple[str, ...]
-    placeholder: Raw = NULL
+    call_ids: tuple[str, ...]  # whose results are replaced
+    placeholder: Raw = NULL  # a JSON string; null: lore's own words
 
 
 class Remove(Envelope, frozen=True, kw_only=True, tag="remove"):
     """Remove items: a rewind, or a recovery from an overflow."""
 
-    uuids: tuple[str, ...]
+    uuids: tuple[str, ...]  # of the removed items
     observed: bool = False  # only the recorded requests show it: they lack the items, or have others in their place
     restart: bool = False  # a new conversation begins in the same log; these items are all of the previous one
 
@@ -260,9 +260,9 @@ class PromptHashes(Struct, frozen=True, gc=False, forbid_unknown_fields=True, om
 class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
     """The response is complete."""
 
-    turn: int
-    usage: Usage | None = None
-    verdict: Verdict | None = None
+    turn: int  # its number in the chain
+    usage: Usage | None = None  # None: not recorded
+    verdict: Verdict | None = None  # what the provider says about a cache miss; None: nothing
     response_id: str | None = None  # the provider's id of the response, the same in every copy of it
     hashes: PromptHashes | None = None  # of the request's prompt
 
@@ -270,19 +270,19 @@ class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
 class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):
     """The request failed; it may have been billed."""
 
-    turn: int
-    usage: Usage | None = None
-    verdict: Verdict | None = None
-    error: str | None = None
+    turn: int  # its number in the chain
+    usage: Usage | None = None  # None: not recorded
+    verdict: Verdict | None = None  # what the provider says about a cache miss; None: nothing
+    error: str | None = None  # what went wrong, as recorded
 
 
 class TurnCanceled(Envelope, frozen=True, kw_only=True, tag="turn_canceled"):
     """The client gave the request up; it may have been billed."""
 
-    turn: int
-    usage: Usage | None = None
-    verdict: Verdict | None = None
-    error: str | None = None
+    turn: int  # its number in the chain
+    usage: Usage | None = None  # None: not recorded
+    verdict: Verdict | None = None  # what the provider says about a cache miss; None: nothing
+    error: str | None = None  # why it was given up, as recorded
 
 
 class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
@@ -290,20 +290,17 @@ class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
 
     op: str  # `add` (or `create`), `update` or `remove`
     id: str  # pyright: ignore[reportGeneralTypeIssues] - here it names the entry
-    category: str | None = None
-    title: str | None = None
-    content: str | None = None
+    category: str | None = None  # the heading that it is listed under
+    title: str | None = None  # in one line
+    content: str | None = None  # its text
 
 
 class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
-    """Put a text durably between the items; every later prompt repeats its bytes.
-
-    The content is a list of `{"role", "text"}`, or of messages of the session's API (`{"role", "content"}`), which are
-    sent as written. One object alone is read as well.
-    """
+    """Put a text durably between the items; every later prompt repeats its bytes."""
 
     seq: int  # number of the delta; a later record of the same number may replace the selector, never the content
     selector: Raw  # `{"target": "messages", "insert_at": n, …}`, kept byte for byte
+    # a list of `{"role", "text"}`, or of messages of the session's API, sent as written; or one such object
     content: Raw = NULL
     turn: int | None = None  # the first turn that sent it
 
@@ -311,16 +308,16 @@ class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
 class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persisted"):
     """Write the context of a turn into the history; every later prompt repeats it."""
 
-    turn: int
+    turn: int  # the turn whose context it is
     insert_at: int  # number of items before it
-    content: Raw
+    content: Raw  # a JSON string, or messages as in `PromptDelta`
     outside: bool = False  # context that a compaction asked other programs for, not the turn's own
 
 
 class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
     """Abandon the cached prefix on purpose: knowledge is pinned again, deltas end."""
 
-    reason: str
+    reason: str  # in the user's or the program's words
     turn: int | None = None  # the turn that lore itself gave it up for
 
 
@@ -345,11 +342,11 @@ class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
     log: int = 0  # bytes of all events before this save
     digests: tuple[str, ...] = ()  # one for each event of this save
     note: str = ""  # digest of leaf and metadata
-    leaf_id: str | None = None
-    metadata: Raw = NULL
-    project_id: str | None = None
-    created_at: str | None = None
-    updated_at: str | None = None
+    leaf_id: str | None = None  # uuid of the main chain's last item, after this save
+    metadata: Raw = NULL  # of the session: an object
+    project_id: str | None = None  # the project that the session belongs to
+    created_at: str | None = None  # when the session was first saved
+    updated_at: str | None = None  # when this save was made
     turns: int = 0  # turns begun, this save included
     used_at: str | None = None  # time of the last event that carries one
 
@@ -357,7 +354,7 @@ class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
 class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):
     """A record that a reader does not understand, verbatim."""
 
-    record: Raw
+    record: Raw  # JSON as it was read
 
 
 Event: TypeAlias = (

@@ -25,7 +25,7 @@ class _Tagged(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_fie
 class RawBlock(_Tagged, frozen=True, omit_defaults=True, tag="raw"):
     """A block in the shape of a provider's API, verbatim."""
 
-    json: Raw
+    json: Raw  # the block as it was recorded
     dialect: str | None = None  # whose API; None: the shape shows it
 
 
@@ -46,7 +46,7 @@ class ThinkingBlock(_Tagged, frozen=True, omit_defaults=True, tag="thinking"):
 class ImageBlock(_Tagged, frozen=True, tag="image"):
     """An image."""
 
-    media_type: str
+    media_type: str  # such as `image/png`
     data: Raw  # base64 in a JSON string
 
 
@@ -57,30 +57,30 @@ Status: TypeAlias = Literal["running", "completed", "failed"]
 class UserMessage(_Tagged, frozen=True, omit_defaults=True, tag="user_message"):
     """A message in the user's role, with either `text` or `blocks`."""
 
-    uuid: str
-    text: Raw = NULL
-    blocks: tuple[Block, ...] | None = None
+    uuid: str  # names the item in the session
+    text: Raw = NULL  # a JSON string
+    blocks: tuple[Block, ...] | None = None  # None: the content is in `text`
     source: str = "user"  # or `context_injection` (added by lore or a harness), or `tick` (scheduled)
 
 
 class AssistantMessage(_Tagged, frozen=True, omit_defaults=True, tag="assistant_message"):
     """A message of the model, with either `text` or `blocks`."""
 
-    uuid: str
-    text: Raw = NULL
-    blocks: tuple[Block, ...] | None = None
-    stop_reason: str | None = None
+    uuid: str  # names the item in the session
+    text: Raw = NULL  # a JSON string
+    blocks: tuple[Block, ...] | None = None  # None: the content is in `text`
+    stop_reason: str | None = None  # why the model stopped, in the provider's word
     response_id: str | None = None  # items of one response have the same
 
 
 class ToolCall(_Tagged, frozen=True, omit_defaults=True, tag="tool_call"):
     """A tool call together with its result."""
 
-    uuid: str
-    call_id: str
-    name: str
-    input: Raw
-    status: Status = "running"
+    uuid: str  # names the item in the session
+    call_id: str  # the provider's id of the call
+    name: str  # of the tool
+    input: Raw  # its arguments as JSON
+    status: Status = "running"  # completed or failed once the result is known
     output: Raw = NULL  # a JSON string or an array of blocks
     error: Raw = NULL  # a JSON string
     detail: Raw = NULL  # what the client noted of the result, in any shape
@@ -91,20 +91,20 @@ class ToolCall(_Tagged, frozen=True, omit_defaults=True, tag="tool_call"):
 class CompactDivider(_Tagged, frozen=True, omit_defaults=True, tag="compact_divider"):
     """The place where a compaction pruned items."""
 
-    uuid: str
+    uuid: str  # names the item in the session
     trigger: str  # the recorded word
     pre_tokens: int | None = None  # tokens of the context before the compaction
     post_tokens: int | None = None  # and after it
     summary: Raw = NULL  # a JSON string
     pruned: int = 0  # number of items that were pruned
-    duration_ms: int | float | None = None
+    duration_ms: int | float | None = None  # how long the compaction took
 
 
 class OpaqueItem(_Tagged, frozen=True, tag="opaque"):
     """A record of the timeline that lore does not understand, verbatim."""
 
-    uuid: str
-    record: Raw
+    uuid: str  # names the item in the session
+    record: Raw  # JSON as it was read
 
 
 Item: TypeAlias = UserMessage | AssistantMessage | ToolCall | CompactDivider | OpaqueItem

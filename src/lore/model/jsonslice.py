@@ -32,7 +32,7 @@ LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept with it
 class Sliced(bytes):
     """The text of a JSON object together with its members."""
 
-    members: dict[str, bytes]
+    members: dict[str, bytes]  # values as JSON, by key
 
     @classmethod
     def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:

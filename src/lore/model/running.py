@@ -24,16 +24,16 @@ class LastBreak(NamedTuple):
 
 
 class RunningTotals(NamedTuple):
-    """A session up to its last request. Sizes and times are of its main chain, sums are of all its chains."""
+    """A session up to its last request. Counts are of all its chains, unless a field names the main one."""
 
     format: str  # name of the log's format; empty before the first request
     session: str = ""  # id that the log names; empty if it names none
-    model: str | None = None  # that answered last
-    turn: int = 0  # number of the last request, from 1; 0 before the first
-    used_at: float | None = None  # when the last response began
-    prompt_tokens: int | None = None  # of the last request
-    read_tokens: int | None = None  # of the last request
-    stood: int | None = None  # tokens that the last request left in the cache
+    model: str | None = None  # that answered last in the main chain
+    turn: int = 0  # number of the main chain's last request, from 1; 0 before the first
+    used_at: float | None = None  # when its response began
+    prompt_tokens: int | None = None  # of this request
+    read_tokens: int | None = None  # of this request
+    stood: int | None = None  # tokens that this request left in the cache
     lifetime: float | None = None  # seconds that the cache keeps them, from `used_at` on
     billed: bool = False  # the lifetime is from the usage, not from a dated rule
     requests: int = 0  # in all chains

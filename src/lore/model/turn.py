@@ -148,18 +148,18 @@ Output: TypeAlias = bytes | StreamedOutput
 
 
 class Exchange(Struct, frozen=True):
-    """One recorded request and its response. Times are seconds since the epoch."""
+    """One recorded request and its response."""
 
     body: bytes  # the JSON of the request
     fidelity: Fidelity  # how close `body` is to the sent bytes
-    at: float | None = None  # when the request was sent
+    at: float | None = None  # when the request was sent, in seconds since the epoch
     usage: Usage | None = None  # None: not recorded
     verdict: Verdict | None = None  # what the provider says about a cache miss
-    answered: float | None = None  # when the response began
+    answered: float | None = None  # when the response began, in seconds since the epoch
     response_id: str = ""  # the provider's name for the response; empty: unknown
     output: Output = b""  # a JSON array of the dialect's items or messages, or a stream of them; empty: unknown
     call: Call = Call()  # facts about the request apart from its body
-    ended: float | None = None  # when the response was complete
+    ended: float | None = None  # when the response was complete, in seconds since the epoch
 
 
 class TurnPrompt(NamedTuple):

@@ -132,7 +132,7 @@ class Dialect(Protocol):
       be tried (`system_messages.py`).
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # as sessions and options name it
     capabilities: ClassVar[Mapping[str, Capability]]  # by feature
 
     def recognises(self, body: dict[str, bytes]) -> bool:

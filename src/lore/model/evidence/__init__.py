@@ -381,12 +381,12 @@ class Rerouted(EvidenceFact, frozen=True):
 
 
 class RoutedElsewhere(EvidenceFact, frozen=True):
-    """A router gave the request to another provider or deployment than the previous one; None: not recorded."""
+    """A router gave the request to another provider or deployment than the previous one."""
 
-    provider_before: Name | None = None  # that answered the previous request
-    provider_after: Name | None = None  # that answered this request
-    deployment_before: Name | None = None  # that answered the previous request
-    deployment_after: Name | None = None  # that answered this request
+    provider_before: Name | None = None  # that answered the previous request; None: not recorded
+    provider_after: Name | None = None  # that answered this request; None: not recorded
+    deployment_before: Name | None = None  # that answered the previous request; None: not recorded
+    deployment_after: Name | None = None  # that answered this request; None: not recorded
     unreceived: int = 0  # answers between the two that this recording never received
     ids: tuple[Name, ...] = ()  # beginnings of call ids, if they come from several providers
 

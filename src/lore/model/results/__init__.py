@@ -75,7 +75,7 @@ class VerdictResult(Struct, frozen=True):
     """What the provider itself reports about a cache miss."""
 
     reason: str  # in the provider's word, such as `tools_changed`
-    missed_tokens: int | None  # that could have been read; null if the provider does not say
+    missed_tokens: int | None  # tokens that could have been read; null if the provider does not say
     source: str | None  # the field of the response that has the verdict
 
     @classmethod
@@ -142,10 +142,10 @@ class Interruption(Struct, frozen=True):
 class DiffSide(Struct, frozen=True):
     """One side of a comparison."""
 
-    name: str  # as the command was given it
+    name: str  # of the file or turn, as it was given
     format: str | None = None  # of the recording; null if unrecognised, then only bytes are compared
-    dialect: str | None = None  # of the request; null without a prompt, as are the next two
-    model: str | None = None  # as the request names it; null if it names none
+    dialect: str | None = None  # of the request; null without a prompt
+    model: str | None = None  # as the request names it; null if it names none, or without a prompt
     # how close the prompt is to the sent bytes: wire, parsed, structural, reconstructed, hashed or rendered
     fidelity: str | None = None
     partial: bool | UnsetType = UNSET  # true if the beginning of the prompt is not recorded
@@ -181,7 +181,7 @@ class DivergenceResult(Struct, frozen=True):
     section: str  # tools, system or messages
     path: str  # JSON path of the innermost value that differs
     offset: int  # byte in the value at `path`, from 0
-    prompt_offset: int  # byte in the left prompt
+    prompt_offset: int  # byte in the left prompt, from 0
     left: str  # text around this byte in the left prompt, masked; empty if it ends before
     right: str  # the same in the right prompt
 
@@ -190,9 +190,9 @@ class CachePrediction(Struct, frozen=True):
     """What a cache would read and write of a request."""
 
     cache: str  # name of the cache model
-    read_tokens: int | None  # predicted, as are the next two
-    write_tokens: int | None  # null: cannot be predicted
-    uncached_tokens: int | None  # null: cannot be predicted
+    read_tokens: int | None  # input that is read from the cache
+    write_tokens: int | None  # input that is written to the cache; null: cannot be predicted
+    uncached_tokens: int | None  # input that is neither read nor written; null: cannot be predicted
     confidence: str  # exact, rule (by the cache's dated rules) or ceiling (no more than this is read)
 
 
@@ -205,14 +205,15 @@ class DiffResult(CommandResult, frozen=True, kw_only=True):
     prompt: PromptLengths | None  # null if a side holds no prompt
     relation: str | None  # identical, extension, shrunk, diverged or unrelated
     divergence: DivergenceResult | None  # null if the right prompt continues the left one
-    reuse_ratio: float | None  # common bytes of the bytes of the left prompt, without its tail
+    # share of the left prompt's bytes (without its tail) that the right prompt begins with, 0 to 1
+    reuse_ratio: float | None
     causes: list[CauseResult]  # why the right prompt does not continue the left one; empty if it does
     caches: list[CachePrediction]  # one prediction for each cache that was asked for
     billed: UsageResult | None  # the usage of the right request; null if not recorded
     verdict: VerdictResult | None  # of the provider, about the right request; null if not recorded
     problems: list[Problem]  # places in the recordings that could not be read or did not fit
-    chain: str | None = None  # chain and turn of the right side, in a comparison of all turns of a session
-    turn: int | None = None  # counted from 1; null as `chain` is
+    chain: str | None = None  # of the right side; null unless all turns of a session are compared
+    turn: int | None = None  # number of the right side in its chain, from 1; null as `chain` is
     columns: ColumnsResult | None = None  # null without a prompt on both sides
 
 
@@ -235,7 +236,7 @@ class Finding(Struct, frozen=True):
     dialect: str | None = None  # of the request, such as `anthropic`; null as `chain` is
     section: str | None = None  # the part of the prompt, such as `tools`; null if none, or it is unknown
     json_path: str | None = None  # of the place in the request body; null if the finding has no place there
-    offset: int | None = None  # byte in the value at `json_path`, from 0; null without one
+    offset: int | None = None  # byte in the value at `json_path`, from 0; null if the finding has no such byte
     evidence: Evidence | None = None  # what shows the finding; null if only its code and place are kept
     lost_bytes: int | None = None  # as in a cause of `lore diff-prefix`; null if the finding is not about two prompts
     # tokens that were cached and not read again; null if the finding is not about two prompts
@@ -294,7 +295,7 @@ class Summary(Struct):
 
 
 class CostlyCause(Struct, frozen=True):
-    """A cause and what its cache breaks lost together. A break with several causes counts for each of them."""
+    """A cause, and what the cache breaks that it leads lost together."""
 
     code: str  # such as `LORE104`
     name: str  # of the code, in words joined by hyphens
@@ -313,8 +314,8 @@ class UnrecordedParts(Struct, frozen=True):
     files: int  # logs of this format in the run
     tokens: int | None  # median over first requests of the tokens billed beyond what the log holds, an estimate
     sealed: str = ""  # parts that the files hold in an unreadable form
-    least: int | None = None  # the same of single sessions: tools of connected servers differ
-    most: int | None = None  # null: unknown, as is `least`
+    least: int | None = None  # the smallest of single sessions: tools of connected servers differ; null: unknown
+    most: int | None = None  # the largest of single sessions; null: unknown
 
 
 class CheckResult(CommandResult, frozen=True, kw_only=True):

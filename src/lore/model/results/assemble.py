@@ -56,7 +56,7 @@ class PlacementResult(Struct, frozen=True):
 
     accepted: bool  # a system message may be there
     by: str  # what decides: a `setting`, a provider's `row`, a chat `template`, the `dialect`, or `unknown`
-    since: str  # the day from which a row or template holds; empty if neither decides
+    since: str  # the month from which a row or template holds; empty if neither decides
     source: str  # where a row or template was published; empty if neither decides
 
 
@@ -65,7 +65,7 @@ class TemplateResult(Struct, frozen=True):
 
     models: tuple[str, ...]  # shell patterns over names in lower case
     does: str  # `refuses` the request, `merges` the message into the first, `ignores` it, or `renders` it in place
-    since: str  # the day on which this was observed
+    since: str  # the month in which this was observed
     source: str  # where this was observed
 
 

@@ -16,7 +16,7 @@ class CompactionCost(Struct, frozen=True, kw_only=True):
     """What one compaction costs and saves."""
 
     currency: str = "USD"  # of all amounts here
-    warm: bool | None  # the cache still held the prompt
+    warm: bool | None  # the cache still held the prompt; null: unknown
     next_warm: float | None  # how much more the next request costs if the cache is warm; below 0: less
     next_cold: float | None  # the same if the cache is cold
     later: float | None  # saving of each request after that
@@ -32,7 +32,7 @@ class FiredTrigger(Struct, frozen=True, kw_only=True):
     trigger: str  # its name, such as `gap`
     turn: int  # the turn before it
     at: float | None  # seconds since 1970
-    kept: int  # messages
+    kept: int  # messages that stay
     pruned: int  # messages that were removed
     context_tokens: int | None  # added by external sources; null in a dry run, which does not ask them
     before_tokens: int  # of the prompt before the compaction

@@ -13,18 +13,19 @@ Holds: TypeAlias = Literal["yes", "some", "no", "unknown"]
 
 
 class FoundSession(Struct, frozen=True):
-    """A recorded session of an agent. The counts are null unless it is `counted`."""
+    """A recorded session of an agent."""
 
     agent: str  # its name, such as `claude-code`; empty if the folder is no known agent's
     path: str  # of its log; a session in a database by the database and its id
     written_at: str | None  # when the log was last written; null if unknown
     bytes: int | None  # with the files of its subagents; null for a session in a database
     project: str | None = None  # the folder that the log names
-    format: str | None = None  # name of the format; null if it was not counted, as are the next two
-    session_id: str | None = None  # as the log names it
+    format: str | None = None  # name of the format
+    session_id: str | None = None  # as the log names it; null if it names none
     title: str | None = None  # the name that its agent gave it, else its first prompt; masked, at most 70 characters
     model: str | None = None  # that its latest request names
-    counted: bool = False  # whether it was read for this answer
+    # whether it was read for this answer; if not, only `agent`, `path`, times, `bytes` and `title` are known
+    counted: bool = False
     requests: int | None = None  # model requests, those of its subagents included
     billed_requests: int | None = None  # requests whose usage has the number of tokens read
     read_tokens: int | None = None  # tokens read from caches; null if no usage has them
@@ -42,8 +43,8 @@ class FoundSessions(CommandResult, frozen=True, kw_only=True):
     """`lore sessions --json`."""
 
     sessions: list[FoundSession]  # the newest first
-    found: int  # sessions on this machine
-    bytes: int  # their size
+    found: int  # sessions on this machine, of those written since `--since`
+    bytes: int  # size of all sessions on this machine
     read_bytes: int  # how much of it was read for this answer
     unread: list[UnreadLogs]  # logs of agents whose formats lore does not read
     looked: list[str]  # places of logs that exist

@@ -13,15 +13,15 @@ class LintBreakpoint(Struct, frozen=True, kw_only=True):
 
     path: str  # of the block that carries it
     body_offset: int | None  # first byte of that block in the request body
-    tokens: int  # of the prompt up to the breakpoint
+    tokens: int  # of the prompt up to the breakpoint, estimated
     lifetime: float | None  # in seconds
 
 
 class LintRequest(Struct, frozen=True, kw_only=True):
-    """A request, and the cost of sending it twice. Tokens are estimated, money is in US dollars."""
+    """A request, and the cost of sending it twice."""
 
     path: str  # the file that holds the request
-    line: int | None  # in this file, from 1; null if it is one JSON document
+    line: int | None  # in this file, from 1; null if the file has no lines
     chain: str  # the conversation
     turn: int  # number in its chain, from 1
     dialect: str  # of the request, such as `anthropic`
@@ -29,8 +29,8 @@ class LintRequest(Struct, frozen=True, kw_only=True):
     provider: str | None  # the maker of the model
     platform: str | None  # who serves the model; null for its maker
     cache: str | None  # null if the cache is unknown
-    tokens: int  # of the prompt
-    cached_tokens: int | None  # what the second request would read
+    tokens: int  # of the prompt, estimated
+    cached_tokens: int | None  # what the second request would read, estimated; null: unknown
     cached_to: str | None  # the last block that it would read
     sure: bool  # False if the size is too close to `minimum_tokens`, or if bytes do not show all of the prompt
     minimum_tokens: int | None  # shorter prompts are not cached
@@ -40,7 +40,7 @@ class LintRequest(Struct, frozen=True, kw_only=True):
     refused: bool  # the provider refuses the request as it is; the figures hold once that is fixed
     # of `cached_tokens`: exact, rule (by the cache's dated rules) or ceiling (no more than this is read)
     confidence: str
-    first_dollars: float | None  # what the first request costs; null if a price is unknown
+    first_dollars: float | None  # what the first request costs, in US dollars; null if a price is unknown
     # what the same request costs while the cache keeps the first; null if a price is unknown
     second_dollars: float | None
     uncached_dollars: float | None  # the price without a cache
@@ -56,7 +56,7 @@ class LintSummary(Struct):
     cached: int = 0  # a second request would read something
     uncached: int = 0  # a second request would read nothing
     refused: int = 0  # the provider refuses the request
-    unknown: int = 0  # the cache is unknown
+    unknown: int = 0  # it is unknown what a second request would read
     errors: int = 0  # findings of this severity; one that many requests have counts once
     warnings: int = 0  # findings of this severity
     notes: int = 0  # findings of this severity

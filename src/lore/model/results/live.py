@@ -23,19 +23,19 @@ class RunningBreak(Struct, frozen=True, kw_only=True):
 
 
 class RunningSession(CommandResult, frozen=True, kw_only=True):
-    """A session up to its last request. Sizes and times are of its main chain, sums are of all its chains."""
+    """A session up to its last request. Counts are of all its chains, unless a field names the main one."""
 
     path: str  # of its log
     format: str  # name of the log's format
     session_id: str | None  # null if the log names none
-    model: str | None  # that answered last; null: unknown
-    turn: int  # number of the last request, from 1; 0 before the first
-    used_at: float | None  # when the last response began, in seconds since the epoch
+    model: str | None  # that answered last in the main chain; null: unknown
+    turn: int  # number of the main chain's last request, from 1; 0 before the first
+    used_at: float | None  # when its response began, in seconds since the epoch
     expires_at: float | None  # when the cached prompt expires unless a request reads it
     lifetime: float | None  # seconds that the cache keeps the prompt
     billed: bool  # the lifetime is from the usage, not from a dated rule
-    prompt_tokens: int | None  # of the last request; null: unknown
-    read_tokens: int | None  # of the last request; null: unknown
+    prompt_tokens: int | None  # of this request; null: unknown
+    read_tokens: int | None  # of this request; null: unknown
     requests: int  # in all chains
     breaks: int  # requests in all chains that lost cached tokens
     paid_again_tokens: int  # re-billed, with a certain cause

@@ -48,8 +48,8 @@ class MeasuredLog(Struct, frozen=True, kw_only=True):
     cached_tokens: int | None  # the part of them that was read from the cache
     share: float | None  # part of the prompts that was read, 0 to 1; of a window the latest value
     clock: LogClock | None  # null if the log has no times
-    first: float | None  # seconds from where `clock` counts
-    last: float | None  # the latest time, as `first`
+    first: float | None  # the earliest time, in seconds from where `clock` counts
+    last: float | None  # the latest time, in seconds from where `clock` counts
     server: str = ""  # distinguishes servers: the collector's name, else `pid N`
 
 

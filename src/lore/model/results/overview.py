@@ -13,7 +13,7 @@ GroupBy: TypeAlias = Literal["day", "week", "month", "session", "model", "projec
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of a group of requests. `dollars` is the sum of the seven amounts that follow it."""
+    """Tokens and cost of a group of requests."""
 
     name: str  # a day, a week (2026-W05), a month, a model, an agent, a project, or the path of a session
     sessions: int  # with at least one of the requests
@@ -29,7 +29,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     paid_again_tokens: int  # re-billed without need
     unexplained_tokens: int  # re-billed, without a certain cause
     expected_tokens: int  # re-billed, as expected: after a compaction, a pause, another model
-    dollars: float | None  # null if no request has a price
+    dollars: float | None  # sum of the seven amounts that follow; null if no request has a price
     reading: float | None  # tokens read from a cache, and lost ones as if they had been read
     context: float | None  # new input
     output: float | None  # output tokens
@@ -188,8 +188,8 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
     """One side of a comparison."""
 
     name: str  # as it was asked for
-    first: float | None  # when its first and last request were sent, in seconds since the epoch
-    last: float | None  # as `first`; null if no request has a time
+    first: float | None  # when its first request was sent, in seconds since the epoch; null if no request has a time
+    last: float | None  # when its last request was sent
     clients: list[str]  # names and versions of the most frequent clients
     models: list[str]  # names of the most frequent models
     spending: Spending  # of all requests of this side

@@ -17,9 +17,9 @@ Figures: TypeAlias = Literal["recorded", "estimated"]
 class PredictedResult(Struct, frozen=True, kw_only=True):
     """What a cache is predicted to do with a request, for at most the number of tokens in its usage."""
 
-    read_tokens: int | None  # null: cannot be predicted, as are the next two
-    write_tokens: int | None  # input that is written to the cache
-    uncached_tokens: int | None  # input that is neither read nor written
+    read_tokens: int | None  # input that is read from the cache; null: cannot be predicted
+    write_tokens: int | None  # input that is written to the cache; null: cannot be predicted
+    uncached_tokens: int | None  # input that is neither read nor written; null: cannot be predicted
     confidence: str  # exact, rule (by the cache's dated rules) or ceiling (no more than this is read)
     reason: str = ""  # what decided the prediction
 
@@ -81,9 +81,9 @@ class SimulatedTotals(Struct, frozen=True, kw_only=True):
 
 
 class AgreementResult(Struct, frozen=True, kw_only=True):
-    """How close predictions are to the usage, over turns that have both and a previous turn in their chain."""
+    """How close predictions are to the usage."""
 
-    turns: int  # how many were compared
+    turns: int  # turns with a prediction, usage and a previous turn in their chain
     exact: int  # turns whose read was predicted exactly
     within_2_percent: int  # turns whose predicted read is off by at most 2 % of the real one
     mean_absolute_error_tokens: float | None  # of the predicted reads; null if nothing was compared

@@ -36,17 +36,18 @@ class SessionUsage(UsageResult, frozen=True):
 
 
 class TurnResult(Struct, frozen=True):
-    """One request of a folded session. The counts sum the passes of its response."""
+    """One request of a folded session."""
 
     chain: str  # the conversation
     turn: int  # number in its chain, from 1
     state: Literal["open", "completed", "failed", "canceled"]  # open: no end was recorded
     started_at: str | None = None  # when the request was sent, as recorded; null: unknown
     ended_at: str | None = None  # when the response ended, or began if the format records no other time
-    uncached_tokens: int | None = None  # input that was neither read from a cache nor written to one; null: unknown
-    read_tokens: int | None = None  # input that was read from a cache; null: unknown
-    write_tokens: int | None = None  # input that was written to a cache; null: unknown
-    output_tokens: int | None = None  # null: unknown
+    # input neither read from a cache nor written to one, of all passes of the response; null: unknown
+    uncached_tokens: int | None = None
+    read_tokens: int | None = None  # input that was read from a cache, of all passes; null: unknown
+    write_tokens: int | None = None  # input that was written to a cache, of all passes; null: unknown
+    output_tokens: int | None = None  # of all passes; null: unknown
 
 
 class InjectedResult(Struct, frozen=True):

@@ -44,7 +44,8 @@ TEXT_ANSWERS = {
 class RenderedText:
     """A dialect of text: a body is one segment, and there are no breakpoints."""
 
-    name: ClassVar[str] = "template"
+    name: ClassVar[str] = "template"  # of the dialect
+    # which features it can express, by feature
     capabilities: ClassVar[Mapping[str, base.Capability]] = base.with_usual(TEXT_ANSWERS)
 
     def recognises(self, body: dict[str, bytes]) -> bool:

@@ -33,14 +33,14 @@ _EMPTY = pattern(rb"null|\[[ \t\r\n]*+\]")
 class Body:
     """A dialect with JSON bodies; a subclass names the members, and writes tools and units."""
 
-    name: ClassVar[str]
-    capabilities: ClassVar[Mapping[str, Capability]] = USUAL
+    name: ClassVar[str]  # of the dialect
+    capabilities: ClassVar[Mapping[str, Capability]] = USUAL  # which features it can express, by feature
     own: ClassVar[tuple[str, ...]]  # members that are no parameters; the model is the first
     root: ClassVar[str] = "messages"  # the member that holds the messages
-    lists: ClassVar[Lists] = {"content": None}
+    lists: ClassVar[Lists] = {"content": None}  # the members of a message that are split into their elements
     keys: ClassVar[tuple[str, ...]] = ()  # members that are breakpoints
     recorded_kinds: ClassVar[frozenset[str]] = frozenset()  # kinds of block that `verbatim` takes; empty: it takes none
-    writer: ClassVar[c.BlockWriter]
+    writer: ClassVar[c.BlockWriter]  # writes blocks
     system_roles: ClassVar[tuple[str, ...]] = ()  # leading messages of these roles are the system part
     # The envelope of each system message, one for each text; None: the texts are in the member `system`.
     system_envelope: ClassVar[bytes | None] = None
