@@ -105,7 +105,7 @@ class CacheModel(Protocol):
         ...
 
     def learn(self, usage: Usage | None) -> str:
-        """Read the usage of the request that was predicted last; return why it contradicts the request."""
+        """Read the usage of the request that was predicted last; return why it contradicts it, or an empty text."""
         ...
 
 
@@ -113,13 +113,19 @@ class CacheKind(Protocol):
     """A value of `CACHES`: called with a look-up of the rules of its provider and with options, it makes a model."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """The name by which settings and options choose it."""
+        ...
 
     @property
-    def provider(self) -> str: ...  # noqa: D102
+    def provider(self) -> str:
+        """The provider whose rules it follows."""
+        ...
 
     @property
-    def options(self) -> tuple[str, ...]: ...  # noqa: D102
+    def options(self) -> tuple[str, ...]:
+        """The names of the options that it takes by keyword."""
+        ...
 
 
 class Simulate(Struct, frozen=True, forbid_unknown_fields=True):

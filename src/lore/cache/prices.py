@@ -47,7 +47,8 @@ class Price(NamedTuple):
         """Return the cost in US dollars of all passes and tools; None if unknown.
 
         `write_tokens` counts all writes; those with a lifetime are part of it. Missing counts of writes are unknown if
-        the provider charges for writing.
+        there is a price of writing, else 0. If those with a lifetime exceed all,
+        the cost is unknown.
         """
         cost = self._of_counts(bill)
         if cost is None:
@@ -69,7 +70,7 @@ class Price(NamedTuple):
     def _of_counts(self, usage: Usage) -> Decimal | None:
         by_lifetime = (usage.write_5m_tokens, usage.write_1h_tokens)
         is_split = any(count is not None for count in by_lifetime)
-        if usage.write_tokens is None and None in by_lifetime and (is_split or self.writes_are_charged):
+        if usage.write_tokens is None and None in by_lifetime and (is_split or self.has_write_price):
             return None
         cost = Decimal(0)
         for count, price in self._counted(usage).values():
@@ -109,8 +110,8 @@ class Price(NamedTuple):
         return parts
 
     @property
-    def writes_are_charged(self) -> bool:
-        """Whether there is a price of writing."""
+    def has_write_price(self) -> bool:
+        """Whether a price of writing is known, even if it is 0."""
         return any(price is not None for price in (self.write, self.write_5m, self.write_1h))
 
 
@@ -206,7 +207,7 @@ def unknown_factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     asked: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
-    """Return the factors of a response whose multiple is unknown, if the list price itself is known."""
+    """Return the factors (`fast`, `us`, …) of a response whose multiple is unknown; none without a list price."""
     answering = bill.model if bill is not None and bill.model else model
     if rules.price(where.provider, answering, where.platform, at) is None:
         return []
@@ -256,7 +257,10 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
 
 
 def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
-    """Return the share of the output tokens that a program's version records; None if no row is about it."""
+    """Return the share of the output tokens that a program's version records.
+
+    "unknown" if the row states no number; None if no row is about the version.
+    """
     name, _, version = client.rpartition(" ")
     row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))
     return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"

@@ -53,7 +53,7 @@ class CacheCosts(NamedTuple):
         price = self.price
         if price is None:
             return None
-        if not price.writes_are_charged:
+        if not price.has_write_price:
             return price.of(Usage(write, read, None, 0))
         hour = write if self.lifetime is not None and self.lifetime >= ONE_HOUR else None
         return price.of(Usage(0, read, write, 0, None, hour))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lore.fold.timeline import Problems, end_deltas, note_change, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import Insert, delta_news, insert_texts, joins_results, place_in, shown_ids, with_place
+from lore.model.inserts import Insert, delta_news, insert_texts, joins_results, selector_place, shown_ids, with_place
 from lore.model.items import is_absent
 from lore.model.limits import SESSION_DELTAS
 from lore.model.state import Chain, FoldedSession
@@ -32,7 +32,7 @@ def pin(chain: Chain, session: FoldedSession) -> None:
 
 def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     """Put a durable delta in its place. A delta of a known number replaces the selector, never the content."""
-    wanted = place_in(event.selector)
+    wanted = selector_place(event.selector)
     if wanted is None:
         return _unreadable(f"prompt_delta {event.seq}: unreadable selector, skipped")
     known = chain.deltas.get(event.seq)

@@ -536,14 +536,14 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 
 
 class BelowMinimum(EvidenceFact, frozen=True):
-    """A prefix is shorter than the model caches."""
+    """The prompt, or its part up to the last breakpoint, is shorter than the model caches."""
 
-    tokens: int  # of the prefix
+    tokens: int  # of the prompt or of this part
     minimum: int  # tokens from which on the model caches
     model: Model | None  # that the request names; None: it names none
     counted: bool  # from usage, not from bytes
-    turns: int = 1  # that have it; 0: one request was examined by itself
-    marked: bool = True  # it ends at a breakpoint; else it is the whole prompt
+    turns: int = 1  # requests of the chain that are so short; 0: one request was examined by itself
+    marked: bool = True  # the part up to the last breakpoint is meant; else the whole prompt
 
     def sentence(self) -> str:
         if self.counted or not self.marked:
@@ -556,11 +556,11 @@ class BelowMinimum(EvidenceFact, frozen=True):
 
 
 class VolatileText(EvidenceFact, frozen=True):
-    """Text that differs in every request."""
+    """Text that differs in every request precedes the history, or has a breakpoint on it."""
 
     what: Own  # the kind of text, in words
     excerpt: Content = ""  # how the text begins; empty if it is not quoted
-    on_breakpoint: bool = False  # a breakpoint is set on it
+    on_breakpoint: bool = False  # a breakpoint is set on it; else it precedes the history
 
     def sentence(self) -> str:
         where = "a breakpoint is set on" if self.on_breakpoint else "volatile text precedes the history:"

@@ -187,14 +187,14 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The first pass of the model that gave the final answer: it read what earlier requests cached."""
+        """The earliest pass of the model that gave the final answer, often this one: it read what was cached before."""
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK
         return next((found for found in self.iterations if found.kind == kind), self)
 
     def with_counts(self, other: Usage) -> Usage:
-        """Return this usage with the token counts of another one."""
+        """Return this usage with all token counts of another one, also those that are None there."""
         return replace(self, **{name: getattr(other, name) for name in COUNTS})
 
     @property
@@ -209,7 +209,10 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def is_empty(self) -> bool:
-        """Whether no token was counted, so that the response cost nothing."""
+        """Whether the response cost nothing: no pass counts a token, and no tool of the provider ran.
+
+        Unknown counts are taken for 0: look at `has_input` first.
+        """
         return not self.server_tools and not any(getattr(one, name) for one in self.passes for name in SUMMED_COUNTS)
 
 

@@ -46,12 +46,12 @@ class Insert(Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What identifies it: whether it is a delta, context from outside or of a turn, and its number."""
+        """What identifies it: its kind (0 a delta, 1 context from outside, 2 context of a turn) and its number."""
         return (0 if self.is_delta else 1 if self.outside else 2, self.number)
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """A sort key for prompts: by place, by the turn that sent it, deltas before context, by number."""
+        """A sort key for prompts: by place, by the turn that sent it, by kind (as in `key`), by number."""
         return (self.place, self.age, *self.key)
 
 
@@ -102,7 +102,7 @@ def _insert_text(raw: bytes) -> InsertText | None:
     return InsertText(role, encode("\n\n".join(texts)), raw)
 
 
-def place_in(selector: Raw) -> int | None:
+def selector_place(selector: Raw) -> int | None:
     """Return the place (number of items before it) that a selector names; None if it cannot be read."""
     members = raw_members(bytes(selector)) or {}
     place = members.get("insert_at", members.get("insertAt", b""))

@@ -78,8 +78,11 @@ class Sign(Struct, frozen=True, gc=False):
     version: str = ""  # version of the client that showed it
 
 
-def bounded(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the first `MOST_NAMES` different names in order, without empty ones, each cut to `LONGEST` characters."""
+def bounded_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the first `MOST_NAMES` different names in order, without empty ones.
+
+    A name of more than `LONGEST` characters is masked and cut, before names are compared.
+    """
     return tuple(islice(dict.fromkeys(cut_masked(name, LONGEST) for name in names if name), MOST_NAMES))
 
 
@@ -159,11 +162,11 @@ class Index:
         self.removed: list[int] = []  # numbers of removed items, ascending
 
     def place(self, uuid: str) -> int | None:
-        """Return the place of the item of this uuid."""
+        """Return the place of the item of this uuid; None if the timeline has none."""
         return self._place(self.numbers.get(uuid))
 
     def call(self, call_id: str) -> int | None:
-        """Return the place of the call of this id; of several the last one."""
+        """Return the place of the call of this id, of several the last one; None if the timeline has none."""
         return self._place(self.call_numbers.get(call_id))
 
     def _place(self, number: int | None) -> int | None:
@@ -206,7 +209,10 @@ class Index:
         self.owner = after
 
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
-        """Update the index after items were removed. Costs O(log n) each; O(all) once more were removed than remain."""
+        """Update the index after items were removed.
+
+        Costs O(log n) each; O(all) if a call id occurs twice, or once over 1,024 more were removed than remain.
+        """
         if self.has_repeated_calls or len(self.removed) > len(after) + 1024:
             self.__init__(after)
             return
@@ -336,6 +342,6 @@ class FoldedSession(Struct, frozen=True):
     def main(self) -> Chain:
         """Return the main chain with streamed text joined to its message.
 
-        It is the first chain if a log has no main one (a subagent's own file), an empty one if it has none at all.
+        If a log has no main one (a subagent's own file) it is the first chain; before any has begun, an empty one.
         """
         return settled(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))

@@ -46,7 +46,7 @@ class Vector(Generic[T]):
         return chain(chain.from_iterable(self._chunks), self._tail)
 
     def since(self, start: int) -> Iterator[T]:
-        """Iterate from index `start` (0 or more) to the end, at the cost of the items iterated over."""
+        """Iterate from index `start` to the end, at the cost of these items; IndexError if it is negative."""
         if start < 0:
             raise IndexError(start)
         first = min(start // WIDTH, len(self._chunks))
@@ -79,7 +79,7 @@ class Vector(Generic[T]):
         return self._of(chunks, more._tail)
 
     def set(self, index: int, item: T) -> Vector[T]:
-        """Return this vector with `item` at `index` (0 <= index < len)."""
+        """Return this vector with `item` at `index`. IndexError unless 0 <= index < len."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         number, place = divmod(index, WIDTH)
@@ -137,5 +137,5 @@ def common_prefix(left: S, right: S) -> int:
 
 
 def common_suffix(left: S, right: S, room: int) -> int:
-    """Count the items at the end that are equal, at most `room`."""
+    """Count the items at the end that are equal, at most `room` (no more than either length)."""
     return common_prefix(left[len(left) - room :][::-1], right[len(right) - room :][::-1])

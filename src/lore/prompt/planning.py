@@ -29,8 +29,8 @@ from lore.model.inserts import (
     DeltaNews,
     delta_news,
     joins_results,
-    place_in,
     selector,
+    selector_place,
     shown_ids,
     signature,
     with_place,
@@ -229,7 +229,7 @@ def _moved_deltas(chain: Chain) -> Iterable[Event]:
     for delta in chain.deltas.values():
         stays = delta.behind or delta.place < chain.sent
         place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent)
-        if place_in(delta.selector) != place:
+        if selector_place(delta.selector) != place:
             yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
 
 

@@ -76,7 +76,7 @@ class Placement(NamedTuple):
 
 
 def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
-    """Return whether the context of a turn may be a system message at the end, also after a tool's results."""
+    """Return whether the context of a turn may be a system message at the end, also after a tool's results, and why."""
     if not expresses(dialect, IN_CONVERSATION):
         return Placement(accepted=False, by="dialect")
     named = matches(model, rules.system_in_conversation)
@@ -96,7 +96,10 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
 
 
 def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) -> bool:
-    """Return whether the leading system messages have to be one: others would be refused or ignored."""
+    """Return whether the leading system messages have to be joined: all but one would be refused or ignored.
+
+    False for a dialect that never writes several.
+    """
     if not expresses(dialect, SEVERAL_LEADING):
         return False
     known = template_of(model)
@@ -104,14 +107,15 @@ def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) 
 
 
 def template_of(model: str | None) -> TemplateRow | None:
-    """Return the row about the chat template that servers use for a model."""
+    """Return the row about the chat template that servers use for a model; None if there is none."""
     return next((row for row in TEMPLATES if matches(model, row.models)), None)
 
 
 def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tuple[TemplateRow, ...]:
     """Return the rows that matter for a prompt: the model's own, or all if its template is not known.
 
-    No rows are returned for a dialect with a template of its own, and for a model with a provider's row.
+    No rows are returned for an API that applies no chat template (such as Anthropic's), for a dialect with a template
+    of its own, and for a model with a provider's row.
     """
     if placed.by == "row" or hasattr(dialect, "late_system") or dialect.name not in _TEMPLATED:
         return ()

@@ -26,7 +26,7 @@ from lore.formats.lines import is_crowded, nonblank_lines
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
-from lore.model.inserts import insert_texts, place_in, with_place
+from lore.model.inserts import insert_texts, selector_place, with_place
 from lore.model.jsonslice import array, element_ranges, is_json, member_ranges, object_of, raw_members, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
@@ -61,7 +61,7 @@ class GatewayRow(NamedTuple):
     @property
     def place(self) -> int:
         """The message before which it is inserted."""
-        return place_in(self.selector) or 0
+        return selector_place(self.selector) or 0
 
     def line(self) -> bytes:
         """Return the row as one line of JSON, selector and content as texts, as in the table."""
@@ -131,7 +131,7 @@ def _parse_row(raw: bytes) -> GatewayRow | None:
     members = raw_members(raw) or {}
     seq, session = members.get("seq", b""), members.get("session_id", b"")
     selector, content = (_column(members.get(name, b"")) for name in ("selector", "content"))
-    if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or place_in(Raw(selector)) is None:
+    if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or selector_place(Raw(selector)) is None:
         return None
     texts = insert_texts(Raw(content)) if content else None
     if texts is None or not all(text.message for text in texts):

@@ -49,7 +49,7 @@ from lore.model.items import (
 )
 from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked, mask
-from lore.model.state import Sign, bounded
+from lore.model.state import Sign, bounded_names
 
 
 class Time(Struct, frozen=True, gc=False):
@@ -431,7 +431,7 @@ class OpenCode(DocumentReader):
         removed = [name for name, is_on in now.items() if not is_on and before.get(name, True)]
         removed = removed if asked.agent is not None else []
         if added or removed:
-            signs.append(Sign("tools-delta", bounded(added), bounded(removed)))
+            signs.append(Sign("tools-delta", bounded_names(added), bounded_names(removed)))
         self.asked = Asked(info.agent or asked.agent, effort, system, tools)
         self.session.version = self.version
         self.session.signal(*signs)

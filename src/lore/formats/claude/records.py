@@ -28,7 +28,7 @@ from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
 from lore.model.mask import cut_masked
-from lore.model.state import LONGEST, Sign, bounded
+from lore.model.state import LONGEST, Sign, bounded_names
 
 
 class RecordGraph:
@@ -391,7 +391,7 @@ def _signals_of_text(raw: Raw) -> Iterator[Sign]:
     text = _head(raw)
     if text.startswith(b'"<command-'):
         command = _COMMAND.search(text)
-        names = bounded((command[1].decode(),)) if command else ()
+        names = bounded_names((command[1].decode(),)) if command else ()
         yield Sign("slash-command", names)
         if names and names[0] in _EXITS:
             yield Sign("restart", names)
@@ -457,7 +457,7 @@ def signals_of_result(content: Raw) -> Iterator[Sign]:
         blocks = [raw_members(block) or {} for block in array(bytes(content))]
         is_sound = all(block.get("type", b"")[:1] == b'"' for block in blocks)
         found = [block for block in blocks if block.get("type") == b'"tool_reference"' and is_sound]
-        yield Sign("tool-reference", bounded(name for block in found for name in names_in(block, "tool_name")))
+        yield Sign("tool-reference", bounded_names(name for block in found for name in names_in(block, "tool_name")))
     if b'"type":"image"' in head:
         yield Sign("image")
 
@@ -465,7 +465,7 @@ def signals_of_result(content: Raw) -> Iterator[Sign]:
 def signal_of_skill(call: ClaudeToolUse) -> Sign:
     """Return the signal of a call that loads a skill; its input has one of two spellings."""
     given = raw_members(bytes(call.input)) or {}
-    return Sign("skill", bounded(names_in(given, "skill") or names_in(given, "command")))
+    return Sign("skill", bounded_names(names_in(given, "skill") or names_in(given, "command")))
 
 
 def signals_of_attachment(line: bytes) -> Iterator[Sign]:
@@ -479,12 +479,12 @@ def signals_of_attachment(line: bytes) -> Iterator[Sign]:
         elif "SessionStart:startup" in hooks:
             yield Sign("restart", ("SessionStart:startup",))
     elif name == "hook-context":
-        yield Sign(name, bounded(hooks or names_in(attached, "hookEvent")))
+        yield Sign(name, bounded_names(hooks or names_in(attached, "hookEvent")))
     else:
         if names_in(attached, PENDING):  # a process that has just begun still connects to them
             yield Sign("restart", (PENDING,))
         added = names_in(attached, "addedNames", "readdedNames")
-        yield Sign(name, bounded(added), bounded(names_in(attached, "removedNames")))
+        yield Sign(name, bounded_names(added), bounded_names(names_in(attached, "removedNames")))
 
 
 def names_in(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:

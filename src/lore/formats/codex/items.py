@@ -34,7 +34,7 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.jsonslice import array, is_json, raw_members
-from lore.model.state import LONGEST, Sign, bounded
+from lore.model.state import LONGEST, Sign, bounded_names
 
 _SIGNALS = {  # field: signal
     "effort": "effort",
@@ -392,7 +392,7 @@ def signal_of_search(payload: CodexPayload) -> Sign:
         name = text_in(members.get("name", b""))
         names = [text_in((raw_members(inner) or {}).get("name", b"")) for inner in _tools_in(members)]
         found += [f"{name}__{inner}" for inner in names if inner] or [name]
-    return Sign("tool-reference", bounded(found))
+    return Sign("tool-reference", bounded_names(found))
 
 
 def spawner_of(source: Raw) -> str | None:

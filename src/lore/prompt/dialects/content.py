@@ -68,7 +68,7 @@ class BlockWriter(Struct, frozen=True):
 
 
 def own_bytes(raw: RawBlock | None, dialect: str) -> bytes | None:
-    """Return a provider's own bytes if they are of this dialect."""
+    """Return a provider's own bytes if they are of this dialect, else None."""
     return None if raw is None or raw.dialect != dialect else bytes(raw.json)
 
 
@@ -101,7 +101,7 @@ _GROUPS = ("functionDeclarations", "function_declarations")
 
 
 def single_tools(tools: tuple[Raw, ...]) -> list[bytes]:
-    """Return tools one by one, also the functions that Gemini declares in a group."""
+    """Return tools one by one. A tool of Gemini that only declares a group of functions becomes these functions."""
     found: list[bytes] = []
     for tool in tools:
         own = raw_members(bytes(tool)) or {}

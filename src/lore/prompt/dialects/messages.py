@@ -54,7 +54,7 @@ class Body:
         return slice_list(members.get("system", b"null"), "system", "system", "text", "text", self.keys)
 
     def message(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
-        """Slice a message."""
+        """Return the segments of a message: its envelope, then its content blocks and the elements of other `lists`."""
         return slice_object(raw, path, section, self.lists, self.keys)
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
@@ -198,7 +198,10 @@ def _with_member(segment: Segment, member: bytes) -> Segment:
 
 
 def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> tuple[bytes, bytes | None]:
-    """Return a block or tool without breakpoints, also in the blocks of a tool result, and the last one that it had."""
+    """Return a block or tool without breakpoints, also in the blocks of a tool result, and the last one that it had.
+
+    A member of `null` is removed as well, but is no breakpoint.
+    """
     breakpoint = None
     for key in keys:
         if key.encode() in raw:
@@ -301,7 +304,7 @@ class Writing:
         self.omitted: list[str] = []
 
     def open(self, role: str, envelope: bytes, parts: list[bytes], key: str = "content") -> None:
-        """Begin a message."""
+        """Begin a message: an envelope of these bytes, then a block for each part. `merge` compares the role."""
         path = f"{self.root}[{self.place.messages}]"
         self.segments.append(Segment("messages", path, envelope, kind="envelope"))
         self.place = Spot(self.place.messages + 1, role)
