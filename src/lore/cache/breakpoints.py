@@ -40,8 +40,8 @@ class CacheEntry(NamedTuple):
 class _Pending(Struct, frozen=True):
     """A request whose usage has not been read yet."""
 
-    request: Request
-    path: TreePath
+    request: Request  # as it was predicted
+    path: TreePath  # of its pieces in the tree
     hit: int  # the place whose entry it was predicted to read; -1: none
 
 

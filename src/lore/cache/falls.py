@@ -39,7 +39,7 @@ class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True):
-    falls: tuple[Fall, ...]
+    falls: tuple[Fall, ...]  # rows in the order of the file
     random: dict[str, Counts]  # caches whose reads are nearly random, by provider
 
 

@@ -57,12 +57,12 @@ class ChangeCounts(Struct):
 class _Requests(Struct, frozen=True):
     """The recorded requests of one cache and recording."""
 
-    model: CacheModel
+    model: CacheModel  # predicts reads and writes
     provider: str  # whose rules the model asks for
-    views: Views
-    recording: int
-    change: WhatIf
-    change_counts: ChangeCounts
+    views: Views  # how the cache sees the requests
+    recording: int  # number of the recording
+    change: WhatIf  # what is tried instead of what was recorded
+    change_counts: ChangeCounts  # turns that it changes
 
     def predict(self, turn: Turn) -> Prediction:
         request = self.views.of(turn)

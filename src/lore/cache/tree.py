@@ -47,18 +47,18 @@ class TreePath(NamedTuple):
 class _Trail(NamedTuple):
     """The latest path of a chain."""
 
-    nodes: list[int]
+    nodes: list[int]  # after each piece
     begins: list[int]  # the node before each piece: that of a salt where a section begins
-    sections: list[Section]
-    salts: tuple[tuple[Section, bytes], ...]
-    space: bytes
+    sections: list[Section]  # of each piece
+    salts: tuple[tuple[Section, bytes], ...]  # as in `Request`
+    space: bytes  # as in `Request`
 
 
 class _TreeStep(Struct, frozen=True):
     """One piece of a walk."""
 
     begin: int  # the node before it
-    node: int
+    node: int  # the node after it
     similar: tuple[int, int] | None  # `common_bytes` and `similar_node` of `TreePath`, if it is the first new piece
 
 

@@ -70,10 +70,10 @@ VIEWS: dict[str, View] = {  # by cache; other caches have the plain view, or tha
 class _ChainView(Struct, frozen=True):
     """The latest turn of a chain."""
 
-    prompt: Prompt
-    head: tuple[Piece, ...]
+    prompt: Prompt  # of this turn
+    head: tuple[Piece, ...]  # pieces of tools and system prompt
     places: list[int]  # of each segment of the head among the pieces
-    pieces: list[Piece]
+    pieces: list[Piece]  # of the whole prompt
     envelope: bytes  # the last one of the messages
 
 

@@ -30,10 +30,10 @@ class RunningTotals(NamedTuple):
     session: str = ""  # id that the log names; empty if it names none
     model: str | None = None  # that answered last in the main chain
     turn: int = 0  # number of the main chain's last request, from 1; 0 before the first
-    used_at: float | None = None  # when its response began
-    prompt_tokens: int | None = None  # of this request
-    read_tokens: int | None = None  # of this request
-    stood: int | None = None  # tokens that this request left in the cache
+    used_at: float | None = None  # when the response to the main chain's last request began
+    prompt_tokens: int | None = None  # of the main chain's last request
+    read_tokens: int | None = None  # of the main chain's last request
+    stood: int | None = None  # tokens that the main chain's last request left in the cache
     lifetime: float | None = None  # seconds that the cache keeps them, from `used_at` on
     billed: bool = False  # the lifetime is from the usage, not from a dated rule
     requests: int = 0  # in all chains

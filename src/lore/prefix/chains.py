@@ -40,19 +40,19 @@ class ChainTurn(NamedTuple):
 class _ChainRequest(Struct, frozen=True):
     """A request whose chain is looked for."""
 
-    prompt: Prompt
+    prompt: Prompt  # its content
     first_message: int  # a hash of its content
-    sender: likeness.Identity
-    is_side_call: bool
+    sender: likeness.Identity  # who sent it
+    is_side_call: bool  # a call that the client makes for itself, such as for a title
 
 
 class _KnownChain(Struct, eq=False):
     """A chain, by its latest request."""
 
-    name: str
-    latest: _ChainRequest
+    name: str  # as results name it
+    latest: _ChainRequest  # its latest request
     size: int = 0  # bytes that it costs
-    turns: int = 0
+    turns: int = 0  # requests so far
     first_messages: dict[int, None] = {}  # hashes; the latest last
     response: str = ""  # the id of the latest response
     answer: int | None = None  # a hash of the latest answer that the latest request holds

@@ -120,8 +120,8 @@ class _Message(Struct, frozen=True):
 class _Mismatch(Struct, frozen=True):
     """Two corresponding segments that differ, or a segment without a counterpart."""
 
-    previous: Segment | None
-    current: Segment | None
+    previous: Segment | None  # None: the segment was inserted
+    current: Segment | None  # None: the segment was removed
     position: int  # in the previous prompt; an inserted segment has that of the next one
     envelope: bytes  # of the message that holds it
     in_kept_message: bool = False  # the message around it is on both sides

@@ -37,7 +37,7 @@ class RequestEnd(Struct, eq=False):
 class _ChainEnd(Struct, eq=False):
     """A chain's latest request."""
 
-    turn: Turn
+    turn: Turn  # the latest request
     hashes: list[int]  # the running hash after each of its segments
     ends: list[RequestEnd] = []  # those that it passes
 

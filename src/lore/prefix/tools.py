@@ -33,8 +33,8 @@ class _ToolChange(Struct, frozen=True):
     """A tool that only one list has."""
 
     position: int  # in the previous list; of an added tool: after the tool that it follows
-    tool: Segment
-    is_added: bool
+    tool: Segment  # its definition
+    is_added: bool  # only the current list has it
 
 
 def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], discovered: frozenset[str]) -> list[Cause]:
@@ -213,9 +213,9 @@ def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) ->
 class _HashChanges(NamedTuple):
     """How named hashes differ."""
 
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    changed: tuple[str, ...]
+    added: tuple[str, ...]  # names that only the current side has
+    removed: tuple[str, ...]  # names that only the previous side has
+    changed: tuple[str, ...]  # names with another hash
     reordered: int  # how many names both sides have, if their order differs; else 0
 
 

@@ -53,12 +53,12 @@ class Assembled(NamedTuple):
 class _End(Struct, frozen=True, gc=False):
     """The end of the rendered messages: counts, and whose message is last."""
 
-    entries: int = 0
+    entries: int = 0  # entries of the timeline that are rendered
     inserts: int = 0  # those before entries
-    inserts_after_results: int = 0
-    segments: int = 0
-    omitted: int = 0
-    place: base.Spot = base.Spot()
+    inserts_after_results: int = 0  # inserts already placed after tool results
+    segments: int = 0  # of the messages
+    omitted: int = 0  # blocks that the dialect could not express
+    place: base.Spot = base.Spot()  # where the next message begins
     is_after_results: bool = False  # whether the last message holds a tool's results
     is_after_model: bool = False  # whether the last message is the model's
     breakpoint_at: int = -1  # the last segment that can carry a breakpoint; -1: none

@@ -15,7 +15,7 @@ class RunningBreak(Struct, frozen=True, kw_only=True):
     code: str  # such as `LORE104`
     kind: CauseKind  # expected, waste or unattributable
     turn: int  # number in its chain, from 1
-    at: float | None  # seconds since the epoch
+    at: float | None  # when its turn was sent, in seconds since the epoch
     lost_tokens: int  # tokens that were cached and not read again
     dollars: float | None  # beyond the price of reading the lost tokens
     says: str  # the leading cause in words
@@ -30,12 +30,12 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
     session_id: str | None  # null if the log names none
     model: str | None  # that answered last in the main chain; null: unknown
     turn: int  # number of the main chain's last request, from 1; 0 before the first
-    used_at: float | None  # when its response began, in seconds since the epoch
+    used_at: float | None  # when the response to the main chain's last request began, in seconds since the epoch
     expires_at: float | None  # when the cached prompt expires unless a request reads it
     lifetime: float | None  # seconds that the cache keeps the prompt
     billed: bool  # the lifetime is from the usage, not from a dated rule
-    prompt_tokens: int | None  # of this request; null: unknown
-    read_tokens: int | None  # of this request; null: unknown
+    prompt_tokens: int | None  # of the main chain's last request; null: unknown
+    read_tokens: int | None  # of the main chain's last request; null: unknown
     requests: int  # in all chains
     breaks: int  # requests in all chains that lost cached tokens
     paid_again_tokens: int  # re-billed, with a certain cause

@@ -57,17 +57,18 @@ class MeasuredRow(Struct, frozen=True, kw_only=True):
     """A measurement and the prediction of the same request, or of all requests since the previous row."""
 
     at: float | None = None  # seconds since 1970 if there are turns, else by the clock of the log
-    requests: int | None = None  # measured
+    requests: int | None = None  # measured requests
     prompt_tokens: int | None = None  # measured
     cached_tokens: int | None = None  # measured: tokens that were read from the cache
-    share: float | None = None  # of a window: of the most recent requests
-    turns: int | None = None  # predicted
+    # measured part of the prompts that was read, 0 to 1; of a window: of the most recent requests
+    share: float | None = None
+    turns: int | None = None  # predicted turns
     predicted_prompt_tokens: int | None = None  # of these turns
     predicted_tokens: int | None = None  # tokens that these turns would read by the prediction
     predicted_share: float | None = None  # predicted part of the prompts that is read, 0 to 1
-    turn: int | None = None  # turn, chain and path name the turn of a single request
-    chain: str | None = None  # null if the row is not about one request
-    path: str | None = None  # null if the row is not about one request
+    turn: int | None = None  # of the one request that the row is about; null: the row is about several
+    chain: str | None = None  # null as `turn` is
+    path: str | None = None  # of the recording with this turn; null as `turn` is
 
 
 class MeasuredResult(Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ class MeasuredResult(Struct, frozen=True, kw_only=True):
     logs: list[MeasuredLog]  # one entry for each engine and kind of measurement in a log
     pairing: Pairing | None  # null if nothing is compared
     rows: list[MeasuredRow]  # in the order of time; without a comparison only what was measured
-    share: float | None = None  # over everything that was compared
+    share: float | None = None  # measured part of the prompts that was read, over everything that was compared, 0 to 1
     predicted_share: float | None = None  # the prediction for it, 0 to 1
     shifted_seconds: float | None = None  # added to times without a zone or year to match those of the turns
     apart: bool = False  # no turn is from the time of the log

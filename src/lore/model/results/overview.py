@@ -39,8 +39,8 @@ class Spending(Struct, frozen=True, kw_only=True):
     expected: float | None  # what `expected_tokens` cost beyond the price of reading
     breaks: int  # requests that lost cached tokens, for any cause
     compactions: int  # requests before which the history was compacted
-    median_prompt_tokens: int | None  # of single requests
-    largest_prompt_tokens: int | None  # of single requests
+    median_prompt_tokens: int | None  # median over single requests; null: unknown
+    largest_prompt_tokens: int | None  # of a single request; null: unknown
     subagent_requests: int  # in chains other than the main one
     subagent_dollars: float | None  # the part of `dollars` that these cost
     appends: int  # requests whose prefix only the provider could lose
@@ -78,7 +78,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     at: float | None  # when its first request was sent, in seconds since the epoch; else when its log was last written
     requests: int  # those of its subagents included
     dollars: float | None  # null if no request has a price
-    largest_prompt_tokens: int | None  # of single requests
+    largest_prompt_tokens: int | None  # of a single request; null: unknown
     paid_again: float | None  # what tokens re-billed without need cost beyond the price of reading
     command: str  # the command that shows its compactions, else its turns
     saving: float | None = None  # what earlier compactions would have saved in a trial, an estimate
@@ -111,16 +111,16 @@ class PlanLimit(Struct, frozen=True, kw_only=True):
 class Overview(CommandResult, frozen=True, kw_only=True):
     """`lore --json`: spending and re-billed tokens in a span of time."""
 
-    since: float | None  # seconds since the epoch
+    since: float | None  # begin of the span, in seconds since the epoch; null: none
     until: float | None  # end of the span, in seconds since the epoch; null: none
     total: Spending  # all requests in the span
     agents: list[Spending]  # the costliest first
     causes: list[SpendingCause]  # of waste and of expected losses
     unexplained: list[SpendingCause]  # cache breaks without a certain cause
     biggest: SpendingSession | None  # the session that cost most; null without requests
-    by: GroupBy | None  # what `groups` are
+    by: GroupBy | None  # what `groups` are; null: requests are not grouped
     groups: list[Spending]  # days, weeks and months in their order, others by cost
-    before: Spending | None  # the span of the same length before `since`
+    before: Spending | None  # the span of the same length before `since`; null: not compared
     before_causes: list[SpendingCause]  # causes of waste and of expected losses in that span
     files: int  # files read
     kept: int  # files whose figures were kept from an earlier run

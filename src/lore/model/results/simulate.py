@@ -90,7 +90,7 @@ class AgreementResult(Struct, frozen=True, kw_only=True):
     naive_mean_absolute_error_tokens: float | None  # of the rule that everything read or written before is read again
     drops: int  # turns that read over 1,000 tokens less than the previous turn left in the cache
     drops_predicted: int  # how many of these drops were predicted
-    false_drops: int  # predicted, and did not happen
+    false_drops: int  # drops that were predicted and did not happen
     prompts: int  # turns with a new prompt of the user, in transcripts
     prompts_within_2_percent: int  # how many of these were predicted to within 2 % of the real read
 
@@ -121,7 +121,7 @@ class ReliabilityResult(Struct, frozen=True, kw_only=True):
     by: str  # all, model, hour (of the day, UTC), gateway (the host) or key (its digest)
     name: str  # the model, hour, gateway or key; empty for all
     appends: int  # turns that continue the previous one within the lifetime of the cache
-    read: int  # how many of them read all of it, but 2 % and one block
+    read: int  # how many of them read all of it, except for at most 2 % and one block
     share: float  # `read` of `appends`, 0 to 1
 
 

@@ -32,7 +32,7 @@ def _image(media: str, data: bytes) -> bytes:
 class Anthropic(Body):
     """Dialect of the Messages API."""
 
-    name: ClassVar = "anthropic"
+    name: ClassVar = "anthropic"  # as sessions and options name it
     capabilities: ClassVar = with_usual({
         IN_LOOPS: can("a text block after the results, in their message"),
         "thinking": can("as recorded, with its signature"),

@@ -57,7 +57,7 @@ def _iterate_messages(raw: bytes) -> Iterator[bytes]:
 class Bedrock(Body):
     """Dialect of the Converse API."""
 
-    name: ClassVar = "bedrock"
+    name: ClassVar = "bedrock"  # as sessions and options name it
     capabilities: ClassVar = with_usual({
         IN_LOOPS: can("a text block after the results, in their message"),
         IN_CONVERSATION: cannot("written in the user's role"),

@@ -37,7 +37,7 @@ _RESULT = c.BlockWriter(text=lambda text: text, is_own=lambda _: False, image_na
 class Gemini(Body):
     """Dialect of the generateContent API."""
 
-    name: ClassVar = "gemini"
+    name: ClassVar = "gemini"  # as sessions and options name it
     capabilities: ClassVar = with_usual({
         IN_LOOPS: can("a text part after the function responses, in their content"),
         IN_CONVERSATION: cannot("written in the user's role"),

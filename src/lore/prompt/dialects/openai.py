@@ -65,7 +65,7 @@ class _OpenAI(Body):
 class OpenAIChat(_OpenAI):
     """Dialect of the Chat Completions API."""
 
-    name: ClassVar = _CHAT
+    name: ClassVar = _CHAT  # as sessions and options name it
     capabilities: ClassVar = base.with_usual({
         base.IN_LOOPS: can("a text part after the result, in the last tool message"),
         base.SEVERAL_LEADING: _EACH,
@@ -149,7 +149,7 @@ def _arguments(call: ToolCall) -> bytes:
 class OpenAIResponses(_OpenAI):
     """Dialect of the Responses API."""
 
-    name: ClassVar = _RESPONSES
+    name: ClassVar = _RESPONSES  # as sessions and options name it
     capabilities: ClassVar = base.with_usual({
         base.IN_LOOPS: can("a text part after the last call's output, in its list"),
         base.SEVERAL_LEADING: _EACH,
