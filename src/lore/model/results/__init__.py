@@ -324,6 +324,6 @@ class CheckResult(CommandResult, frozen=True, kw_only=True):
     summary: Summary  # counts over all files
     top: list[CostlyCause] = []  # the three costliest causes, waste first
     unseen: list[UnrecordedParts] = []  # one entry for each format and kind of missing parts
-    findings: list[Finding]  # of all files, then of the whole run; at most a fixed number of each severity
+    findings: list[Finding]  # of all files, then of the whole run; at most 10,000 of each severity
     problems: list[Problem]  # places in the recordings that could not be read or did not fit
     interrupted: Interruption | UnsetType = UNSET  # left out if the run was completed

@@ -34,7 +34,7 @@ class FiredTrigger(Struct, frozen=True, kw_only=True):
     at: float | None  # seconds since 1970
     kept: int  # messages that stay
     pruned: int  # messages that were removed
-    context_tokens: int | None  # added by external sources; null in a dry run, which does not ask them
+    context_tokens: int | None  # added by external sources; null in a dry run that would have asked some
     before_tokens: int  # of the prompt before the compaction
     after_tokens: int  # of the prompt after it
     tokens: Figures = "estimated"  # how the counts of tokens are known
