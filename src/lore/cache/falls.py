@@ -33,7 +33,7 @@ class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: str = "anthropic"  # whose cache it is about
 
     def holds_for(self, version: Version) -> bool:
-        """Return whether the row is about a version of the client."""
+        """Return whether the row is about a version of the client; an unknown one, (), needs a row without bounds."""
         before = version_of(self.before)
         return version_of(self.since) <= version and (not before or () < version < before)
 

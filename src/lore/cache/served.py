@@ -67,7 +67,10 @@ def billed_by(turn: Turn) -> Served:
 
 
 def cache_of(turn: Turn, where: Served) -> str:
-    """Return the name of the cache that served a turn; empty if unknown."""
+    """Return which kind of cache served a turn, as `--cache` spells it (`openai-breakpoint`); empty if unknown.
+
+    It does not tell one account's cache from another's. `where` is the turn's `served_by`.
+    """
     if where.platform == "bedrock":
         return "bedrock"
     if where.provider == "openai":
@@ -114,7 +117,11 @@ def normal_name(model: str | None) -> str:
 
 
 def model_pattern(text: str) -> str:
-    """Return the pattern of a row as tables spell it; raise ValueError, its hint on a second line, if it is bad."""
+    """Return a row's model as tables spell it: a name as `normal_name` does, a shell pattern in lower case.
+
+    Raises ValueError if it is empty or not printable, and with a hint on a second line if a pattern has white space, a
+    slash or an open bracket.
+    """
     name = text.lower()
     if not text.strip() or not text.isprintable():
         raise ValueError("the model is empty or not printable")

@@ -31,7 +31,10 @@ def pin(chain: Chain, session: FoldedSession) -> None:
 
 
 def add_delta(chain: Chain, event: PromptDelta) -> Problems:
-    """Put a durable delta in its place. A delta of a known number replaces the selector, never the content."""
+    """Put a durable delta at the place that its selector names, or after the items that were sent if that is later.
+
+    A delta of a known number replaces the selector, never the content; it moves only if it was not sent yet.
+    """
     wanted = selector_place(event.selector)
     if wanted is None:
         return _unreadable(f"prompt_delta {event.seq}: unreadable selector, skipped")
@@ -77,7 +80,10 @@ def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]
 
 
 def add_context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Write the context of a turn into the history: once for each turn, in the order of turns."""
+    """Write the context of a turn into the history: once for each turn, in the order of turns.
+
+    Context from `outside` goes into a list of its own, of which a turn may have several. A repetition changes nothing.
+    """
     if event.outside:
         return _add_outside_context(chain, event)
     if _mark_saved(chain, lambda other: isinstance(other, ContextPersisted) and other.turn == event.turn):
@@ -115,7 +121,10 @@ def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def reset(chain: Chain, event: CacheReset) -> Problems:
-    """Reset the prefix: the next turn pins knowledge again. A reset that names its turn works once."""
+    """End all deltas and unpin the knowledge, which the next turn pins again; note this as a reason for its changes.
+
+    A reset that names a turn changes nothing after one of that turn or a later one.
+    """
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:
             _mark_saved(chain, lambda other: isinstance(other, CacheReset) and other.turn == event.turn)

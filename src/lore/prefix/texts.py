@@ -61,7 +61,10 @@ class Gap(Struct, frozen=True):
 
 
 def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_grow: bool = False) -> list[Gap]:
-    """Return where two sequences differ, in order. `can_grow`: the current one may continue after the end of the other.
+    """Return where two sequences differ, in order.
+
+    With `can_grow` the current one is expected to continue after the end of the other, so equal ends are not matched
+    from behind; what was added is still a gap.
 
     Anchors are the members that occur once on each side, as far as their order agrees (patience sorting). The result
     need not be the shortest difference; the cost is O(n log n) however much differs.
@@ -141,7 +144,11 @@ def _reencode(raw: bytes) -> bytes:
 
 
 def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
-    """Return how two decoded texts differ that are equal once normalised; None if their content differs."""
+    """Return how two different decoded texts are spelled that normalisation makes equal; None if their content differs.
+
+    Tried in this order: HTML entities, newlines, Unicode forms, white space at the ends of lines, and the members and
+    spelling of texts that are JSON objects or arrays.
+    """
     at = common_prefix(previous, current)
     has_entity = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (previous, current))
     if has_entity and _decode_entities(previous) == _decode_entities(current):
@@ -192,7 +199,11 @@ def _decode_entities(text: str) -> str:
 
 
 def name_value_spelling(previous: bytes, current: bytes) -> SpellingChange | None:
-    """Return how two JSON values differ that are equal once numbers and texts are normalised; None if they are not."""
+    """Return how two JSON values differ that are equal once numbers and texts are normalised; None if they are not.
+
+    If texts differ, the answer is about the first one; None if the values are too large to compare their texts. None
+    for equal bytes, too; for equal content in other bytes call `name_segment_spelling`: here it counts as `number`.
+    """
     try:
         values = decode(previous), decode(current)
         if previous != current and encode(_normalise_numbers(values[0])) == encode(_normalise_numbers(values[1])):
@@ -255,7 +266,10 @@ class SearchBudget:
         self.characters = characters
 
     def spend(self, *texts: str) -> bool:
-        """Return whether the budget covers these texts, and charge them; smaller ones may still fit afterwards."""
+        """Charge for a search of these texts, and return whether the budget covered it: search only then.
+
+        Otherwise only a small fixed cost is charged, so that smaller texts may still fit.
+        """
         cost = sum(map(len, texts)) + _STEP_COST
         fits = cost < self.characters
         self.characters -= cost if fits else _STEP_COST

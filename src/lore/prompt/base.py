@@ -113,7 +113,7 @@ def expresses(dialect: Dialect, feature: str) -> bool:
 class CacheMark(NamedTuple):
     """How a dialect writes a cache breakpoint for a model, and where the model's cache looks for one."""
 
-    value: bytes  # JSON
+    value: bytes  # JSON: the value alone of the member that asks for caching, such as `cache_control`
     on_tools: bool = True  # whether a tool may carry one
     look_back: int = 20  # positions before a breakpoint at which an earlier entry is found; 0: at the breakpoint only
     most: int = 4  # breakpoints that a request may carry
@@ -152,7 +152,10 @@ class Dialect(Protocol):
         ...
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Render a unit; it has no segments if the dialect can express nothing of it."""
+        """Return a unit's segments, the end of the messages with it, and names of what the dialect cannot express.
+
+        It has no segments if the dialect can express nothing of it.
+        """
         ...
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
