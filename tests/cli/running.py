@@ -18,7 +18,7 @@ from model.making import dumps, header, log, record, said, user
 
 
 class Ran(NamedTuple):
-    """How a command ended and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class Ran(NamedTuple):
 
 
 def lore(*args: str, stdin: bytes | None = None) -> Ran:
-    """Run in this process; `stdin`, where it is given, is what another one writes into a pipe."""
+    """Run in this process; `stdin`, if given, comes through a pipe."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
     before = sys.stdin, sys.stdout, sys.stderr
     sys.stdout, sys.stderr = streams

@@ -40,7 +40,7 @@ def test_what_cannot_be_is_a_usage_error(args, said):
 
 
 class Running:
-    """A command that follows; what it wrote is read line by line, so that nothing waits for a clock."""
+    """A command that follows; its output is read line by line, so that nothing waits for a clock."""
 
     def __init__(self, *args):
         self.process = subprocess.Popen(
@@ -59,7 +59,7 @@ class Running:
         return self.process.stdout.readline().decode("utf-8")
 
     def interrupted(self):
-        """Interrupt it; return its exit code, and what it still wrote."""
+        """Interrupt it; return its exit code and the rest of its output."""
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out.decode("utf-8"), err.decode("utf-8")

@@ -96,7 +96,7 @@ def test_long_guide_page_goes_to_pager(
     monkeypatch.setenv("PAGER", pager)
     monkeypatch.setenv("LINES", str(lines))
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("LESS", "-FRX")  # which the command sets where it is not
+    monkeypatch.setenv("LESS", "-FRX")  # the command sets it if it is unset
     monkeypatch.setattr(sys, "stdin", Terminal(sys.stdin))
     shown = laid_out(monkeypatch, capsys, 80, "check", "--no-color", *words)
     file = tmp_path / "paged"

@@ -90,7 +90,7 @@ def test_lint_reads_stdin_folders_and_single_requests():
 
 @pytest.mark.parametrize(
     ("name", "data", "said"),
-    [("s.jsonl", log(), "is a session log, and holds no requests"), ("b.bin", b"\x00\x01", "is no recording"),
+    [("s.jsonl", log(), "is a session log, and holds no requests"), ("b.bin", b"\x00\x01", "unrecognised format"),
      ("no.json", None, "cannot read")],
 )  # fmt: skip
 def test_lint_rejects_named_file_without_requests(name, data, said):

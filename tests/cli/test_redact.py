@@ -212,7 +212,7 @@ def test_redacted_outputs_have_none_of_many_planted_texts(name):
     assert not leaks()
 
 
-# The proof that the search finds what is there: without --redact canaries are said.
+# The search works: without --redact it finds canaries.
 def test_planted_text_is_found_without_redact():
     put("r.jsonl", *planted(RECORDINGS["openai_chat"], (1, "request", "messages", 0, "content"), "text"))
     assert CANARY in lore("check", "r.jsonl").out
@@ -247,7 +247,7 @@ def test_redacted_error_names_no_members(command):
     put("x.jsonl", {CANARY: 1}, {CANARY: 2})
     plain, ran = (lore(command[0], "x.jsonl", *command[1:], *more) for more in ([], ["--redact"]))
     assert CANARY in plain.err
-    assert ran.err.startswith("error: x.jsonl is no recording that lore knows\n")
+    assert ran.err.startswith("error: x.jsonl: unrecognised format\n")
 
 
 def test_redacted_sessions_have_no_projects():
@@ -298,7 +298,7 @@ def test_redacted_baseline_matches_unredacted_run():
 def test_redacted_error_names_the_file():
     assert "cannot read none.jsonl" in lore("check", "none.jsonl", "--redact").err
     put("r.jsonl", b"words")
-    assert "r.jsonl is no recording" in lore("check", "r.jsonl", "--redact").err
+    assert "r.jsonl: unrecognised format" in lore("check", "r.jsonl", "--redact").err
 
 
 def test_redacted_error_names_the_foreign_agent():

@@ -39,7 +39,7 @@ def imported(*args, home):
 
 
 def own(modules):
-    """Return lore's own modules, without the rooms that they stand in."""
+    """Return lore's own modules, without their packages."""
     rooms = {name.rpartition(".")[0] for name in modules}
     return {name for name in modules if name.partition(".")[0] == "lore"} - rooms
 

@@ -185,7 +185,7 @@ def test_captures_in_a_folder_become_sessions():
     found = answered("import", "logs", url="sqlite:s.db")
     assert [name for name, *_ in states(found)] == ["body", "s-1"]
     assert (found["requests"], found["skipped"]) == (1, 1)
-    assert "1 file of prompts passed over, 1 file passed over: no recordings" in store(
+    assert "1 file of prompts passed over, 1 file skipped: not recordings" in store(
         "import", "logs", url="sqlite:s.db"
     ).out.replace("\n", " ")
     messages = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]

@@ -84,7 +84,7 @@ def test_marks_answer_to_click_and_keyboard(long):
         shown.wait_for()
         assert shown.bounding_box()["height"] > 50
         long.wait_for_function("id => document.activeElement.id === id", arg=shown.get_attribute("id"))
-    assert hidden.count() == 1  # of two in one column, of which the other one has no mark of its own
+    assert hidden.count() == 1  # of two in one column; the other one has no mark
     pause = long.locator(".plot a.pause")
     pause.locator("path").click()
     row = long.locator(f"tr{pause.get_attribute('href')}")

@@ -1,4 +1,4 @@
-"""Runs of pytest inside these tests: with lore's plugin, every warning an error, no files beside them.
+"""Runs of pytest inside these tests: with lore's plugin, every warning an error, no files next to them.
 
 Such a run forgets the modules that it was the first to import. Half forgotten modules make a later run fail: a
 library, but not the part of the standard library whose classes it knows; a module of lore that others still refer to,

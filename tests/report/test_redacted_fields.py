@@ -68,7 +68,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 def test_every_text_field_is_listed():
-    """What is added to a result some day is content until somebody says otherwise."""
+    """A new field of a result counts as content until the table says otherwise."""
     assert [f"{struct}.{field}" for struct, field in _texts() if _unlisted(struct, field)] == []
 
 

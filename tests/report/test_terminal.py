@@ -201,7 +201,7 @@ def test_unexplained_reasons_are_written_once(together):
         assert text.count(each.message) == 1
         assert text.index(each.message) < text.index("as above")
     assert text.count("as above; the reasons of each turn: -v") == 4
-    assert text.count(FOUND[0].message) == 3, "what is explained differs from file to file"
+    assert text.count(FOUND[0].message) == 3, "explanations differ from file to file"
     assert all(f"{name}.jsonl  turn 4" in text for name in "abc")
     every = report(checked(Summary(), findings), verbose=True)
     assert all(every.count(each.message) == 3 for each in fell)

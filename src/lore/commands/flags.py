@@ -84,7 +84,7 @@ Select: TypeAlias = Annotated[
 ]
 Ignore: TypeAlias = Annotated[list[str] | None, typer.Option("--ignore", help="Leave these out; see --select.")]
 PassOver: TypeAlias = Annotated[
-    bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
+    bool, typer.Option("--pass-over", help="Skip files that are not recordings, also those that are named.")
 ]
 Reports: TypeAlias = Annotated[
     list[str] | None,

@@ -98,8 +98,8 @@ _TOKEN = pattern(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _TABLE = pattern(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGNORECASE)
 _KINDS = (  # first bytes, description, hint
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "a zstandard archive of no recording", ""),
-    (b"PK\x03\x04", "a zip archive of no recording", "unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "a zstandard archive without a recording", ""),
+    (b"PK\x03\x04", "a zip archive without a recording", "unpack it first"),
     (b"%PDF", "a PDF document", ""),
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
@@ -146,7 +146,7 @@ def describe(head: bytes) -> tuple[str, str]:
         return "a binary file", ""
     first = head.removeprefix(BOM).lstrip(SPACE)[:1]
     if first != b"{":
-        return "a JSON array" if first == b"[" else "text", ""
+        return "a JSON array" if first == b"[" else "plain text", ""
     lines = [line.strip(SPACE) for line in islice(nonblank_lines(head), 2)]
     what = "JSON Lines" if len(lines) == 2 and all(raw_members(line) is not None for line in lines) else "a JSON object"
     names = list(members_of(head))

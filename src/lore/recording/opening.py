@@ -108,11 +108,11 @@ def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
     if not head.strip():
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint=HINT_FORMATS)
     what, hint = describe(head)
-    shown = f": it is {what}" if what else ""
+    shown = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)
         shown += f"; {fault}" if fault else ""
-    return UnrecognisedError(f"{corpus.show(path)} is no recording that lore knows{shown}", hint=hint or HINT_FORMATS)
+    return UnrecognisedError(f"{corpus.show(path)}: unrecognised format{shown}", hint=hint or HINT_FORMATS)
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:

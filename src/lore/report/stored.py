@@ -67,7 +67,7 @@ def write_imported(result: results.StoreImported, out: Console) -> None:
     rest = (
         (result.joined, "subagent file", "read with their sessions"),
         (result.requests, "file", "of prompts passed over"),
-        (result.skipped, "file", "passed over: no recordings"),
+        (result.skipped, "file", "skipped: not recordings"),
     )
     out.print(line(sums, *(f", {counted(number, what)} {done}" for number, what, done in rest if number)))
     write_problems(result.problems, out)

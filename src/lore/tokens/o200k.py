@@ -3,8 +3,8 @@
 In: a segment's bytes. Out: token counts, and the tokens that two texts have in common at their start.
 Rules: the vocabulary is verified before it is used; each distinct text is tokenised once, in chunks cut
 where the encoding itself always cuts, so that a common prefix needs only the chunk around the cut again.
-What is counted is the text as it stands in the request (JSON escapes included), so a provider, which
-decodes it first, counts a little less.
+The text is counted as the request holds it (JSON escapes included), so a provider, which decodes it first,
+counts a little less.
 
 Source: the split pattern and the vocabulary's digest are those that tiktoken publishes for o200k_base.
 Loading costs about 250 ms and 60 MB: it happens at the first count.
@@ -60,7 +60,7 @@ def encoding() -> tiktoken.Encoding:
 
 
 def chunks(text: str) -> list[str]:
-    """Cut a text at places where its tokens never meet; a cut depends only on what stands around it."""
+    """Cut a text at places where its tokens never meet; a cut depends only on the text around it."""
     cuts, start = [0], 0
     while len(text) - start > CHUNK:
         match = _CUT.search(text, start + CHUNK, start + LONGEST + 2)

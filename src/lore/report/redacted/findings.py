@@ -121,7 +121,7 @@ _OWN = pattern(
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is not a session log)",
     re.DOTALL,
 )
-_UNKNOWN = pattern(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # what follows names its members
+_UNKNOWN = pattern(r"(.*: unrecognised format)(?: \(.*)?", re.DOTALL)  # what follows names its members
 
 
 def is_own(message: str) -> bool:

@@ -124,7 +124,7 @@ class Ledgers:
         except UnrecognisedError as error:
             if file.named and not file.optional:
                 return Ledger(shown, message=error.message)
-            self.options.log(f"{shown}: no recording, passed over")
+            self.options.log(f"{shown}: not a recording, skipped")
             return None
         except LoreError as error:
             return Ledger(shown, written=written_at(file), message=error.message)
