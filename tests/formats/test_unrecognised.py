@@ -104,7 +104,7 @@ def test_unknown_database_is_described_by_its_tables(tmp_path):
         (b'{"a":1}\n{"a":2}\n', "JSON Lines with the members a"),
         (b'{\n  "a": {"x": [1]},\n  "b": "}"\n}', "a JSON object with the members a, b"),
         (b"\xef\xbb\xbf [1]", "a JSON array"),
-        (b"hello\n", "text"),
+        (b"hello\n", "plain text"),
         (b"\x7fELF\x00\x00", "a binary file"),
         (b"\x1f\x8b\x08", "a gzip archive"),
         (b"%PDF-1.7", "a PDF document"),
@@ -114,7 +114,7 @@ def test_unknown_database_is_described_by_its_tables(tmp_path):
             "a JSON object with the members k0, k1, k2, k3, k4, k5, …",
         ),
         (b"{{{{[[[", ""),
-        (b"", "text"),
+        (b"", "plain text"),
     ],
 )
 def test_unknown_file_is_described_by_its_beginning(head, what):

@@ -112,7 +112,7 @@ def test_named_input_that_is_unrecognised_raises(desk):
     put("note.txt", b"no recording")
     assert lore.judge("note.txt").checked().summary.skipped == 1
     assert lore.judge("nowhere.jsonl").outcome().incomplete
-    with pytest.raises(LoreError, match="no recording"):
+    with pytest.raises(LoreError, match="unrecognised format"):
         lore.judge(Input("note.txt", named=True))
 
 
