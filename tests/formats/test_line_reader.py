@@ -9,6 +9,7 @@ from itertools import chain, repeat
 import pytest
 
 from helpers.each import each
+from helpers.work import calls
 from lore.formats.base import Reader
 from lore.formats.lines import LineCutter, LineReader, read_records
 from lore.formats.lore_log import LoreLog
@@ -147,6 +148,14 @@ def test_damaged_printed_record_hides_no_other(indent: int | None, place: int, d
 def test_list_printed_without_indentation_is_one_record():
     text = json.dumps([{"a": [n]} for n in range(3000)], indent=0).encode()
     assert [line.data for lines in read_records([text]) for line in lines] == [text]
+
+
+def test_printed_list_without_indentation_takes_linear_work():
+    def read(entries: int) -> None:
+        text = json.dumps([{"a": [n]} for n in range(entries)], indent=0).encode()
+        assert sum(len(lines) for lines in read_records([text])) == 1
+
+    assert calls(lambda: read(2_000)) <= 4.5 * calls(lambda: read(500))
 
 
 def test_blank_lines_inside_printed_record_are_not_held():

@@ -76,6 +76,7 @@ _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
+_STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"')
 _PRINTED_LINES = 1_000_000  # of a printed record: its values are fewer
 _VAIN_TRIES = 16  # times its greatest size that lines are parsed in vain: another layout is read line by line
 
@@ -205,6 +206,7 @@ def _is_alone(line: bytes) -> bool:
 def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
     """Yield values that span lines; single lines, and lines of spaces, if values are too long or of another layout."""
     held, vain, is_passing = list[Line](), 0, False
+    depth = tried = 0  # open brackets of the lines held, and their bytes when their end was last looked for
     for line in lines:
         is_passing = is_passing and line.data[:1] in (b" ", b"\t", b"}", b"]", b"")
         if is_passing:  # the value before was too long
@@ -216,6 +218,8 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
             yield line
             continue
         held.append(line)
+        depth, tried = (depth, tried) if len(held) > 1 else (0, 0)
+        depth += _count_open(line.data)
         size = line.byte + len(line.data) - held[0].byte
         if not line.data or size > longest or len(held) > _PRINTED_LINES or vain > _VAIN_TRIES * longest:
             if not _is_indented(held):
@@ -223,8 +227,11 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
             yield Line(held[0].number, held[0].byte, b"")
             held, vain, is_passing = [], 0, True
             continue
-        # Printers write the end of a value at the start of a line.
-        if line.data[:1] in (b"}", b"]") and not line.data.rstrip(SPACE).endswith(b","):
+        # Printers write the end of a value at the start of a line. The brackets of a damaged value may not be even:
+        # its end is looked for each time that it has doubled.
+        is_closing = line.data[:1] in (b"}", b"]") and not line.data.rstrip(SPACE).endswith(b",")
+        if is_closing and (depth <= 0 or size >= 2 * tried):
+            tried = size
             if (values := _split_printed(held)) is not None:
                 yield from values
                 held = []
@@ -236,6 +243,12 @@ def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
         return
     yield from held
     yield from lines
+
+
+def _count_open(line: bytes) -> int:
+    """Return how many more brackets a line opens than it closes; no JSON string reaches beyond a line."""
+    text = _STRING.sub(b"", line) if b'"' in line else line
+    return text.count(b"{") + text.count(b"[") - text.count(b"}") - text.count(b"]")
 
 
 def _is_next(line: Line, held: list[Line]) -> bool:
