@@ -56,28 +56,15 @@ help:
 	@touch $@ .venv/lore
 
 demo: .venv/lore
-	@echo; echo "== 1. A recording that wastes its cache: the time stands in the system prompt. CI fails, exit code 1."
-	@echo "\$$ lore check fixtures/recordings"
+	@rm -rf build/demo; PYTHONPATH=tests $(BIN)/python -m pictures.home build/demo
+	@echo "\$$ lore    (on a home folder that was made for this demo)"
+	@HOME=$$PWD/build/demo XDG_CACHE_HOME=$$PWD/build/demo CLAUDE_CONFIG_DIR= CODEX_HOME= XDG_DATA_HOME= $(LORE) --no-cache
+	@echo; echo "\$$ lore check fixtures/recordings    (the time is in a system prompt: exit code 1)"
 	@$(LORE) check fixtures/recordings; test $$? -eq 1
-	@echo; echo "== 2. What it cost, and what would have saved most: predicted beside billed."
-	@echo "\$$ lore simulate fixtures/recordings"
-	@$(LORE) simulate fixtures/recordings
-	@echo; echo "== 3. Two requests: the tools came in another order. A cache finds nothing behind them."
-	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
-	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
-	@echo; echo "== 4. Two requests: only the cache breakpoint moved. Nothing is lost."
-	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json"
-	@$(LORE) diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json
-	@echo; echo "== 5. Two days of a session: would compacting have helped? Nothing is written."
-	@echo "\$$ lore compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run"
-	@$(LORE) compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run
-	@echo; echo "== 6. A prompt that stays cached: what changes stands last, and what the session learned stands where it was told."
-	@echo "\$$ lore assemble fixtures/sessions/knowledge.jsonl --explain"
-	@$(LORE) assemble fixtures/sessions/knowledge.jsonl --explain
-	@echo; echo "== 7. Sessions that waste nothing. Exit code 0."
-	@echo "\$$ lore check fixtures/sessions"
-	@$(LORE) check fixtures/sessions
-	@echo; echo "== Your own logs: .venv/bin/lore in a terminal says what agents spent here, and what to change first."
+	@echo; echo "\$$ lore diff-prefix turn1.json turn2.json    (the tools came in another order)"
+	@cd fixtures/bodies/anthropic/tools_reordered && ../../../../$(LORE) diff-prefix turn1.json turn2.json
+	@$(LORE) report fixtures/recordings --format html -o build/demo/page.html >/dev/null
+	@echo; echo "the same as a page: build/demo/page.html"
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests

@@ -6,7 +6,9 @@ of the logs. The same time gives the same bytes.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +121,7 @@ def _moved(lines: list[dict[str, Any]], start: datetime) -> list[dict[str, Any]]
 def _write(path: Path, lines: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(dumps(line) + b"\n" for line in lines))
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), datetime.fromtimestamp(time.time(), UTC))
