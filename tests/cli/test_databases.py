@@ -37,7 +37,7 @@ def database():
 
 @pytest.mark.usefixtures("database")
 @pytest.mark.parametrize("command", ONE_SESSION)
-def test_a_database_alone_lists_its_sessions_the_newest_first_with_titles_cut(command):
+def test_database_lists_newest_sessions_with_cut_titles(command):
     ran = lore(command[0], "oc.db", *command[1:])
     lines = ran.err.splitlines()
     assert (ran.code, ran.out, lines[0]) == (

@@ -91,7 +91,7 @@ def test_events_come_from_a_log_that_another_process_writes():
     assert "Traceback" not in err
 
 
-def test_the_timeline_of_a_log_that_another_process_writes_is_shown_as_it_grows():
+def test_growing_timeline_of_another_process_is_shown():
     put("s.jsonl", LOG)
     with Running("fold", "s.jsonl", "--follow", "--no-color") as follower:
         assert [follower.line() for _ in range(5)] == [

@@ -141,7 +141,7 @@ class DatedRules:
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
         *, prompt_tokens: int | None = None,
     ) -> DatedRule | None:  # fmt: skip
-        """Return the row that holds at a time (seconds since the epoch); None if there is none.
+        """Return the row that holds at a time (seconds since the epoch); None if no row does.
 
         Without a time the day on which the tables were checked counts, and all rows of the user's hold. A prompt of
         unknown length falls under the rows for any length.
@@ -156,19 +156,19 @@ class DatedRules:
     def number(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
     ) -> Decimal | None:
-        """Return the number of the row that holds; None if there is none, or it is unpublished."""
+        """Return the number of the row that holds; None if no row does, or if it is unpublished."""
         row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, Decimal) else None
 
     def flag(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
     ) -> bool:  # fmt: skip
-        """Return whether the row that holds is true; False if there is none."""
+        """Return whether the row that holds is true; False if no row does."""
         row = self.find(rule, provider, model, platform, at)
         return row is not None and row.value is True
 
     def text(self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None) -> str:
-        """Return the text of the row that holds; empty if there is none."""
+        """Return the text of the row that holds; empty if no row does."""
         row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, str) else ""
 

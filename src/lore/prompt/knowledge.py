@@ -63,9 +63,9 @@ class DeltaText(NamedTuple):
 def pinned_text(
     facts: Iterable[Fact], ids: Mapping[str, str], layers: Iterable[Layer] = (), earlier: Iterable[str] = ()
 ) -> str:
-    """Render the knowledge that a chain pins: layers that came late, then entries; empty for nothing.
+    """Render the knowledge that a chain pins: layers that came late, then entries; empty without either.
 
-    `ids` are the short forms. `earlier` names the layers that stand before this text: if one of them lost its text
+    `ids` are the short forms. `earlier` names the layers before this text: if one of them lost its text
     since, the text says so.
     """
     known, before = _in_order(facts), set(earlier)
