@@ -21,112 +21,93 @@ INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
 
 
-@common.quiet_pipe
-def run(
+@dataclass(frozen=True)
+class CompactOptions:
+    """The options of `lore compact`."""
+
     session: Annotated[
         str,
         typer.Argument(
             metavar="SESSION", help="A lore log or URL#ID; with --dry-run any session log, with --watch a store."
         ),
-    ],
+    ]
     policy: Annotated[
         str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
-    ] = None,
+    ] = None
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing."),
-    ] = False,
+    ] = False
     watch: Annotated[
         bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
-    ] = False,
+    ] = False
     trigger: Annotated[
         str, typer.Option("--trigger", help="Compact only if this is due: cadence, gap, overflow; manual: now.")
-    ] = "manual",
-    summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None,
+    ] = "manual"
+    summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None
     window: Annotated[
         int | None,
         typer.Option("--window", min=1_000, help="With --dry-run: compact before a prompt exceeds this many tokens."),
-    ] = None,
-    interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0,
+    ] = None
+    interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
-    ] = None,
-    force: flags.Force = False,
-    report: flags.Page = None,
-    open_page: flags.Open = False,
-    redact: flags.Redact = False,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    ] = None
+    force: flags.Force = False
+    report: flags.Page = None
+    open_page: flags.Open = False
+    redact: flags.Redact = False
+    as_json: flags.AsJson = False
+    format: flags.Format = None
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
+
+
+@flags.takes(CompactOptions)
+def run(options: CompactOptions) -> int:
     """Compact a session now, or try a policy on any recording.
 
     With --dry-run nothing is written, and no source, command or model is asked. Otherwise the summary, and what outside
     sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows pruned messages.
     --watch ends with SIGTERM or an interrupt. Exit code 3: no summary could be made, and nothing was done.
     """
-    request = CompactOptions(**locals())
-    settings = common.settings_to_run(config)
-    chosen = _policy(request, settings)
+    settings = common.settings_to_run(options.config)
+    chosen = _policy(options, settings)
     common.refuse(
-        (window is not None and not dry_run, "--window is for --dry-run",
+        (options.window is not None and not options.dry_run, "--window is for --dry-run",
          "otherwise set it in the policy: window = TOKENS"),
-        (dry_run and (watch or output is not None or trigger != "manual"),
+        (options.dry_run and (options.watch or options.output is not None or options.trigger != "manual"),
          "--dry-run writes nothing and asks every trigger", "leave the other options out"),
-        (redact and not dry_run, "--redact changes the answer of --dry-run", "add --dry-run, or leave --redact out"),
-        ((bool(report) or open_page) and not dry_run, "a page shows what --dry-run says",
+        (options.redact and not options.dry_run, "--redact changes the answer of --dry-run",
+         "add --dry-run, or leave --redact out"),
+        ((bool(options.report) or options.open_page) and not options.dry_run, "a page shows what --dry-run says",
          "add --dry-run, or leave --report and --open out"),
-        (watch and (output is not None or trigger != "manual" or as_json),
+        (options.watch and (options.output is not None or options.trigger != "manual" or options.as_json),
          "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"),
     )  # fmt: skip
-    answer = _dry_run if dry_run else _watch if watch else _compact
-    return answer(request, chosen, settings)
+    answer = _dry_run if options.dry_run else _watch if options.watch else _compact
+    return answer(options, chosen, settings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactOptions:
-    """The options of one call."""
-
-    session: str
-    policy: str | None
-    dry_run: bool
-    watch: bool
-    trigger: str
-    summarizer: str | None
-    window: int | None
-    interval: float
-    output: str | None
-    force: bool
-    report: list[str] | None
-    open_page: bool
-    redact: bool
-    as_json: bool
-    format: str | None
-    config: str | None
-    color: bool | None
-    verbose: bool
-
-
-def _policy(request: CompactOptions, settings: Loaded) -> Compaction | None:
+def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
     """Return the policy of the file that was named, else that of the settings; None without either."""
     from msgspec.structs import replace
 
     from lore import config
     from lore.errors import LoreError
 
-    found = settings.settings.compaction if request.policy is None else config.policy(request.policy)
-    if found is not None and request.summarizer is not None:
-        found = replace(found, summarizer=request.summarizer)
+    found = settings.settings.compaction if options.policy is None else config.policy(options.policy)
+    if found is not None and options.summarizer is not None:
+        found = replace(found, summarizer=options.summarizer)
         if fault := found.fault():
-            raise LoreError(f"--summarizer {request.summarizer}: {fault}")
-    if request.policy is None and not request.dry_run:
+            raise LoreError(f"--summarizer {options.summarizer}: {fault}")
+    if options.policy is None and not options.dry_run:
         common.refuse_unapproved(settings, found)
     return found
 
 
-def _dry_run(request: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
+def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from msgspec.structs import replace
 
     from lore.commands.pages import page_target, read_twice, write_pages
@@ -136,20 +117,20 @@ def _dry_run(request: CompactOptions, policy: Compaction | None, settings: Loade
     from lore.run.compaction import dry_run
     from lore.run.rules import chosen
 
-    page = page_target(request.report, opens=request.open_page, name="compact", taken=request.as_json)
-    if request.window is not None:
-        policy = replace(policy or TRIED, window=request.window)
-    options = Options(format=request.format, rules=settings.settings.assemble, log=common.log(request.verbose))
-    with common.unquoted(redact=request.redact):
-        explain = common.tell if request.verbose else None
-        result = dry_run(request.session, options, policy, chosen(None, settings), explain=explain)
-    if request.redact:
+    page = page_target(options.report, opens=options.open_page, name="compact", taken=options.as_json)
+    if options.window is not None:
+        policy = replace(policy or TRIED, window=options.window)
+    opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
+    with common.unquoted(redact=options.redact):
+        explain = common.tell if options.verbose else None
+        result = dry_run(options.session, opening, policy, chosen(None, settings), explain=explain)
+    if options.redact:
         from lore.report.redacted.results import redacted
 
         result = redacted(result)
     if page is None or page.path:
-        write = partial(write_dry_run, verbose=request.verbose)
-        common.answer(result, write, as_json=request.as_json, color=request.color)
+        write = partial(write_dry_run, verbose=options.verbose)
+        common.answer(result, write, as_json=options.as_json, color=options.color)
     if page is not None:
         from lore.recording.inputs import inputs
         from lore.report.html.answers import introduce_dry_run
@@ -159,15 +140,15 @@ def _dry_run(request: CompactOptions, policy: Compaction | None, settings: Loade
             each.turn: f"{each.trigger} would compact {each.before_tokens:,} tokens to {each.after_tokens:,}"
             for each in result.triggers
         }
-        files = read_twice(inputs([request.session]))
-        wanted = PageRequest(options, dated=common.dated_rules(settings), redact=request.redact, trials=trials)
+        files = read_twice(inputs([options.session]))
+        wanted = PageRequest(opening, dated=common.dated_rules(settings), redact=options.redact, trials=trials)
         write_pages(
-            page, introduce_dry_run(result), files, wanted, verbose=request.verbose, colour=request.color
+            page, introduce_dry_run(result), files, wanted, verbose=options.verbose, colour=options.color
         )  # fmt: skip
     return 0
 
 
-def _compact(request: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
+def _compact(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from lore.asking import SummaryError
     from lore.commands.compact.compaction import compact
     from lore.report.compacted import write
@@ -175,13 +156,13 @@ def _compact(request: CompactOptions, policy: Compaction | None, settings: Loade
 
     try:
         with _signals(_end, signal.SIGTERM):
-            result = compact(request, policy, chosen(None, settings), settings.settings)
+            result = compact(options, policy, chosen(None, settings), settings.settings)
     except SummaryError as error:
         error.message = f"no summary could be made, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
-    show = partial(write, verbose=request.verbose)
-    return common.answer(result, show, as_json=request.as_json, color=request.color)
+    show = partial(write, verbose=options.verbose)
+    return common.answer(result, show, as_json=options.as_json, color=options.color)
 
 
 def _end(number: int, _: object) -> None:
@@ -189,14 +170,14 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _watch(request: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
+def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from lore.commands.compact.compaction import watch
     from lore.compaction.store_watch import Hands, Stopping
     from lore.errors import LoreError
     from lore.report.plain import visible
     from lore.run.rules import chosen
 
-    if not 0 < request.interval <= 86_400:
+    if not 0 < options.interval <= 86_400:
         raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
     stopping = Stopping()
     stop = stopping.asked
@@ -206,10 +187,10 @@ def _watch(request: CompactOptions, policy: Compaction | None, settings: Loaded)
 
     with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
         hands = Hands(
-            lambda: not stop.wait(request.interval), say, common.tell, is_ended=stop.is_set, waiting=stopping.waiting,
-            explain=common.tell if request.verbose else None,
+            lambda: not stop.wait(options.interval), say, common.tell, is_ended=stop.is_set, waiting=stopping.waiting,
+            explain=common.tell if options.verbose else None,
         )  # fmt: skip
-        watch(request.session, policy, chosen(None, settings), hands, settings.settings)
+        watch(options.session, policy, chosen(None, settings), hands, settings.settings)
     return 0
 
 
