@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from lore.commands import AsJson, Config, Verbose, dated_rules, found_settings, quiet_pipe, tell, writing
+from lore.commands import AsJson, Config, Verbose, dated_rules, found_settings, takes, tell, writing
 from lore.errors import LoreError
 
 
-@quiet_pipe
-def run(
+@dataclass(frozen=True)
+class RecordOptions:
+    """The options of `lore record`."""
+
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="-- COMMAND", help="The command to run; without one: --listen."),
-    ] = None,
+    ] = None
     upstream: Annotated[
         list[str] | None,
         typer.Option(
             "--upstream",
             help="URL for all clients, or NAME=URL for those of a provider; default: each client's own server.",
         ),
-    ] = None,
+    ] = None
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Point only these clients here: anthropic, openai, google, …")
-    ] = None,
+    ] = None
     output: Annotated[
         str | None,
         typer.Option(
             "--output", "-o", help="The capture, new or to continue; default: record-DATE-TIME.jsonl in this folder."
         ),
-    ] = None,
+    ] = None
     listen: Annotated[
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request.")] = False,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    config: Config = None,
-) -> int:
+    ] = None
+    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request.")] = False
+    as_json: AsJson = False
+    verbose: Verbose = False
+    config: Config = None
+
+
+@takes(RecordOptions)
+def run(options: RecordOptions) -> int:
     """Run a command and record what its clients send to models.
 
     A proxy on this machine's loopback interface forwards each request to the provider that the client would have
@@ -55,27 +61,27 @@ def run(
     from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
     from lore_plugins.record.upstreams import make_routes
 
-    if not command and listen is None:
+    if not options.command and options.listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
-    dated = dated_rules(found_settings(config))
-    routes = make_routes(os.environ, upstream or (), only or ())
-    recorder = CaptureProxy(routes, output, listen or 0, tell)
+    dated = dated_rules(found_settings(options.config))
+    routes = make_routes(os.environ, options.upstream or (), options.only or ())
+    recorder = CaptureProxy(routes, options.output, options.listen or 0, tell)
     pointing = recorder.environment()
     watcher, code, started = None, None, True
     try:
-        if not command or verbose:
+        if not options.command or options.verbose:
             servers = [(f"/{route.name}", route.origin) for route in routes.routes]
             for line in opening_lines(recorder.address, recorder.shown, servers):
                 tell(line)
-        if live:
+        if options.live:
             from lore_plugins.record.live import LiveProcess
 
-            watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
-        if command:
-            code = run_command(command, child_environment(os.environ, pointing))
+            watcher = LiveProcess(recorder.path, recorder.begin, dated, content=options.verbose)
+        if options.command:
+            code = run_command(options.command, child_environment(os.environ, pointing))
             return code
         for line in export_lines(pointing, child_environment(os.environ, pointing)):
-            if as_json:
+            if options.as_json:
                 tell(line)
             else:
                 sys.stdout.write(f"{line}\n")
@@ -88,12 +94,12 @@ def run(
     finally:
         recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
         counts = recorder.counts
-        pointed = bool(command) and started
+        pointed = bool(options.command) and started
         for line in closing_lines(recorder.result_file, counts.calls, counts.lost, counts.refused, pointed=pointed):
             tell(line)
-        if as_json:
+        if options.as_json:
             from lore.report import render
 
             with writing():
-                before = "\n" if command else ""  # the command's last line may lack a newline
+                before = "\n" if options.command else ""  # the command's last line may lack a newline
                 sys.stdout.write(f"{before}{render(recorder.summary(code))}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,7 @@ from lore.commands import (
     found_settings,
     log,
     page_target,
-    quiet_pipe,
+    takes,
     tell,
     unquoted,
     write_pages,
@@ -35,71 +36,77 @@ from lore.commands import (
 from lore.errors import LoreError
 
 if TYPE_CHECKING:
+    from lore.config import Loaded
     from lore_plugins.replay.plan import PromptLayout
     from lore_plugins.replay.replaying import ReplayRequest
     from lore_plugins.replay.results import Replayed, ReplayEstimate
     from lore_plugins.replay.server import Server
 
 
-@quiet_pipe
-def run(
+@dataclass(frozen=True)
+class ReplayOptions:
+    """The options of `lore replay`."""
+
     recording: Annotated[
         str, typer.Argument(help="A capture of requests, or a session, which lore assembles; lore formats lists them.")
-    ],
+    ]
     server: Annotated[
         str, typer.Option("--server", help="Where to send it, as http://127.0.0.1:8080, with or without /v1.")
-    ],
+    ]
     dialect: Annotated[
         str | None,
         typer.Option(
             "--dialect",
             help="Request shape: openai-chat, anthropic, openai-responses, gemini, bedrock; default: as recorded.",
         ),
-    ] = None,
+    ] = None
     layouts: Annotated[
         str | None,
         typer.Option(
             "--layouts",
             help="Compare layouts: recorded, lore, system, user, persist, or LAYOUT:DIALECT; separated by commas.",
         ),
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Request this model; default: as recorded.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="The most tokens to generate.")] = 1,
+    ] = None
+    model: Annotated[str | None, typer.Option("--model", help="Request this model; default: as recorded.")] = None
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="The most tokens to generate.")] = 1
     pace: Annotated[
         str | None,
         typer.Option(
             "--pace",
             help="Shorten recorded gaps: 10x, 2s (at most), both, 1x (as recorded), 0; default: 1s here, 5s elsewhere.",
         ),
-    ] = None,
-    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Send only this number of requests.")] = None,
+    ] = None
+    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Send only this number of requests.")] = None
     cache: Annotated[
         str | None, typer.Option("--cache", help="Predict this cache; default: the server's, else that of its host.")
-    ] = None,
+    ] = None
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="The capture to write; default: a dated name in this folder."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the capture --output.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the capture if it exists.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests and cost; send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Send to a server elsewhere without a question.")] = False,
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the capture --output.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the capture if it exists.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests and cost; send nothing.")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Send to a server elsewhere without a question.")] = False
     api_key_env: Annotated[
         str | None,
         typer.Option(
             "--api-key-env", help="The variable that holds the key; default: the provider's, e.g. OPENAI_API_KEY."
         ),
-    ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
-) -> int:
+    ] = None
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0
+    report: Page = None
+    open_page: Open = False
+    redact: Redact = False
+    as_json: AsJson = False
+    format: Format = None
+    config: Config = None
+    color: Colour = None
+    verbose: Verbose = False
+
+
+@takes(ReplayOptions)
+def run(options: ReplayOptions) -> int:
     """Send a recording to a server, and compare what it read from its cache with the prediction.
 
     Requests go out one at a time, in the recorded order, with one token to generate; every answer is written to a
@@ -109,39 +116,48 @@ def run(
     Exit code 2 if nothing could be sent, 3 if not everything was, 130 after Ctrl-C.
     """
     from lore.cache import cache_named
-    from lore.recording import Options, is_stream, load_plugins
+    from lore.recording import is_stream, load_plugins
+    from lore_plugins.replay.replaying import ReplayRun
+    from lore_plugins.replay.server import Server, key_for
+
+    if options.resume and options.output is None:
+        raise LoreError("--resume continues a capture", hint="name it: --output FILE --resume")
+    if is_stream(options.recording):
+        raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
+    loaded = found_settings(options.config)
+    page = page_target(options.report, opens=options.open_page, name="replay", taken=options.as_json)
+    if options.cache is not None:
+        load_plugins()
+        cache_named(options.cache)
+    target = Server(options.server, seconds=options.timeout, quotes=not options.redact, tell=tell)
+    with unquoted(redact=options.redact):
+        request = _request(options, loaded, "1s" if target.near else "5s")
+        replay = ReplayRun(request, target)
+        estimate = replay.estimate() if options.dry_run or not target.near else None
+        if not options.dry_run:
+            dialect = options.dialect or replay.summaries[0].first
+            target.key = key_for(options.server, dialect, options.api_key_env, os.environ)
+            _confirm(target, estimate, yes=options.yes)
+        found = replay.run(dry=options.dry_run, estimate=estimate)
+    return _answer(found, request, page, as_json=options.as_json, color=options.color, verbose=options.verbose)
+
+
+def _request(options: ReplayOptions, loaded: Loaded, pace: str) -> ReplayRequest:
+    """Return the replay that the options ask for; `pace` holds if they name none."""
+    from lore.recording import Options
     from lore.run import chosen
     from lore.tokens import Counter
     from lore_plugins.replay.plan import parse_layouts
-    from lore_plugins.replay.replaying import ReplayRequest, ReplayRun, parse_pace
-    from lore_plugins.replay.server import Server, key_for
+    from lore_plugins.replay.replaying import ReplayRequest, parse_pace
 
-    if resume and output is None:
-        raise LoreError("--resume continues a capture", hint="name it: --output FILE --resume")
-    if is_stream(recording):
-        raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
-    loaded = found_settings(config)
-    settings = loaded.settings
-    rules = chosen(None, loaded)
-    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=log(verbose))
-    page = page_target(report, opens=open_page, name="replay", taken=as_json)
-    if cache is not None:
-        load_plugins()
-        cache_named(cache)
-    target = Server(server, seconds=timeout, quotes=not redact, tell=tell)
-    with unquoted(redact=redact):
-        wanted = parse_layouts(layouts, dialect, options.open(recording))
-        request = ReplayRequest(
-            recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model,
-            max_tokens, parse_pace(pace or ("1s" if target.near else "5s")), turns, resume, force, redact, log(verbose),
-        )  # fmt: skip
-        replay = ReplayRun(request, target)
-        estimate = replay.estimate() if dry_run or not target.near else None
-        if not dry_run:
-            target.key = key_for(server, dialect or replay.summaries[0].first, api_key_env, os.environ)
-            _confirm(target, estimate, yes=yes)
-        found = replay.run(dry=dry_run, estimate=estimate)
-    return _answer(found, request, page, as_json=as_json, color=color, verbose=verbose)
+    say = log(options.verbose)
+    opening = Options(format=options.format, rules=loaded.settings.assemble, counter=Counter(), log=say)
+    layouts = parse_layouts(options.layouts, options.dialect, opening.open(options.recording))
+    return ReplayRequest(
+        options.recording, layouts, _outputs(options.output, layouts), opening, chosen(None, loaded),
+        dated_rules(loaded), options.cache, options.model, options.max_tokens, parse_pace(options.pace or pace),
+        options.turns, options.resume, options.force, options.redact, say,
+    )  # fmt: skip
 
 
 def _outputs(output: str | None, layouts: tuple[PromptLayout, ...]) -> dict[str, str]:
@@ -191,8 +207,8 @@ def _answer(
         from lore_plugins.replay.page import replay_intro
 
         captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
-        options = Options(counter=request.options.counter)
-        shown_as = PageRequest(options, request.cache, request.dated, request.redact)
+        opening = Options(counter=request.options.counter)
+        shown_as = PageRequest(opening, request.cache, request.dated, request.redact)
         write_pages(page, replay_intro(found), list_inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
