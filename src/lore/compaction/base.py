@@ -92,7 +92,7 @@ class SessionMemory(Protocol):
         """Report failures of the background pass; with `wait`, once it has ended."""
         ...
 
-    def rest(self, entries: Entries, moved_at: float | None, /) -> str | None:
+    def remember_idle_session(self, entries: Entries, moved_at: float | None, /) -> str | None:
         """Learn now from a silent session; return a summary line, None if another process does so."""
         ...
 

@@ -1,4 +1,4 @@
-"""Carry out a firing: learn from the messages that go, get a summary, ask outside sources, create the events.
+"""Carry out a due compaction: learn from pruned messages, get a summary, ask outside sources, create the events.
 
 If the summariser fails, SummaryError is raised and the caller prunes nothing. An overflow above 90 % has to make room,
 so it uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the

@@ -166,7 +166,7 @@ class Watch:
         continuous, memory = self._read(session_id), self._memories.get(session_id)
         if memory is None:
             return False
-        line = memory.rest(continuous.chain().entries, continuous.activity.moved_at)
+        line = memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
         if line is None:
             self._hands.tell(
                 f"{session_id}: another pass is at work for this agent and user, skipped until the next look"

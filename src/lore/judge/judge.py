@@ -123,7 +123,7 @@ class Judge:
         return transcripts
 
     def _without_short_prompts(self, turn: Turn, pair: Pair) -> Pair:
-        pair = cacheable(pair, self._dated)
+        pair = drop_loss_below_minimum(pair, self._dated)
         if first_pass_read(turn.usage) == 0 and is_transcript(turn):
             return drop_unread_below_minimum(pair, minimum_tokens(self._dated(), pair.left))
         return pair
@@ -198,7 +198,7 @@ def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lo
     return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
 
 
-def cacheable(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
+def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
     """Return the pair without a loss if one of the prompts is shorter than its model caches.
 
     Usage says how long a prompt was, and whether it was cached all the same. Without usage it is estimated from bytes,

@@ -20,7 +20,7 @@ from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.chains import ComparedChain
-from lore.judge.judge import cacheable
+from lore.judge.judge import drop_loss_below_minimum
 from lore.judge.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
@@ -146,7 +146,7 @@ def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: boo
     chain.advance(before)
     pair = chain.advance(after)
     assert pair is not None  # a second turn makes a pair
-    return cacheable(pair, comparison.dated.rules)
+    return drop_loss_below_minimum(pair, comparison.dated.rules)
 
 
 def _not_failed(turn: Turn) -> Turn:

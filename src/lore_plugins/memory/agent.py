@@ -265,7 +265,7 @@ class AgentMemory:
             self._tell(f"{self._owner} remembered nothing: {error.message}")
             return IdlePass(ExtractionResult(failure=error.message), ConsolidationResult(failure=error.message))
 
-    def rest(self, entries: Entries, moved_at: float | None = None) -> str | None:
+    def remember_idle_session(self, entries: Entries, moved_at: float | None = None) -> str | None:
         """Learn from a silent session and consolidate; return a summary line, None if another process does so."""
         extracted, consolidated = self.learn_when_idle(entries, moved_at)
         if extracted is None:
