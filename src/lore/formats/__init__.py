@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from lore.formats.lines import problem as problem
     from lore.formats.lore_log import LoreLog as LoreLog
-    from lore.formats.agents import pi as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from lore.formats.agents import pi_records as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.registry import Format as Format, lacks_of as lacks_of
     from lore.formats.values import FunctionCall as FunctionCall, Said as Said, blocks_in as blocks_in, called as called
     from lore.formats.values import image_at as image_at, opens as opens, output_of as output_of, result_of as result_of
@@ -52,5 +52,5 @@ __getattr__ = public_names(
             "FunctionCall Said blocks_in called image_at opens output_of result_of said_in stamp_at stamp_of text_in"
         ),
     },
-    {"kimi_content": "agents.kimi", "pi_messages": "agents.pi"},
+    {"kimi_content": "agents.kimi", "pi_messages": "agents.pi_records"},
 )
