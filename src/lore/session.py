@@ -27,14 +27,13 @@ event loop: one session, one user at a time.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
+from lore.conversation import dialect_from, header_of, items_of, read_events, refuse_open_calls
 from lore.errors import LoreError, MisuseError, did_you_mean
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import (
@@ -43,15 +42,13 @@ from lore.events.kinds import (
     compact_started,
     patch_tool_call,
     session_changed,
-    session_started,
     turn_completed,
     turn_failed,
 )
 from lore.events.kinds import event as event
-from lore.events.strict import JSON, check, context_json, due, kind_of, named, time_of
+from lore.events.strict import JSON, check, context_json, due, named, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
-from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical, decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
@@ -68,13 +65,13 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.mask import cut_masked
-from lore.model.providers import MODEL_DIALECTS, dialects_for
+from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.state import settled
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
-from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
+from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import is_real, tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
@@ -199,12 +196,12 @@ class Session:
 
     def _read(self, data: bytes) -> None:
         """Start with the events of a log."""
-        self._begin(*_read(data))
+        self._begin(*read_events(data))
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
         """Return the events of lines of a log, without unreadable lines."""
-        return _read(data)[0]
+        return read_events(data)[0]
 
     @property
     def state(self) -> State:
@@ -312,7 +309,7 @@ class Session:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
-            _refuse_open_calls("calls of the last answer have", self.pending(chain))
+            refuse_open_calls("calls of the last answer have", self.pending(chain))
         return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
 
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
@@ -355,7 +352,7 @@ class Session:
                 "there is no open request that this could answer",
                 hint="`session.request()` begins a turn, one for each answer",
             )
-        events: list[Event] = [append(item, at=at, chain=chain) for item in _items_of(reply, name)]
+        events: list[Event] = [append(item, at=at, chain=chain) for item in items_of(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
             events.append(
@@ -484,7 +481,7 @@ class Session:
             raise MisuseError("a compaction has a summary, and keeps at least one message", hint='compact("…", keep=6)')
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
-        _refuse_open_calls("nothing was compacted: calls have", calls)
+        refuse_open_calls("nothing was compacted: calls have", calls)
         places = [
             place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)
         ]
@@ -590,100 +587,6 @@ class Session:
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""
         return self.dialect.write(prompt)
-
-
-def _read(data: bytes) -> tuple[list[Event], list[Problem]]:
-    reader, events, problems = LoreLog(), list[Event](), list[Problem]()
-    for read in reader.read([data]):
-        (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
-    return events, problems
-
-
-def header_of(
-    model: str, *, system: str | Sequence[str] | None = None, tools: Sequence[JSON] | Mapping[str, JSON] | None = None,
-    params: Mapping[str, JSON] | None = None, dialect: Dialect | None = None, session_id: str | None = None,
-    attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None, at: str | None = None,
-) -> Event:  # fmt: skip
-    """Return the header of a session that begins; raises LoreError if its dialect is unknown."""
-    name = dialect_name(model) if dialect is None else dialect.name
-    given = params_of({} if params is None else params, name) or None
-    fields: dict[str, Any] = {
-        "model": model, "dialect": name, "system": system, "tools": tools,
-        "params": given, "attachments": attachments, "user_id": user_id,
-        "project_id": project_id, "at": at,
-    }  # fmt: skip
-    if session_id is None:
-        digest = hashlib.sha256(encode(session_started("", **fields))).hexdigest()
-        session_id = f"session-{digest[:12]}"
-    return session_started(session_id, **fields)
-
-
-def dialect_name(model: str) -> str:
-    """Return the dialect of a model by its name; raises LoreError if it has several, or none is known."""
-    due(model, str, "model", "its name")
-    names = dialects_for(model)
-    if len(names) == 1:
-        return names[0]
-    if names:
-        raise LoreError(
-            f"requests for {model} are taken in several dialects: {', '.join(names)}",
-            hint=f"say which SDK is called: Session({model!r}, dialect={names[0]!r})",
-        )
-    known = sorted({row.model for row in MODEL_DIALECTS})
-    raise LoreError(
-        f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
-        hint="give one: " + ", ".join(DIALECTS),
-    )
-
-
-def dialect_from(given: Dialect | str | None) -> Dialect | None:
-    """Return a dialect that is given by name or as an object."""
-    if given is None or (not isinstance(given, str) and hasattr(given, "render")):
-        return given
-    if not isinstance(given, str):
-        raise MisuseError(f"dialect is {kind_of(given)}: give a name", hint=", ".join(dialect_names()))
-    dialect = dialect_named(given)
-    if dialect is None:
-        raise LoreError(f"unknown dialect {given!r}", hint="dialects: " + ", ".join(dialect_names()))
-    return dialect
-
-
-def _refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None:
-    """Raise LoreError if there are calls, with their names."""
-    if calls:
-        names = ", ".join(f"{call.name} ({call.call_id})" for call in calls[:3])
-        more = f", and {len(calls) - 3} more" if len(calls) > 3 else ""
-        raise LoreError(
-            f"{message} no result: {names}{more}",
-            hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
-        )
-
-
-def _items_of(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
-    """Return an answer's items: one for each call, and one for the text between two calls; the first has the name."""
-    found: list[AssistantMessage | ToolCall] = []
-    blocks: list[Block] = []
-    response = reply.response_id or None
-
-    def close() -> None:
-        if blocks:
-            found.append(AssistantMessage(named(), blocks=tuple(blocks), response_id=response))
-            blocks.clear()
-
-    def named() -> str:
-        return name if not found else f"{name}.{len(found) + 1}"
-
-    for part in reply.parts:
-        if isinstance(part, ToolCall):
-            close()
-            found.append(replace(part, uuid=named(), response_id=response))
-        else:
-            blocks.append(part)
-    close()
-    said = next((at for at in range(len(found) - 1, -1, -1) if isinstance(found[at], AssistantMessage)), None)
-    if said is not None:
-        found[said] = replace(found[said], stop_reason=reply.stop_reason)
-    return found
 
 
 def _sorted(tools: tuple[Raw, ...]) -> list[bytes]:

@@ -26,6 +26,7 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
+from lore.conversation import dialect_from, header_of
 from lore.errors import LoreError, MisuseError
 from lore.events.strict import JSON, check, kind_of, named
 from lore.fold.timeline import index_of
@@ -52,7 +53,7 @@ from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
-from lore.session import Context, Session, dialect_from, header_of
+from lore.session import Context, Session
 from lore.store.base import (
     EMPTY,
     Clock,
