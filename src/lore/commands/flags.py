@@ -44,7 +44,7 @@ def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[..., int]
         def run(**values: Any) -> int:
             return command(options(**values))
 
-        run.__doc__, run.__module__ = command.__doc__, command.__module__
+        run.__doc__, run.__module__, run.__name__ = command.__doc__, command.__module__, command.__name__
         run.__annotations__ = {**hints, "return": "int"}
         run.__signature__ = Signature(given)  # read by typer
         return quiet_pipe(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,47 +19,52 @@ if TYPE_CHECKING:
 GROUPS = ("day", "week", "month", "session", "model", "project", "agent")
 
 
-@common.quiet_pipe
-def overview(
-    context: typer.Context,
+@dataclass(frozen=True)
+class OverviewOptions:
+    """The options of `lore` without a command."""
+
+    context: typer.Context
     since: Annotated[
         str | None, typer.Option("--since", help="Requests sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", help="Requests sent before that; a date: until its end.")
-    ] = None,
+    ] = None
+    until: Annotated[str | None, typer.Option("--until", help="Requests sent before that; a date: until its end.")] = (
+        None
+    )
     agent: Annotated[
         str | None, typer.Option("--agent", help="Recordings of this agent alone; an unknown word lists them.")
-    ] = None,
+    ] = None
     project: Annotated[
         str | None,
         typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path."),
-    ] = None,
+    ] = None
     by: Annotated[
         str | None,
         typer.Option("--by", help="Also a line for each day, week, month, session, model, project or agent."),
-    ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")] = False,
-    no_cache: flags.NoCache = False,
-    report: flags.Page = None,
-    open_page: flags.Open = False,
-    redact: flags.Redact = False,
-    as_json: flags.AsJson = False,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
-) -> int:
+    ] = None
+    compare: Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")] = False
+    no_cache: flags.NoCache = False
+    report: flags.Page = None
+    open_page: flags.Open = False
+    redact: flags.Redact = False
+    as_json: flags.AsJson = False
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False
+
+
+@flags.takes(OverviewOptions)
+def overview(options: OverviewOptions) -> int:
     """Judge prompt caches offline, and assemble prompts whose prefix does not move.
 
     Without a command: the spending of agents here in the last 7 days, the re-billed part of it, and the first thing to
     change. Days are those of this machine's time zone. Results are kept in your cache folder, in numbers and names
     alone. Nothing leaves this machine.
     """
-    if context.invoked_subcommand is not None:
-        _refuse_options_before_command(context)
+    if options.context.invoked_subcommand is not None:
+        _refuse_options_before_command(options.context)
         return 0
-    if version:
+    if options.version:
         from lore import __version__
 
         print(f"lore {__version__}")
@@ -66,22 +72,25 @@ def overview(
     from lore.report.redacted.results import redacted
     from lore.run.spending.overview import summed
 
-    page = page_target(report, opens=open_page, name="overview", taken=as_json)
-    loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
-    request = _request(now, since=since, until=until, agent=agent, project=project, by=by, compare=compare)
-    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
-    with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
+    page = page_target(options.report, opens=options.open_page, name="overview", taken=options.as_json)
+    loaded, now, here = common.found_settings(options.config), time.time(), common.surroundings()
+    request = _request(now, options)
+    ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
+    with common.progress(wanted=not options.verbose, colour=options.color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)
-    result = redacted(found.result) if redact else found.result
-    if as_json:
+    result = redacted(found.result) if options.redact else found.result
+    if options.as_json:
         common.write_json(result)
     elif page is None or page.path:
         from lore.report.overview import write_overview
 
-        chosen = _selection(result.looked, since, until, agent, "" if redact else request.project)
-        write_overview(result, common.out(color), chosen, verbose=verbose)
+        chosen = _selection(result.looked, options, "" if options.redact else request.project)
+        write_overview(result, common.out(options.color), chosen, verbose=options.verbose)
     if page is not None:
-        write_spending(page, found._replace(result=result), ledgers, redact=redact, verbose=verbose, colour=color)
+        shown_as = found._replace(result=result)
+        write_spending(
+            page, shown_as, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color
+        )  # fmt: skip
     return 3 if result.failed else 0
 
 
@@ -93,38 +102,36 @@ def _refuse_options_before_command(context: typer.Context) -> None:
         raise typer.BadParameter(f"{option} belongs after the command: lore {command} {option}")
 
 
-def _request(
-    now: float, *, since: str | None, until: str | None, agent: str | None, project: str | None, by: str | None,
-    compare: bool,
-) -> OverviewRequest:  # fmt: skip
+def _request(now: float, options: OverviewOptions) -> OverviewRequest:
     """Return what to sum; raises LoreError for an option that means nothing."""
     from lore.errors import LoreError, did_you_mean
     from lore.recording.agents.logs import agent_named
     from lore.run import recent
     from lore.run.spending.overview import WEEK, OverviewRequest
 
+    by, project = options.by, options.project
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
-    end = now if until is None else recent.until(until, now)
-    begin = end - WEEK if since is None else recent.since(since, now)
+    end = now if options.until is None else recent.until(options.until, now)
+    begin = end - WEEK if options.since is None else recent.since(options.since, now)
     if begin >= end:
         raise LoreError("--until is not after --since", hint="name a later time: --since 2026-01-01 --until 2026-01-31")
     return OverviewRequest(
-        since=begin, until=end, agent=None if agent is None else agent_named(agent), by=by, compared=compare,
-        limits=until is None, jobs=common.cores(),
+        since=begin, until=end, agent=None if options.agent is None else agent_named(options.agent), by=by,
+        compared=options.compare, limits=options.until is None, jobs=common.cores(),
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
     )  # fmt: skip
 
 
-def _selection(
-    looked: list[str], since: str | None, until: str | None, agent: str | None, project: str
-) -> OverviewSelection:  # fmt: skip
+def _selection(looked: list[str], options: OverviewOptions, project: str) -> OverviewSelection:
     """Return the options as typed, for the commands that a report names."""
     from lore.report.commands import OverviewSelection, in_shell
     from lore.run import recent
 
     here = common.surroundings()
     # `lore check` without a path takes the logs of this project if it has some.
-    is_elsewhere = agent is not None or recent.whereabouts(here, wide=False).paths
+    is_elsewhere = options.agent is not None or recent.whereabouts(here, wide=False).paths
     places = tuple(filter(None, (in_shell(place, here.home) for place in looked))) if is_elsewhere else ()
-    return OverviewSelection(since or "7d", until or "", agent or "", project, places, here.home)
+    return OverviewSelection(
+        options.since or "7d", options.until or "", options.agent or "", project, places, here.home
+    )  # fmt: skip
