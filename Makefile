@@ -4,7 +4,7 @@
 # make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, long sessions, many generated ones, 300 killed writers for each store
-# make attack  every class of hostile input, the slow ones too (part of make soak)
+# make attack  every class of hostile input, from a fixed seed: how many inputs, how many failures (part of make soak)
 # make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 from SEED=24)
 # make docs    the reference of the public modules, as pages in build/docs, its names checked
 # make data    compile the tables of rules and codes after a change of their TOML files
@@ -95,9 +95,11 @@ soak: .venv/dev
 	@$(PIP) install ray pyspark || true
 	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
+	$(BIN)/python tests/soak/attack.py
 	HYPOTHESIS_PROFILE=soak $(TESTS) -m "hypothesis and not soak"
 
 attack: .venv/dev
+	$(BIN)/python tests/soak/attack.py
 	$(TESTS) -m "soak or not soak" tests/hostile
 
 fuzz: .venv/dev
