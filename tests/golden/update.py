@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from conformance import playing
 from golden import cases, digests, scripts
 from golden.commands import results
+from store import answers
 
 SHOWN = 30  # lines of a difference
 
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("no corpus: its entries stay as they are")
     changed += _keep_sessions(write=not given.check)
     changed += _keep_scripts(write=not given.check)
+    changed += _keep_answers(write=not given.check)
     missing = cases.uncovered(known)
     for path in missing:
         print(f"no case names {path}")
@@ -110,6 +112,17 @@ def _keep_scripts(*, write: bool) -> int:
 def _played_script(script: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         return scripts.played(script, Path(folder))
+
+
+def _keep_answers(*, write: bool) -> int:
+    """Write what the store in memory answers to the contract of stores."""
+    before, after = answers.FILE.read_text("utf-8"), answers.answers()
+    if before != after:
+        print(f"changed: {answers.FILE.name}")
+        _show(before.encode(), after.encode())
+        if write:
+            answers.FILE.write_text(after, "utf-8")
+    return int(before != after)
 
 
 def _keep_played(

@@ -17,7 +17,12 @@ from lore.store.jsonl import Jsonl
 from lore.store.session import StoredSession
 from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
+from store.answers import FILE, answers
 from store.processes import ProcessScenarios
+
+
+def test_memory_answers_as_recorded():
+    assert answers() == FILE.read_text(encoding="utf-8")
 
 
 class TestMemory(StoreContract):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lore.model.canonical import encode
-from lore.store.base import Head, SessionDelta, Store, StoreError
+from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
 
 AT = "2026-01-02T03:04:05Z"
@@ -100,6 +100,15 @@ def ids(store: Store, project_id: str | None = None) -> list[str]:
 def content(store: Store) -> list[tuple[object, ...]]:
     """Return everything that a store holds, without its clients."""
     return [(found, store.load(found.session_id), [*store.prompt_deltas(found.session_id)]) for found in store.list()]
+
+
+def attempt(call: Callable[..., object], *arguments: Any, **named: Any) -> object:
+    """Return what a call returns, or what its StoreError tells a program."""
+    try:
+        return call(*arguments, **named)
+    except StoreError as error:
+        stored = (error.base, error.stored) if isinstance(error, ConflictError) else ()
+        return type(error).__name__, stored, bool(error.hint)
 
 
 def call_at_once(call: Callable[..., object], *arguments: Sequence[Any]) -> list[object]:

@@ -1,0 +1,48 @@
+"""What the store in memory answers to the scenarios of the contract, as text: every other store must answer the same.
+
+`tests/golden/update.py` writes `answers.txt` again.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from lore.store.base import Store
+from lore.store.sqlite import Memory
+from lore.testing.stores import SCENARIOS
+
+FILE = Path(__file__).with_name("answers.txt")
+LONGEST = 300  # characters of a line
+
+
+def answers() -> str:
+    """Return each answer, and the sessions that are different after it."""
+    lines: list[str] = []
+    for scenario in SCENARIOS:
+        lines += ["", f"# {scenario.__name__}"]
+        with closing(Memory()) as store:
+            before: dict[str, str] = {}
+            for answer in scenario(store):
+                now = sessions(store)
+                lines.append(shown(f"{answer}"))
+                lines += [f"    {name!r:.60} gone" for name in before if name not in now]
+                lines += [shown(f"    {name!r:.60} {now[name]}") for name in now if now[name] != before.get(name)]
+                before = now
+    return "\n".join([*lines[1:], ""])
+
+
+def sessions(store: Store) -> dict[str, str]:
+    """Return what is stored of each session."""
+    found: dict[str, str] = {}
+    for one in store.list():
+        notes = f"leaf {one.leaf_id}, {one.metadata!r}, project {one.project_id!r:.60}, parent {one.parent_session_id}"
+        times = f"created {one.created_at}, updated {one.updated_at}, used {one.used_at!r}, turns {one.turns}"
+        rows = [(row.seq, row.selector, row.content) for row in store.prompt_deltas(one.session_id)]
+        found[one.session_id] = f"{one.head}, {one.size} bytes, {notes}, {times}, {rows}"
+    return found
+
+
+def shown(text: str) -> str:
+    """Return a line that can be printed."""
+    return text[:LONGEST].encode("ascii", "backslashreplace").decode()
