@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Redact as Redact,
         SessionId as SessionId,
     )
-    from lore.commands.flags import Url as Url, Verbose as Verbose, takes as takes
+    from lore.commands.flags import Url as Url, Verbose as Verbose, chosen_inputs as chosen_inputs, takes as takes
     from lore.commands.pages import PageTarget as PageTarget, page_target as page_target, write_pages as write_pages
     from lore.commands.store import opened as opened
 
@@ -49,7 +49,7 @@ __getattr__ = public_names(
             "INTERRUPTED answer branch can_ask confirmed dated_rules destination found_settings log quiet_pipe "
             "refuse_unapproved settings_to_run tell unquoted writing"
         ),
-        "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose takes",
+        "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose chosen_inputs takes",
         "pages": "PageTarget page_target write_pages",
         "store": "opened",
     },

@@ -189,7 +189,7 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
 
 GROUPS = (LOOK, JUDGE, BUILD, KEEP, ABOUT)
 # Commands of lore's own plug-ins: the plug-in that brings each.
-BROUGHT: dict[str, str] = {"memory": "memory", "record": "record", "replay": "replay"}
+BROUGHT: dict[str, str] = {"mcp": "mcp", "memory": "memory", "record": "record", "replay": "replay"}
 
 
 @cache
