@@ -131,17 +131,17 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
 
     Raises LoreError without recordings, and for a named file that cannot be read.
     """
-    from lore.judge.sums import Copies
+    from lore.judge.sums import Copies, LedgerRequest
     from lore.recording import corpus
     from lore.recording.agents.sessions import AgentLog
     from lore.recording.inputs import written_at
     from lore.report.forms.json_report import render
     from lore.report.redacted.results import redacted
-    from lore.report.trace import LaneRequest, trace_of
+    from lore.report.trace import trace_of
     from lore.run.recent import nothing
     from lore.run.spending.overview import requests_of
 
-    copies, failed, requests, recordings = Copies(), list[str](), list[LaneRequest](), 0
+    copies, failed, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
     ordered = sorted(selection.files, key=lambda file: (written_at(file) or 0.0, file.path))
     for file, ledger in selection.ledgers.each(ordered, progress, common.cores()):
         recordings += 1
@@ -149,7 +149,7 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
             failed.append(_failure(file, ledger, redact=options.redact))
         for sent in requests_of(ledger, AgentLog(None, file, None), copies):
             shown = sent._replace(row=redacted(sent.row)) if options.redact else sent
-            requests.append(LaneRequest(corpus.show(file.path), shown))
+            requests.append((corpus.show(file.path), shown))
     if not recordings:
         raise nothing(selection.which.looked or selection.which.paths)
     trace = trace_of(requests)

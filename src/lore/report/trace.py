@@ -1,13 +1,13 @@
 """Requests as Chrome trace events: a process a session, a lane a chain, a slice a request, counters of its tokens.
 
 Times are those of the recording. A slice is as long as its response took to begin, and ends at the next slice of its
-lane. A turn without a time is drawn one second after the previous one, and its slice says so; a lane without any
-time is named so, and begins with its session. An unknown count is omitted. Cost O(n log n) for the requests of a lane.
+lane: slices of a thread must not overlap, since viewers draw such slices wrong. A turn without a time is drawn one
+second after the previous one, and its slice says so; a lane without any time is named so, and begins with its session.
+An unknown count is omitted. Cost O(n log n) for the requests of a lane.
 
 Viewers: https://ui.perfetto.dev; chrome://tracing, which Chromium 156 of Debian no longer has (tried on 2026-11-23).
 Times (`ts`) and durations (`dur`) are microseconds from the trace's begin. Phases: `X` a slice, `C` a counter, `i` an
-instant, `M` metadata (the name of a process or a lane). Thread ids are unique in the trace. Slices of a thread must not
-overlap, since viewers draw such slices wrong.
+instant, `M` metadata (the name of a process or a lane). Thread ids are unique in the trace.
 
 Source: Trace Event Format (The Chromium Authors); Perfetto's "Visualizing external trace formats", and the importer of
 its trace processor, which drops overlapping slices (both read on 2026-11-23).
@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -36,7 +36,6 @@ SECOND = 1_000_000  # microseconds
 LONGEST = 200  # characters of a name
 LATEST = 253_402_300_800.0  # seconds: the year 10000, the first that no calendar writes
 UNTIMED = "no times are recorded: one turn a second"
-_COLOURS = {"waste": "terrible", "unattributable": "bad"}
 _TOKENS = (("read", "read_tokens"), ("written", "write_tokens"), ("uncached", "uncached_tokens"))
 
 
@@ -51,7 +50,6 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     dur: int | UnsetType = UNSET  # of a slice
     cat: str | UnsetType = UNSET
     s: Literal["t"] | UnsetType = UNSET  # scope of an instant: the thread
-    cname: str | UnsetType = UNSET  # a reserved colour, which chrome://tracing uses and Perfetto ignores
     args: dict[str, Argument]  # of a counter: numbers
 
 
@@ -63,101 +61,62 @@ class Trace(Struct, frozen=True, kw_only=True):
     otherData: dict[str, str]  # noqa: N815 - its writer, its begin (RFC 3339, UTC), and a note
 
 
-class LaneRequest(NamedTuple):
-    """A request and its file."""
-
-    file: str  # of its session or of a subagent
-    request: LedgerRequest
-
-
 class Slice(NamedTuple):
-    """A request in its lane; times are in microseconds since the epoch."""
+    """The place of a request in its lane."""
 
-    row: LedgerRow
-    begin: int
-    length: int
+    begin: int  # microseconds since the epoch; in a lane without times since the lane's begin
     timed: bool  # its time is recorded
-    measured: bool  # the time of its response is recorded
+    row: LedgerRow
 
 
-class TraceLane(NamedTuple):
-    """The slices of a chain."""
-
-    name: str
-    slices: list[Slice]  # in the order of time
-    timed: bool  # at least one time is recorded
-
-
-def trace_of(requests: Iterable[LaneRequest]) -> Trace:
-    """Make a trace of requests in the order of their recordings."""
-    chains: dict[str, dict[tuple[str, str], list[LedgerRequest]]] = {}
+def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
+    """Return a trace of requests, each with the file of its session or subagent, in the order of their recordings."""
+    agents, chains = dict[str, str](), dict[str, dict[tuple[str, str], list[LedgerRow]]]()
     for file, request in requests:
-        chains.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request)
-    lanes = {
-        session: [_lane(_lane_name(session, *place), [each.row for each in found]) for place, found in of.items()]
-        for session, of in chains.items()
-    }
-    begins = {
-        session: min((lane.slices[0].begin for lane in found if lane.timed), default=None)
+        agents.setdefault(request.session, request.agent)
+        chains.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request.row)
+    lanes = {session: {place: _slices(rows) for place, rows in found.items()} for session, found in chains.items()}
+    starts = {
+        session: min((slices[0].begin for slices in found.values() if _is_timed(slices)), default=None)
         for session, found in lanes.items()
     }
-    known = [time for time in begins.values() if time is not None]
+    known = [start for start in starts.values() if start is not None]
     begin = min(known, default=0)
-    events, ids = list[TraceEvent](), count(1)
+    events, threads = list[TraceEvent](), count(1)
     for session, found in lanes.items():
-        start = begins[session]
-        placed = [lane if lane.timed else _moved(lane, begin if start is None else start) for lane in found]
-        agent = next(iter(chains[session].values()))[0].agent
-        events += _session(f"{visible(agent)}: {visible(session)}", placed, begin, ids)
-    about = {
-        "writer": f"lore {lore.__version__}",
-        "begin": format_timestamp(begin / SECOND) if known else "not recorded",
-    }
-    every = [lane for found in lanes.values() for lane in found]
-    if untimed := sum(not lane.timed for lane in every):
-        about["note"] = f"{UNTIMED} (lanes: {untimed:,} of {len(every):,})"
+        start, names, process = starts[session], dict[str, int](), 0
+        for (file, chain), slices in found.items():
+            thread, timed = next(threads), _is_timed(slices)
+            name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
+            name = _unused_name(names, name if timed else f"{name} ({UNTIMED})")
+            origin = begin if timed else 0 if start is None else begin - start
+            lane = _Lane(name, process or thread, thread, origin=origin)
+            if not process:
+                process = thread
+                events.append(lane.label("process_name", name=f"{visible(agents[session])}: {visible(session)}"))
+            events += lane.events(slices)
+    about = {"writer": f"lore {lore.__version__}"}
+    about["begin"] = format_timestamp(begin / SECOND) if known else "not recorded"
+    every = [_is_timed(slices) for found in lanes.values() for slices in found.values()]
+    if not all(every):
+        about["note"] = f"{UNTIMED} (lanes: {every.count(False):,} of {len(every):,})"
     return Trace(traceEvents=events, otherData=about)
 
 
-# lanes
-
-
-def _lane_name(session: str, file: str, chain: str) -> str:
-    """Return a chain's name, for a subagent's own file after the name of that file."""
-    return _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
-
-
-def _short(text: str) -> str:
-    """Return the beginning of a name, since every request repeats it."""
-    return visible(text[: 20 * LONGEST])[:LONGEST]
-
-
-def _lane(name: str, rows: Sequence[LedgerRow]) -> TraceLane:
+def _slices(rows: Sequence[LedgerRow]) -> list[Slice]:
+    """Return the slices of a chain in the order of time; its first recorded time places the turns before it."""
     times = [_microseconds(row.at) for row in rows]
-    first = next((place for place, time in enumerate(times) if time is not None), None)
-    latest = -SECOND if first is None else (times[first] or 0) - (first + 1) * SECOND
-    begun: list[tuple[int, LedgerRow, bool]] = []
+    first = next((place for place, time in enumerate(times) if time is not None), 0)
+    latest = (times[first] or 0) - (first + 1) * SECOND
+    slices: list[Slice] = []
     for row, time in zip(rows, times, strict=True):
         latest = latest + SECOND if time is None else time
-        begun.append((latest, row, time is not None))
-    begun.sort(key=lambda drawn: drawn[0])
-    ends = [*(begin for begin, _, _ in begun[1:]), None]
-    slices = [
-        _slice(begin, end, row, timed=timed) for (begin, row, timed), end in zip(begun, ends, strict=True)
-    ]  # fmt: skip
-    return TraceLane(name, slices, first is not None)
+        slices.append(Slice(latest, time is not None, row))
+    return sorted(slices, key=lambda drawn: drawn.begin)
 
 
-def _slice(begin: int, end: int | None, row: LedgerRow, *, timed: bool) -> Slice:
-    answered = _microseconds(row.answered) if timed else None
-    length = SECOND if answered is None or answered <= begin else answered - begin
-    measured = answered is not None and answered > begin
-    return Slice(row, begin, length if end is None else min(length, end - begin), timed, measured)
-
-
-def _moved(lane: TraceLane, begin: int) -> TraceLane:
-    slices = [drawn._replace(begin=drawn.begin + begin) for drawn in lane.slices]
-    return lane._replace(name=f"{lane.name} ({UNTIMED})", slices=slices)
+def _is_timed(slices: Sequence[Slice]) -> bool:
+    return any(drawn.timed for drawn in slices)
 
 
 def _microseconds(time: float | None) -> int | None:
@@ -165,24 +124,9 @@ def _microseconds(time: float | None) -> int | None:
     return round(time * SECOND) if time is not None and 0 < time < LATEST else None
 
 
-# events
-
-
-def _session(name: str, lanes: list[TraceLane], begin: int, ids: Iterator[int]) -> Iterator[TraceEvent]:
-    """Yield the events of a session; its first lane's thread id is its process id."""
-    process, used = 0, dict[str, int]()
-    for lane in lanes:
-        thread, shown = next(ids), _unused_name(used, lane.name)
-        if not process:
-            process = thread
-            yield _metadata("process_name", process, thread, {"name": name})
-        yield _metadata("thread_name", process, thread, {"name": shown})
-        yield _metadata("thread_sort_index", process, thread, {"sort_index": thread})
-        for drawn in lane.slices:
-            yield from _request(shown, drawn, drawn.begin - begin, process, thread)
-        last, ends = lane.slices[-1], dict.fromkeys((kind for drawn in lane.slices for kind in _billed(drawn.row)), 0)
-        if ends:  # without a last value of 0 the counter would continue after its lane
-            yield _counter(shown, last.begin + last.length - begin, process, thread, ends)
+def _short(text: str) -> str:
+    """Return the beginning of a name, since every request repeats it."""
+    return visible(text[: 20 * LONGEST])[:LONGEST]
 
 
 def _unused_name(used: dict[str, int], name: str) -> str:
@@ -195,42 +139,63 @@ def _unused_name(used: dict[str, int], name: str) -> str:
     return own
 
 
+class _Lane:
+    """Makes the events of a chain."""
+
+    def __init__(self, name: str, process: int, thread: int, *, origin: int) -> None:
+        self._name, self._process, self._thread = name, process, thread
+        self._origin = origin  # the trace's begin, on the clock of the lane's slices
+
+    def events(self, slices: Sequence[Slice]) -> Iterator[TraceEvent]:
+        """Yield the names of the lane, then the events of its requests."""
+        yield self.label("thread_name", name=self._name)
+        yield self.label("thread_sort_index", sort_index=self._thread)
+        end, counters = 0, dict[str, int]()
+        for drawn, following in zip(slices, [*slices[1:], None], strict=True):
+            row, answered = drawn.row, _microseconds(drawn.row.answered) if drawn.timed else None
+            measured = answered is not None and answered > drawn.begin
+            end = answered if answered is not None and measured else drawn.begin + SECOND
+            end = end if following is None else min(end, following.begin)
+            yield self._slice(drawn, end, measured=measured)
+            if row.compacted:
+                yield self._event("compacted", "i", drawn.begin, {}, s="t", cat="compaction")
+            if tokens := _billed(row):
+                counters |= dict.fromkeys(tokens, 0)
+                yield self._event(f"{self._name}: tokens", "C", drawn.begin, tokens)
+        if counters:  # without a last value of 0 the counter would continue after its lane
+            yield self._event(f"{self._name}: tokens", "C", end, counters)
+
+    def label(self, kind: str, **args: Argument) -> TraceEvent:
+        """Return the event that names or orders a process or a thread."""
+        return self._event(kind, "M", self._origin, args)
+
+    def _slice(self, drawn: Slice, end: int, *, measured: bool) -> TraceEvent:
+        row, loss = drawn.row, drawn.row.loss
+        name, kinds = f"turn {row.number}", "request"
+        if loss is not None:
+            about = CODES.get(loss.code)
+            name += f": {loss.code if about is None else about.name}"
+            kinds = f"request,{loss.kind}"
+        args = dict(_arguments(drawn, measured=measured))
+        return self._event(name, "X", drawn.begin, args, dur=end - drawn.begin, cat=kinds)
+
+    def _event(self, name: str, ph: Phase, at: int, args: dict[str, Any], **more: Any) -> TraceEvent:
+        return TraceEvent(
+            name=name, ph=ph, pid=self._process, tid=self._thread, ts=at - self._origin, args=args, **more
+        )  # fmt: skip
+
+
 def _billed(row: LedgerRow) -> dict[str, int]:
     """Return a request's known tokens by the names of counters."""
     found = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
     return {kind: tokens for kind, tokens in found.items() if tokens is not None}
 
 
-def _metadata(kind: str, process: int, thread: int, args: dict[str, Argument]) -> TraceEvent:
-    return TraceEvent(name=kind, ph="M", pid=process, tid=thread, ts=0, args=args)
-
-
-def _counter(lane: str, at: int, process: int, thread: int, tokens: dict[str, int]) -> TraceEvent:
-    return TraceEvent(name=f"{lane}: tokens", ph="C", pid=process, tid=thread, ts=at, args=dict(tokens))
-
-
-def _request(lane: str, drawn: Slice, at: int, process: int, thread: int) -> Iterator[TraceEvent]:
-    row, loss = drawn.row, drawn.row.loss
-    name, kinds, colour = f"turn {row.number}", "request", UNSET
-    if loss is not None:
-        about = CODES.get(loss.code)
-        name += f": {loss.code if about is None else about.name}"
-        kinds, colour = f"request,{loss.kind}", _COLOURS.get(loss.kind, UNSET)
-    yield TraceEvent(
-        name=name, ph="X", pid=process, tid=thread, ts=at, dur=drawn.length, cat=kinds, cname=colour,
-        args=dict(_arguments(drawn)),
-    )  # fmt: skip
-    if row.compacted:
-        yield TraceEvent(name="compacted", ph="i", s="t", pid=process, tid=thread, ts=at, cat="compaction", args={})
-    if tokens := _billed(row):
-        yield _counter(lane, at, process, thread, tokens)
-
-
-def _arguments(drawn: Slice) -> Iterator[tuple[str, Argument]]:
+def _arguments(drawn: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
     row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
     yield "turn", row.number
     yield "sent", format_timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"
-    yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if drawn.measured else "not recorded"
+    yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if measured else "not recorded"
     if row.model is not None:
         yield "model", _short(row.model)
     for kind, member in (("prompt", "prompt_tokens"), *_TOKENS, ("output", "output_tokens")):
