@@ -94,18 +94,6 @@ def test_folder_without_sessions_has_only_index():
     assert "a cache would keep" in text
 
 
-def test_session_page_shows_cost_of_context_size():
-    session("long.jsonl", [(10, 8_000 * number, 8_000, 100) for number in range(40)], words=" and so on" * 3_000)
-    written("simulate", "long.jsonl")
-    text = Read(page()).text
-    assert re.search(r"Compacted before 200k, the session would have cost about \$[\d.]+ \(\d\d%\) less", text)
-    assert "lore compact long.jsonl --dry-run --window 200000" in text
-    assert text.index("Predicted and") < text.index("Where the money went") < text.index("the size of its context")
-    session("short.jsonl", growing(5))
-    written("simulate", "short.jsonl")
-    assert "the size of its context" not in Read(page()).text
-
-
 def test_one_page_shows_sessions_that_lost_most(monkeypatch):
     monkeypatch.setattr("lore.run.html_report.IN_FULL", 2)
     for number in range(5):

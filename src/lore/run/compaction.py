@@ -1,6 +1,8 @@
-"""Try a compaction policy on a recording: for `lore compact --dry-run`, the first screen and the page."""
+"""Try a compaction policy on a recording: for `lore compact --dry-run` and the first screen."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -9,7 +11,6 @@ from lore.compaction.settings import TRIED, WINDOWS, Compaction
 from lore.compaction.trial import Trial, order_turn_ends
 from lore.errors import LoreError
 from lore.model.results.compact import DryRunResult
-from lore.model.results.page import EarlierCompaction
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
@@ -17,6 +18,14 @@ from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
 from lore.store.base import Tell
 
 WORTH = 0.1  # of a session's cost
+
+
+class EarlierCompaction(NamedTuple):
+    """What compacting at a smaller window would have saved in a trial."""
+
+    window: int  # in tokens
+    saved: float  # US dollars
+    compactions: int  # how many there would have been
 
 
 def dry_run(

@@ -27,7 +27,6 @@ from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
 from lore.report.html.sessions import ListedSession, list_session, name_of, view_session
 from lore.run.checking.pool import ProcessPool
-from lore.run.compaction import earlier_compaction
 from lore.run.outputs import open_output, refuse_recording
 from lore.run.pages import PageRequest, list_sessions, read_session
 from lore.store.registry import ignore
@@ -103,7 +102,7 @@ def _read_sessions(
     """Yield a digest of the path and the contents of each session, in the order of the files."""
     size, done = sum(file.size for file in files), 0
     request = request._replace(options=replace(request.options, log=ignore))
-    work = partial(_read, request=request, is_alone=len(files) == 1)
+    work = partial(read_session, request=request)
     jobs = min(jobs, sum(not file.stream for file in files)) if size >= SMALL else 1
     results = ProcessPool(jobs, work, work).results(files) if jobs > 1 else (work(file) for file in files)
     with closing(results):
@@ -114,18 +113,6 @@ def _read_sessions(
             if session is not None:
                 path = os.path.abspath(file.path).encode("utf-8", "surrogateescape")
                 yield hashlib.sha256(path).hexdigest()[:16], session
-
-
-def _read(file: Input, *, request: PageRequest, is_alone: bool) -> PageSession | None:
-    """Return a session; with what compacting sooner would have saved, if it is the only one."""
-    session = read_session(file, request)
-    if session is None or session.message is not None or not is_alone or request.trials:
-        return session
-    spending = session.spending
-    found = earlier_compaction(
-        file.path, spending.dollars, spending.largest_prompt_tokens, request.options, request.dated.rules()
-    )
-    return replace(session, earlier=found)
 
 
 def _write_folder(

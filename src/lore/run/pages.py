@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.counts import BYTES_PER_TOKEN, total
 from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
@@ -20,7 +19,7 @@ from lore.judge.messages import MASKED
 from lore.judge.sums import CauseSums, LedgerRequest, LedgerRows, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
-from lore.model.results.page import PageChain, PageSession, PageTurn, PartName
+from lore.model.results.page import PageSession, PageTurn
 from lore.model.results.simulate import SimulatedTurn
 from lore.model.state import UTILITY
 from lore.model.turn import Turn
@@ -76,7 +75,7 @@ def list_sessions(files: Iterable[Input]) -> list[Input]:
 def read_session(file: Input, request: PageRequest) -> PageSession | None:
     """Return the contents of a session's page; None if the file is not a recording."""
     shown, reading = corpus.show(file.path), None
-    session = PageSession(shown, "", None, [], Sums().result(shown), [], [])
+    session = PageSession(shown, "", None, {}, Sums().result(shown), [], [])
     try:
         if file.error is not None:
             raise file.error
@@ -107,7 +106,6 @@ class _Reading:
         self._latest: dict[str, Turn] = {}
         self._played: dict[tuple[str, int], SimulatedTurn] = {}
         self._examined = 0
-        self._missing: dict[str, int] = {}  # tokens of a chain's first usage that the log does not record
         self._lacks = ""
 
     def read(self) -> None:
@@ -125,15 +123,9 @@ class _Reading:
             row = LedgerRequest(rows.row(played.verdict), path, "", project, is_subagent, turn.at)
             self._sums.add(row)
             self._causes.add(row)
-            if turn.chain not in self._chains:
-                self._missing[turn.chain] = _missing_tokens(turn)
             self._chains.setdefault(turn.chain, []).append(self._page_turn(played))
             self._latest[turn.chain] = turn
             self._played[turn.chain, turn.number] = played.result
-        for chain, turn in self._latest.items():
-            last = self._chains[chain][-1]
-            if not last.parts:
-                self._chains[chain][-1] = replace(last, parts=_prompt_parts(turn, None, self._missing[chain]))
 
     def _page_turn(self, played: PlayedTurn) -> PageTurn:
         turn, pair = played.verdict.turn, played.verdict.pair
@@ -157,12 +149,9 @@ class _Reading:
                 excerpt(side.prompt.segment_at(common), pair.overlap.common_bytes, BEFORE, AFTER)
                 for side in (left, turn)
             ]
-        kept = None if pair.overlap.is_covered else common
         return replace(
             made, before=self._played.get((left.chain, left.number)), left=texts[0], right=texts[1],
-            shared=len(os.path.commonprefix(texts)), path=path,
-            columns=columns_result(pair.columns, REDACTED if self._request.redact else MASKED),
-            parts=_prompt_parts(turn, kept, self._missing[turn.chain]),
+            path=path, columns=columns_result(pair.columns, REDACTED if self._request.redact else MASKED),
         )  # fmt: skip
 
     def result(self) -> PageSession:
@@ -171,33 +160,8 @@ class _Reading:
         causes, unexplained = (
             list(map(cause_in_words, self._causes.results(reader, unsure=unsure))) for unsure in (False, True)
         )
-        chains = sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)
+        chains = dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN))
         return replace(
-            self._session, format=self._recording.reader.name, chains=[PageChain(*chain) for chain in chains],
+            self._session, format=self._recording.reader.name, chains=chains,
             spending=self._sums.result(self._session.path), causes=causes, unexplained=unexplained, lacks=self._lacks,
         )  # fmt: skip
-
-
-def _missing_tokens(turn: Turn) -> int:
-    """Estimate how many tokens of a chain's first usage its log does not record; 0 if unknown."""
-    billed = None if turn.usage is None else total(turn.usage.first_pass)
-    if not billed or not turn.is_rebuilt:
-        return 0
-    return max(0, billed - round(sum(len(segment.data) for segment in turn.prompt) / BYTES_PER_TOKEN))
-
-
-def _prompt_parts(turn: Turn, kept: int | None, missing: int) -> dict[PartName, int]:
-    """Return the tokens of the parts of a prompt, estimated from bytes; they add up to its usage, if there is one.
-
-    The first `kept` segments are those of the previous prompt. `missing` tokens are not in the log: they are at the
-    beginning, like system prompt and tools. A part with an image is estimated too large.
-    """
-    sizes: dict[PartName, int] = dict.fromkeys(("tools", "system", "kept", "messages"), 0)
-    for place, segment in enumerate(turn.prompt):
-        is_kept = kept is not None and place < kept and segment.section == "messages"
-        sizes["kept" if is_kept else segment.section] += len(segment.data)
-    billed = None if turn.usage is None else total(turn.usage.first_pass)
-    known, missing = sum(sizes.values()), min(missing, billed or 0)
-    scale = (billed - missing) / known if billed and known else 1 / BYTES_PER_TOKEN
-    parts: dict[PartName, int] = {name: round(size * scale) for name, size in sizes.items() if size}
-    return {"unrecorded": missing, **parts} if missing else parts

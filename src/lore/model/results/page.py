@@ -6,17 +6,12 @@ dollars. None: unknown.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.results import ColumnsResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.simulate import SimulatedTurn
-
-# `unrecorded`: billed but not in the log; `kept`: messages of the previous prompt; `messages`: those after them.
-PartName: TypeAlias = Literal["unrecorded", "tools", "system", "kept", "messages"]
 
 
 class PageTurn(Struct, frozen=True):
@@ -30,26 +25,9 @@ class PageTurn(Struct, frozen=True):
     before: SimulatedTurn | None = None  # of an examined cache break: the turn that it was compared with
     left: str = ""  # the text of that turn around the first difference, if there is one
     right: str = ""  # the text of this turn around it
-    shared: int = 0  # equal characters at the beginning of both texts
     path: str = ""  # of the first difference
     # what bytes, usage and the provider show of an examined cache break; None for other turns
     columns: ColumnsResult | None = None
-    parts: dict[PartName, int] = {}  # tokens of each part of the prompt, in the provider's order, if it was examined
-
-
-class PageChain(Struct, frozen=True):
-    """A chain and its turns, in order."""
-
-    name: str  # as the recording names it
-    turns: list[PageTurn]  # in the order recorded
-
-
-class EarlierCompaction(Struct, frozen=True):
-    """What compacting at a smaller window would have saved in a trial."""
-
-    window: int  # in tokens
-    saved: float  # US dollars
-    compactions: int  # how many there would have been
 
 
 class PageSession(Struct, frozen=True):
@@ -58,20 +36,19 @@ class PageSession(Struct, frozen=True):
     path: str  # of its log
     format: str  # name of the log's format; empty if it could not be read
     project: str | None  # the folder that the log names
-    chains: list[PageChain]  # the main one first
+    chains: dict[str, list[PageTurn]]  # name as recorded -> turns in the order recorded; the main chain first
     spending: Spending  # the sums of all chains
     causes: list[SpendingCause]  # of waste and of expected losses, the costliest first
     unexplained: list[SpendingCause]  # cache breaks without a certain cause
     lacks: str = ""  # parts of prompts that logs of this format do not record
     problems: list[Problem] = []  # places in the recording that could not be read or did not fit
-    earlier: EarlierCompaction | None = None  # if a trial of compacting sooner would have saved money
     message: str | None = None  # why it could not be read to its end
     title: str | None = None  # the name that its agent gave it, else its first prompt
 
     @property
     def turns(self) -> list[PageTurn]:
         """The turns of all chains."""
-        return [turn for chain in self.chains for turn in chain.turns]
+        return [turn for turns in self.chains.values() for turn in turns]
 
     @property
     def began(self) -> float | None:

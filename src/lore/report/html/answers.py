@@ -32,12 +32,11 @@ from lore.report.html.blocks import (
     PageBar,
     PageBlock,
     format_dollars,
-    list_counts,
     shorten_path,
     table_of,
 )
 from lore.report.measured import measured_view
-from lore.report.overview import cost_of, full_cost, money, span_in_words, tokens_of, write_groups
+from lore.report.overview import full_cost, money, span_in_words, tokens_of, write_groups
 from lore.report.plain import counted
 from lore.report.status_line import percent
 
@@ -174,26 +173,14 @@ def introduce_simulation(result: SimulateResult) -> Intro:
 
 def introduce_dry_run(result: DryRunResult) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
-    blocks = list(capture(partial(compacted.write_dry_run, result, verbose=False)))
-    totals = result.totals
-    if totals is not None and totals.fired:
-        sides = (("as recorded", totals.without), ("with the policy", totals.compacted))
-        bars = [
-            PageBar(f"{name}: {side.prompt_tokens:,} tokens", tuple(list_counts(side.billed))) for name, side in sides
-        ]
-        blocks.insert(0, PageBlock("All prompts", bars=tuple(bars)))
-    return Intro("lore compact --dry-run", "Compacting this session", result.answer, tuple(blocks))
+    blocks = capture(partial(compacted.write_dry_run, result, verbose=False))
+    return Intro("lore compact --dry-run", "Compacting this session", result.answer, blocks)
 
 
 def introduce_comparison(result: Comparison) -> Intro:
     """Introduce two sides, and what differs between them beyond chance."""
-    bars = [
-        PageBar(f"{label}: {side.name}: {cost_of(side.spending)}", _money_parts([side.spending]))
-        for label, side in (("A", result.left), ("B", result.right))
-    ]
     heading = f"{shorten_path(result.left.name)} and {shorten_path(result.right.name)}"
-    blocks = (PageBlock("Both sides", bars=tuple(bars)), *capture(partial(write_comparison, result)))
-    return Intro("lore compare", heading, conclusions(result)[0], blocks)
+    return Intro("lore compare", heading, conclusions(result)[0], capture(partial(write_comparison, result)))
 
 
 def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:

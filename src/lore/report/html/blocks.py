@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.model.fact import format_money
-from lore.model.results import UsageResult
-from lore.model.results.simulate import PredictedResult
 
 SHOWN_BARS = 60  # of a block
 SHOWN_ROWS = 1_000  # of a table
@@ -100,12 +98,6 @@ def read_bars(rows: Sequence[tuple[str, int, int | None]]) -> tuple[PageBar, ...
         )
         for label, tokens, read in drawn[:SHOWN_BARS]
     ])  # fmt: skip
-
-
-def list_counts(counts: UsageResult | PredictedResult) -> list[BarPart]:
-    """Return the tokens of a prompt by what a cache did with them, as parts of a bar."""
-    sizes = {"read": counts.read_tokens, "written": counts.write_tokens, "uncached": counts.uncached_tokens}
-    return [BarPart(style, size, style) for style, size in sizes.items() if size]
 
 
 def key_of(bars: Sequence[PageBar]) -> dict[str, str]:

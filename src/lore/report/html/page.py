@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 import lore
 from lore.model.fact import format_money
-from lore.report.commands import in_shell
 from lore.report.console import Console
 from lore.report.forms.terminal import Reported
 from lore.report.html import answers, blocks, sessions, timeline
@@ -59,9 +58,9 @@ def _template() -> Template:
         lstrip_blocks=True, finalize=_make_visible,
     )  # fmt: skip
     functions = (
-        answers.causes_block, answers.describe_spending, answers.money_block, blocks.key_of, cost_of, counted, in_shell,
-        rebilled_of, sessions.describe_prompt, sessions.describe_session, sessions.describe_times, share_read, short_of,
-        timeline.kind_of, timeline.list_marks, when,
+        answers.causes_block, answers.describe_spending, answers.money_block, blocks.key_of, cost_of, counted,
+        rebilled_of, sessions.describe_session, sessions.describe_times, sessions.shared_beginning, share_read,
+        short_of, timeline.kind_of, timeline.list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
         "cell": _format_cell, "count": blocks.format_count, "digest": policy_digest, "fix": format_fix,

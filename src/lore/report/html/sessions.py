@@ -8,17 +8,12 @@ from typing import NamedTuple
 
 from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.results.overview import Spending
-from lore.model.results.page import PageChain, PageSession, PageTurn, PartName
+from lore.model.results.page import PageSession, PageTurn
 from lore.report.html.blocks import shorten_path
 from lore.report.html.timeline import Timeline, draw_timeline
-from lore.report.overview import tokens_of
 from lore.report.plain import when
 
 SHOWN_BREAKS = 150  # of a session: the costliest
-_PARTS: dict[PartName, str] = {
-    "unrecorded": "not in this log (tools, system prompt)", "tools": "tools", "system": "system prompt",
-    "kept": "messages as before", "messages": "messages",
-}  # fmt: skip
 
 
 class ListedSession(NamedTuple):
@@ -47,8 +42,8 @@ class SessionView(NamedTuple):
     key: str  # tells its ids apart from those of other sessions in the page
     session: PageSession
     listed: ListedSession
-    chains: list[tuple[PageChain, Timeline]]
-    breaks: dict[str, tuple[PageChain, PageTurn]]  # by id, the costliest first
+    chains: list[tuple[str, list[PageTurn], Timeline]]  # name, turns, drawing
+    breaks: dict[str, PageTurn]  # by id, the costliest first
     hidden_breaks: int
 
 
@@ -65,14 +60,14 @@ def list_session(session: PageSession) -> ListedSession:
 def view_session(session: PageSession, key: str = "") -> SessionView:
     """Return a session with its drawings."""
     breaks = [
-        (f"b{key}-{number}-{index}", chain, turn)
-        for number, chain in enumerate(session.chains)
-        for index, turn in enumerate(chain.turns)
+        (f"b{key}-{number}-{index}", turn)
+        for number, turns in enumerate(session.chains.values())
+        for index, turn in enumerate(turns)
         if turn.before is not None and turn.played.cause is not None
     ]
-    breaks.sort(key=lambda each: _cost_of_break(each[2]), reverse=True)
-    chains = [(chain, draw_timeline(chain.turns)) for chain in session.chains]
-    shown = {name: (chain, turn) for name, chain, turn in breaks[:SHOWN_BREAKS]}
+    breaks.sort(key=lambda each: _cost_of_break(each[1]), reverse=True)
+    chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
+    shown = dict(breaks[:SHOWN_BREAKS])
     return SessionView(key, session, list_session(session), chains, shown, len(breaks) - len(shown))
 
 
@@ -101,6 +96,6 @@ def describe_times(turns: Sequence[PageTurn]) -> str:
     return f"{' to '.join(dict.fromkeys((when(min(times)), when(max(times)))))} UTC, " if times else ""
 
 
-def describe_prompt(turn: PageTurn) -> str:
-    """Return the parts of a prompt with their estimated tokens."""
-    return ", ".join(f"{_PARTS[name]} {tokens_of(tokens)}" for name, tokens in turn.parts.items())
+def shared_beginning(turn: PageTurn) -> int:
+    """Return how many characters the texts before and after a break have in common at their beginning."""
+    return len(os.path.commonprefix((turn.left, turn.right)))

@@ -25,7 +25,6 @@ from lore.model.ledger import Loss
 from lore.model.results import CauseResult, ColumnsResult, DiffResult, DiffSide, Finding
 from lore.model.results.measured import PROCESS
 from lore.model.results.overview import Overview, SpendingCause
-from lore.model.results.page import PageTurn
 from lore.model.results.simulate import GroupResult, ReliabilityResult, SimulateResult
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
@@ -86,7 +85,7 @@ SHOWN = {
     "id": FieldTreatment(
         "ids of sessions and responses; chains and agents with given names",
         "8 digits of the SHA-256",
-        ("chain", "PageChain.name", "session", "session_id", "id", "response_id", "pruned",
+        ("chain", "PageSession.chains", "session", "session_id", "id", "response_id", "pruned",
          "uuid", "call_id"),
     ),
     "model": FieldTreatment(
@@ -133,7 +132,7 @@ _KINDS: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 # Fields with texts, or parts of texts, that are lore's own.
 _FIELDS: dict[str, Callable[[str], str]] = {
-    "chain": _chain, "ChainResult.id": _chain, "PageChain.name": _chain, "section": section_word,
+    "chain": _chain, "ChainResult.id": _chain, "PageSession.chains": _chain, "section": section_word,
     "json_path": redacted_path, "cached_to": redacted_path, "DivergenceResult.path": redacted_path,
     "LintBreakpoint.path": redacted_path, "PageTurn.path": redacted_path,
     "client": _unless(_CLIENT.fullmatch), "clients": _unless(_CLIENT.fullmatch),
@@ -271,10 +270,6 @@ def _named(side: DiffSide, chain: str, shown: str) -> DiffSide:
     return replace(side, name=side.name.replace(f"#{chain}:", f"#{shown}:"))
 
 
-def _page_turn(turn: PageTurn) -> PageTurn:
-    return replace(_by_field(turn), shared=0)  # digests share no beginning
-
-
 def _loss(loss: Loss) -> Loss:
     return replace(loss, names=tuple(map(_names_of(loss.code), loss.names)))
 
@@ -292,6 +287,6 @@ _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
     ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Loss: _loss, Overview: _overview,
     GroupResult: _grouped, ReliabilityResult: _grouped, SimulateResult: _simulated, DiffResult: _diff,
-    PageTurn: _page_turn, RawBlock: lambda block: RawBlock(_raw(block.json)),
+    RawBlock: lambda block: RawBlock(_raw(block.json)),
     LastBreak: lambda last: last._replace(says=last.plain),
 }  # fmt: skip
