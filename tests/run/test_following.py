@@ -15,7 +15,7 @@ from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.run.following import Note, cursor_of, epoch_of, follow_events, follow_timeline
+from lore.run.following import Note, cursor_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user
 
 LOG = session()
@@ -64,7 +64,7 @@ def test_follow_shows_the_timeline_then_new_items(log):
         b"junk\n",
     ]
     assert items(log, *[add(log, one) for one in lines]) == [
-        "u1", "a1", "u2", "a2", "t1 running", "t1 completed", "1 item removed", "1 tool result cleared",
+        "u1", "a1", "u2", "a2", "t1 running", "t1 completed", "1 item removed", "t1 completed",
         "pruned 4", "LORE201",
     ]  # fmt: skip
 
@@ -88,7 +88,9 @@ def test_replaced_log_is_shown_from_its_beginning(log):
     heard = []
     first = session().splitlines(keepends=True)
     new = b"".join(first[:2])
-    assert items(log, put(log, new), rotate(log, LOG), heard=heard) == ["u1", "a1", "u2", "u1", "u1", "a1", "u2"]
+    assert items(log, put(log, new), rotate(log, LOG), heard=heard) == [
+        "u1", "a1", "u2", "2 items removed", "a1", "u2"
+    ]  # fmt: skip
     assert [one.partition(" ")[2] for one in heard] == [
         "was truncated; it is read from its beginning",
         "was replaced by another file; it is read from its beginning",
@@ -163,22 +165,26 @@ def events(path, *actions, since=None, heard=None):
     return [one for one in found if one is not None]
 
 
-EPOCH = epoch_of(LOG)
-
-
-def test_cursor_more_than_500_events_old_gets_snapshot(log):
+def test_cursor_continues_its_own_log_alone(log):
+    """Any event can be continued after; a log that replaced the first has other cursors, and gives a snapshot."""
+    (first,) = events(log)
     more = b"".join(line("append", item=user(f"m{number}")) for number in range(500))
     log.write_bytes(LOG + more)
-    assert len(events(log, since=f"{EPOCH}:7")) == 500
-    (only,) = events(log, since=f"{EPOCH}:6")
-    assert only.cursor == f"{EPOCH}:507"
+    later = events(log, since=first.cursor)
+    assert [cursor_of(one.cursor).number for one in later] == list(range(8, 508))
+    assert [one.cursor for one in events(log, since=later[6].cursor)] == [one.cursor for one in later[7:]]
+    log.write_bytes(LOG.replace(b"s-1", b"s-2") + more)
+    (other,) = events(log, since=first.cursor)
+    assert other.snapshot
+    assert cursor_of(other.cursor).number == 507
 
 
 def test_replaced_log_begins_with_own_snapshot(log):
     new = LOG.replace(b"s-1", b"s-2")
-    first, second = events(log, rotate(log, new), since=f"{EPOCH}:6")
-    assert (first.cursor, second.cursor) == (f"{EPOCH}:7", f"{epoch_of(new)}:7")
-    assert second.snapshot
+    first, second = events(log, rotate(log, new))
+    assert first.snapshot.session.id == "s-1"
+    assert second.snapshot.session.id == "s-2"
+    assert first.cursor != second.cursor
 
 
 @pytest.mark.parametrize(

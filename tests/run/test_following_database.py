@@ -20,7 +20,7 @@ from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
 from lore.run import following as following_database
 from lore.run.folding import fold
-from lore.run.following import LogCursor, Note, cursor_of, follow_database_events, follow_database_timeline
+from lore.run.following import LogCursor, Note, cursor_of, follow_events, follow_timeline
 from recording.test_opencode_store import fill, written
 
 NAME = "ses_1"
@@ -62,7 +62,7 @@ def change(path, query, *values):
 def shown(path, *actions, heard=None, clock=None):
     said = (heard if heard is not None else []).append
     clock = clock or (lambda: 1.0)
-    found = follow_database_timeline(f"{path}#{NAME}", Options(), said, wait=Script(*actions), clock=clock)
+    found = follow_timeline(f"{path}#{NAME}", Options(), said, wait=Script(*actions), clock=clock)
     return [word(row) for row in found if not isinstance(row, NoneType | InjectedResult)]
 
 
@@ -90,7 +90,7 @@ def test_changed_rows_are_shown_and_removed_ones_noted(database):
         "question 0", "turn 1", "answer 0", "question 1", "turn 2", "answer 1", "changed",
     ]  # fmt: skip
     assert shown(database, grow(database, 1)) == [
-        "question 0", "turn 1", "changed", "question 1", "turn 2", "answer 1", "3 rows removed", "answer 0",
+        "question 0", "turn 1", "changed", "question 1", "turn 2", "answer 1", "2 items removed", "answer 0",
     ]  # fmt: skip
 
 
@@ -107,9 +107,7 @@ def test_long_look_is_followed_by_a_rest(database):
     seconds = count()
     waits = [grow(database, 2), *[lambda: None] * 20]
     at = []
-    found = follow_database_timeline(
-        f"{database}#{NAME}", Options(), print, wait=Script(*waits), clock=lambda: next(seconds)
-    )
+    found = follow_timeline(f"{database}#{NAME}", Options(), print, wait=Script(*waits), clock=lambda: next(seconds))
     for row in found:
         at += [next(seconds)] if row is None else []
     assert len(at) == 2
@@ -137,12 +135,12 @@ def test_missing_database_is_waited_for(database):
 @pytest.mark.parametrize("name", [NAME + "x", "", "ses_2#1"])
 def test_missing_session_is_an_error(database, name):
     with pytest.raises(LoreError):
-        next(follow_database_timeline(f"{database}#{name}" if name else str(database), Options(), print))
+        next(follow_timeline(f"{database}#{name}" if name else str(database), Options(), print))
 
 
 def events(path, *actions, since=None):
     wait = Script(*actions)
-    found = follow_database_events(f"{path}#{NAME}", Options(), print, since=since, wait=wait, clock=lambda: 1.0)
+    found = follow_events(f"{path}#{NAME}", Options(), print, since=since, wait=wait, clock=lambda: 1.0)
     return [line for line in found if line is not None]
 
 

@@ -80,13 +80,11 @@ def run(options: FoldOptions) -> int:
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.model.codes import Problem
-    from lore.recording.corpus import is_database
     from lore.report.timeline import write_note, write_problems, write_row
-    from lore.run.following import Note, follow_database_timeline, follow_timeline
+    from lore.run.following import Note, follow_timeline
 
     console = out(color)
-    follow = follow_database_timeline if is_database(session) else follow_timeline
-    for shown in follow(session, options, tell):
+    for shown in follow_timeline(session, options, tell):
         match shown:
             case None:
                 sys.stdout.flush()
@@ -101,12 +99,10 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 
 def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.model.codes import Problem
-    from lore.recording.corpus import is_database
-    from lore.run.following import cursor_of, follow_database_events, follow_events
+    from lore.run.following import cursor_of, follow_events
 
     cursor = None if since is None else cursor_of(since)
-    follow = follow_database_events if is_database(session) else follow_events
-    for event in follow(session, options, tell, since=cursor):
+    for event in follow_events(session, options, tell, since=cursor):
         if event is None:
             sys.stdout.flush()
         elif isinstance(event, Problem):
