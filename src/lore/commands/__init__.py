@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lore.commands.table import LOOK as LOOK
     from lore.commands.common import INTERRUPTED as INTERRUPTED, answer as answer, branch as branch, can_ask as can_ask
     from lore.commands.common import confirmed as confirmed, dated_rules as dated_rules, destination as destination
-    from lore.commands.common import found_settings as found_settings, log as log, quiet_pipe as quiet_pipe
+    from lore.commands.common import found_settings as found_settings, log as log
     from lore.commands.common import (
         refuse_unapproved as refuse_unapproved,
         settings_to_run as settings_to_run,
@@ -46,7 +46,7 @@ __getattr__ = public_names(
     {
         "table": "ABOUT BUILD CommandRow JUDGE KEEP LOOK",
         "common": (
-            "INTERRUPTED answer branch can_ask confirmed dated_rules destination found_settings log quiet_pipe "
+            "INTERRUPTED answer branch can_ask confirmed dated_rules destination found_settings log "
             "refuse_unapproved settings_to_run tell unquoted writing"
         ),
         "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose chosen_inputs takes",

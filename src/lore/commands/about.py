@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from lore.commands import flags
-from lore.commands.common import answer, out, quiet_pipe
+from lore.commands.common import answer, out
 
 
-@quiet_pipe
 def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List the formats that lore reads, and the data in each.
 
@@ -49,7 +48,6 @@ def _codes(beginning: str) -> list[str]:
     return [name for name in known if name.startswith(beginning)]
 
 
-@quiet_pipe
 def explain(
     code: Annotated[
         str | None,
@@ -118,7 +116,6 @@ def _topics(beginning: str) -> list[str]:
     return [topic for topic in topics() if topic.startswith(beginning)]
 
 
-@quiet_pipe
 def guide(
     topic: Annotated[
         str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=_topics)
@@ -148,7 +145,6 @@ def _commands(beginning: str) -> list[str]:
     return [name for name in commands() if name.startswith(beginning)]
 
 
-@quiet_pipe
 def help_of(
     context: typer.Context,
     words: Annotated[

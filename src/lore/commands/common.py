@@ -1,8 +1,7 @@
-"""Helpers of several commands: settings, output, closed pipes, questions, a progress bar on standard error."""
+"""Helpers of several commands: settings, output, questions, a progress bar on standard error."""
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import sys
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import typer
 
@@ -30,23 +29,7 @@ if TYPE_CHECKING:
     from lore.run.dated import Dated
     from lore.run.spending.ledgers import Ledgers
 
-P = ParamSpec("P")
 R = TypeVar("R", bound="CommandResult")
-
-
-def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
-    """Keep a closed pipe from being taken for an error on its way through the command framework."""
-
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> int:
-        try:
-            code = command(*args, **kwargs)
-            sys.stdout.flush()
-            return code
-        except BrokenPipeError:
-            return closed_pipe()
-
-    return run
 
 
 @contextmanager

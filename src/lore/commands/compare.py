@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
 
 
-@common.quiet_pipe
 def run(
     left: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
     right: Annotated[str, typer.Argument(metavar="B", help="The other side.")],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
-from lore.commands.common import quiet_pipe, surroundings, tell
+from lore.commands.common import surroundings, tell
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
@@ -47,7 +47,7 @@ def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[..., int]
         run.__doc__, run.__module__, run.__name__ = command.__doc__, command.__module__, command.__name__
         run.__annotations__ = {**hints, "return": "int"}
         run.__signature__ = Signature(given)  # read by typer
-        return quiet_pipe(run)
+        return run
 
     return decorate
 

@@ -13,8 +13,6 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from lore.commands.common import quiet_pipe
-
 _FIELD = re.compile(r"    (\w+): [^#]*?(?:  # (.*))?")
 
 
@@ -68,7 +66,6 @@ def _names(beginning: str) -> list[str]:
     return [name for name in schemas() if name.startswith(beginning)]
 
 
-@quiet_pipe
 def run(
     name: Annotated[
         str | None,

@@ -31,7 +31,6 @@ NOT_COUNTED = "not counted: --all reads it"
 NO_RECORDING = "unrecognised format"
 
 
-@common.quiet_pipe
 def run(
     agent: Annotated[
         str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lore.run.dated import Dated
 
 
-@common.quiet_pipe
 def run(
     path: Annotated[
         str | None,

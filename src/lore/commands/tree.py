@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from lore.commands.common import closed_pipe
 from lore.commands.removed import replacement
 from lore.commands.table import COMMANDS, CommandRow, commands, examples_of, missing_command
 from lore.errors import LoreError
@@ -127,6 +128,15 @@ class Root(Branch):
         if row is not None and cmd_name not in self.commands:
             self.commands[cmd_name] = _built(cmd_name, row)
         return self.commands.get(cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a closed pipe is not an error, and Typer would take it for one."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return closed_pipe()
+        return code
 
 
 def tree(callback: Callable[..., object] | None) -> Any:

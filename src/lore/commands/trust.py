@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.commands import flags
-from lore.commands.common import answer, found_settings, quiet_pipe, refuse
+from lore.commands.common import answer, found_settings, refuse
 
 if TYPE_CHECKING:
     from lore.config import Loaded
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lore.trust import Approval, State
 
 
-@quiet_pipe
 def run(
     folder: Annotated[
         str | None,

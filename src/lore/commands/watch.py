@@ -32,7 +32,6 @@ BARS = "▁▂▃▄▅▆▇█"
 POINTS = 200  # requests in the sparkline
 
 
-@common.quiet_pipe
 def run(
     path: Annotated[
         str | None,

@@ -20,7 +20,6 @@ from lore.commands import (
     confirmed,
     destination,
     opened,
-    quiet_pipe,
     refuse_unapproved,
     settings_to_run,
     tell,
@@ -60,7 +59,6 @@ def _settings(config: str | None) -> Settings:
 
 
 @app.command("users")
-@quiet_pipe
 def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
     """List the users with memory."""
     from lore_plugins.memory import actions
@@ -71,7 +69,6 @@ def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
 
 
 @app.command("list")
-@quiet_pipe
 def list_(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
@@ -89,7 +86,6 @@ def list_(
 
 
 @app.command("show")
-@quiet_pipe
 def show(
     store: Url, names: Names = None, user: User = None, agent: Agent = None, as_json: AsJson = False,
     color: Colour = None,
@@ -105,7 +101,6 @@ def show(
 
 
 @app.command("delete")
-@quiet_pipe
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, from `show`.")],
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None,
@@ -126,7 +121,6 @@ def delete(
 
 
 @app.command("wipe")
-@quiet_pipe
 def wipe(
     store: Url, user: User = None, agent: Agent = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")] = False,
@@ -158,7 +152,6 @@ def wipe(
 
 
 @app.command("export")
-@quiet_pipe
 def export(store: Url, user: User = None, agent: Agent = None, output: Output = None, force: Force = False) -> int:
     """Write all memory of a user as a JSON object.
 
@@ -177,7 +170,6 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
 
 
 @app.command("audit")
-@quiet_pipe
 def audit(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
@@ -193,7 +185,6 @@ def audit(
 
 
 @app.command("extract")
-@quiet_pipe
 def extract(
     session_id: SessionId, store: Url, user: User = None, agent: OneAgent = None,
     again: Annotated[bool, typer.Option("--again", help="Learn from the whole session, not its new part.")] = False,
@@ -219,7 +210,6 @@ def extract(
 
 
 @app.command("dream")
-@quiet_pipe
 def dream_(
     store: Url, user: User = None, agent: OneAgent = None, config: Config = None,
     as_json: AsJson = False, color: Colour = None,
@@ -240,7 +230,6 @@ def dream_(
 
 
 @app.command("page")
-@quiet_pipe
 def page(
     store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
 ) -> int:  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from lore.commands import flags
-from lore.commands.common import answer, branch, log, quiet_pipe, refuse, say_problems, tell, write_json
+from lore.commands.common import answer, branch, log, refuse, say_problems, tell, write_json
 
 if TYPE_CHECKING:
     from lore.commands.knowledge.entries import Fields, WrittenKnowledge
@@ -28,7 +28,6 @@ ContentFile: TypeAlias = Annotated[
 
 
 @app.command("add")
-@quiet_pipe
 def add(
     session: Log,
     name: Annotated[str | None, typer.Argument(metavar="ID", help="Its id; default: derived from its text.")] = None,
@@ -48,7 +47,6 @@ def add(
 
 
 @app.command("update")
-@quiet_pipe
 def update(
     session: Log,
     name: Annotated[str, typer.Argument(metavar="ID", help="Its id, or 5 characters or more of its beginning.")],
@@ -68,7 +66,6 @@ def update(
 
 
 @app.command("remove")
-@quiet_pipe
 def remove(
     session: Log,
     names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or 5 characters or more of each.")],
@@ -83,7 +80,6 @@ def remove(
 
 
 @app.command("list")
-@quiet_pipe
 def list_(
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
     as_json: flags.AsJson = False,

@@ -50,7 +50,6 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
 
 
 @app.command("import")
-@common.quiet_pipe
 def import_(
     store: flags.Url,
     paths: Annotated[
@@ -98,7 +97,6 @@ def import_(
 
 
 @app.command("export")
-@common.quiet_pipe
 def export(
     session_id: flags.SessionId,
     store: flags.Url,
@@ -117,7 +115,6 @@ def export(
 
 
 @app.command("append")
-@common.quiet_pipe
 def append(session_id: flags.SessionId, store: flags.Url) -> int:
     """Append events from standard input, a line each.
 
@@ -139,7 +136,6 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
 
 
 @app.command("list")
-@common.quiet_pipe
 def list_(
     store: flags.Url,
     project: Annotated[str | None, typer.Option("--project", help="List the sessions of this project only.")] = None,
@@ -202,7 +198,6 @@ def _row(summary: SessionSummary) -> SessionRow:
 
 
 @app.command("show")
-@common.quiet_pipe
 def show(
     session_id: flags.SessionId, store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:
@@ -230,7 +225,6 @@ def show(
 
 
 @app.command("delete")
-@common.quiet_pipe
 def delete(
     session_ids: SessionIds,
     store: flags.Url,
@@ -273,7 +267,6 @@ def _exists(store: Store, session_id: str) -> bool:
 
 
 @app.command("move")
-@common.quiet_pipe
 def move(
     session_ids: SessionIds,
     project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they are moved to.")],
@@ -304,7 +297,6 @@ def move(
 
 
 @app.command("bind")
-@common.quiet_pipe
 def bind(
     client_key: ClientKey,
     session_id: flags.SessionId,
@@ -324,7 +316,6 @@ def bind(
 
 
 @app.command("resolve")
-@common.quiet_pipe
 def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Print the id of the session that a client means."""
     from lore.errors import LoreError
@@ -341,7 +332,6 @@ def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = Fal
 
 
 @app.command("verify")
-@common.quiet_pipe
 def verify(
     store: flags.Url,
     session_ids: Annotated[
@@ -371,7 +361,6 @@ def verify(
 
 
 @app.command("vacuum")
-@common.quiet_pipe
 def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Free unused space."""
     from lore.model.results.store import StoreVacuumed
