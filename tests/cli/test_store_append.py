@@ -170,13 +170,11 @@ class Busy(Memory):
 
 
 def taken(busy, *lines):
-    said = append_lines(
-        busy, "s", [b"".join(one + b"\n" for one in lines)], print, clock=lambda: "2026-01-01T00:00:00Z"
-    )
-    return [one.id for one in said]
+    return [one.id for one in append_lines(busy, "s", [b"".join(one + b"\n" for one in lines)], print)]
 
 
-def test_line_without_a_number_follows_other_writers():
+def test_line_without_a_number_follows_other_writers(monkeypatch):
+    monkeypatch.setattr(appending, "now", lambda: "2026-01-01T00:00:00Z")
     busy = Busy(3)
     assert taken(busy, HEADER, FIRST, SECOND) == [1, 5, 6]
     assert busy.load("s").events[4:] == (FIRST, SECOND)

@@ -14,7 +14,7 @@ from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from helpers.schemas import valid
 from lore.commands.store import syncing
-from lore.commands.store.importing import ImportRequest, import_sessions
+from lore.commands.store.importing import import_sessions
 from lore.recording.opening import Options
 from lore.store.base import StoreError
 from lore.store.sqlite import Memory
@@ -337,10 +337,11 @@ def test_interrupted_import_is_continued(monkeypatch):
 
     kept = Failing()
     with pytest.raises(KeyboardInterrupt):
-        import_sessions(kept, ImportRequest(["s.jsonl"]), Options())
+        import_sessions(kept, ["s.jsonl"], Options())
     assert kept.load("s-1").head.number == 6
     kept.left = 99
-    result = import_sessions(kept, ImportRequest(["s.jsonl"]), Options(), clock=lambda: "2026-01-01T00:00:00Z")
+    monkeypatch.setattr(syncing, "now", lambda: "2026-01-01T00:00:00Z")
+    result = import_sessions(kept, ["s.jsonl"], Options())
     assert states(
         {"sessions": [{name: getattr(one, name) for name in one.__struct_fields__} for one in result.sessions]}
     ) == [("s-1", "extended", session().count(b"\n") - 6)]
@@ -356,7 +357,7 @@ def test_full_store_ends_the_import():
     for name in "abc":
         put(f"logs/{name}.jsonl", log(header(session_id=name)))
     with pytest.raises(StoreError, match="no space is left"):
-        import_sessions(Full(), ImportRequest(["logs"]), Options())
+        import_sessions(Full(), ["logs"], Options())
 
 
 def test_new_session_is_saved_in_batches(monkeypatch):
@@ -373,7 +374,7 @@ def test_new_session_is_saved_in_batches(monkeypatch):
             sizes.append(sum(map(len, delta.new_events)))
             return super().save_delta(session_id, delta)
 
-    import_sessions(Weighing(), ImportRequest(["s.jsonl"]), Options())
+    import_sessions(Weighing(), ["s.jsonl"], Options())
     assert len(sizes) > 9
     assert max(sizes) < 1200
 

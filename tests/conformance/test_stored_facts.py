@@ -8,6 +8,7 @@ import pytest
 
 from cli.running import lore
 from helpers.storing import URLS
+from lore.commands.store import appending, syncing
 from lore.commands.store.appending import SessionAppender
 from lore.formats.lines import Line
 from lore.store.registry import open_store
@@ -33,15 +34,16 @@ LINES = (
 )
 
 
-def test_session_appended_by_lines_has_times_and_leaf(url):
+def test_session_appended_by_lines_has_times_and_leaf(url, monkeypatch):
+    for module in (appending, syncing):
+        monkeypatch.setattr(module, "now", lambda: AT)
     with closing(open_store(url)) as store:
-        appender = SessionAppender(store, "lines", lambda: AT)
+        appender = SessionAppender(store, "lines")
         for number, data in enumerate(LINES, 1):
             appender.append(Line(number, 0, data), pytest.fail)
             shown = store.load("lines")
-            if number > 1:
-                assert (shown.created_at, shown.updated_at) == (AT, AT)
-                assert shown.leaf_id == ("lines", "u1", "u2", "u3", "u3")[number - 2]
+            assert (shown.created_at, shown.updated_at) == (AT, AT)
+            assert shown.leaf_id == ("lines", "lines", "u1", "u2", "u3", "u3")[number - 1]
 
 
 def test_imported_session_has_times_and_leaf(url, tmp_path):

@@ -77,7 +77,7 @@ def import_(
     same command continues an interrupted import, and adds the new events of sessions that have grown. A session that is
     stored with other content is a conflict: exit 3 if it is one of several inputs.
     """
-    from lore.commands.store.importing import ImportRequest, import_sessions
+    from lore.commands.store.importing import import_sessions
     from lore.errors import LoreError
     from lore.recording.corpus import is_same
     from lore.recording.opening import Options
@@ -91,7 +91,9 @@ def import_(
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name the sessions to import")
     with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:
-        result = import_sessions(kept, ImportRequest(sources, session_id, project), options, progress=show)
+        result = import_sessions(
+            kept, sources, options, session_id=session_id, project_id=project, progress=show
+        )  # fmt: skip
     common.answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from lore.commands.store.syncing import find_leaf
+from lore.commands.store.syncing import create_session, find_leaf
 from lore.errors import LoreError, Where
 from lore.formats.lines import Line, read_lines
 from lore.formats.lore_log import LoreLog, kind_of
@@ -19,7 +19,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
 from lore.model.jsonslice import member_ranges, without_member
 from lore.model.results.store import StoreAppended
-from lore.store.base import Clock, ConflictError, DamagedError, Head, SessionDelta, Store, now
+from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store, now
 from lore.store.deltas import is_same_event, save_delta
 from lore.store.lines import read_header, refusal
 from lore.store.registry import load_notes
@@ -38,7 +38,7 @@ class AppendedEvent(NamedTuple):
 
 
 def append_lines(
-    store: Store, session_id: str, data: Iterable[bytes], tell: Callable[[str], None], *, clock: Clock = now
+    store: Store, session_id: str, data: Iterable[bytes], tell: Callable[[str], None]
 ) -> Iterator[StoreAppended]:
     """Append the events in these bytes, one delta each; yield each one's number as soon as it is durable.
 
@@ -46,7 +46,7 @@ def append_lines(
     ConflictError if it expects another number than it can have.
     """
     refuse_reserved(session_id)
-    appender = SessionAppender(store, session_id, clock)
+    appender = SessionAppender(store, session_id)
     for line in read_lines(data):
         yield appender.append(line, tell)
 
@@ -54,10 +54,9 @@ def append_lines(
 class SessionAppender:
     """Appends lines to one session."""
 
-    def __init__(self, store: Store, session_id: str, clock: Clock) -> None:
-        self._store, self._session_id, self._clock = store, session_id, clock
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store, self._session_id = store, session_id
         self._head: Head | None = None
-        self._has_time = self._has_leaf = False  # the session has a time of its creation, and a leaf
         self._known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
 
     def append(self, line: Line, tell: Callable[[str], None]) -> StoreAppended:
@@ -92,27 +91,17 @@ class SessionAppender:
                 message = f"the line expects to be event {event.number}, the store holds {self._head}"
                 message = f"{message}: the next is event {following}"
                 raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
+            events = (event.data,)
+            delta = SessionDelta(base=self._head, new_events=events, leaf_id=find_leaf(events), updated_at=now())
             try:
-                return self._save(self._head, event).number
+                self._head = save_delta(self._store, self._session_id, delta)
+                return following
             except ConflictError:
                 self._head = self._load_head() or self._head
         raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
 
-    def _save(self, base: Head, event: AppendedEvent) -> Head:
-        """Store an event after `base`, with times, and the leaf or else the session's id."""
-        at, leaf = self._clock(), find_leaf((event.data,))
-        delta = SessionDelta(
-            base=base, new_events=(event.data,), leaf_id=leaf or (None if self._has_leaf else self._session_id),
-            created_at=None if self._has_time else at, updated_at=at,
-        )  # fmt: skip
-        self._head = save_delta(self._store, self._session_id, delta)
-        self._has_time = self._has_leaf = True
-        return self._head
-
     def _load_head(self) -> Head | None:
         known = load_notes(self._store, self._session_id)
-        self._has_time = known is not None and known.created_at is not None
-        self._has_leaf = known is not None and known.leaf_id is not None
         return None if known is None else known.head
 
     def _begin(self, event: AppendedEvent) -> int:
@@ -125,7 +114,7 @@ class SessionAppender:
                 hint=f"nothing of it was stored: `lore store append {header.session_id}`, or repair the line",
             )
         if self._head is None:
-            self._head, self._has_time = self._store.create(event.data), header.at is not None
+            self._head = create_session(self._store, header, (event.data,))
         else:
             self._acknowledge(event, 1, self._head)
         return 1

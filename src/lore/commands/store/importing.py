@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import chain, count
-from typing import NamedTuple
 
 from lore.commands.store.syncing import SyncSource, rename_session, sync
 from lore.errors import LoreError
@@ -29,19 +28,11 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options, kind_of
 from lore.recording.requests import RequestRecording
 from lore.run.converting import converted
-from lore.store.base import Clock, ConflictError, DamagedError, SessionData, Store, StoreError, now
+from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import read_header
 from lore.store.registry import address_of, load_notes, open_existing
 
 ImportProgress = Callable[[int, int], None]  # receives the bytes read and all bytes
-
-
-class ImportRequest(NamedTuple):
-    """An import: paths, another id for the session, a project."""
-
-    paths: list[str]
-    session_id: str | None = None
-    project_id: str | None = None
 
 
 class _RequestsError(LoreError):
@@ -49,16 +40,19 @@ class _RequestsError(LoreError):
 
 
 def import_sessions(
-    store: Store, request: ImportRequest, options: Options, *, progress: ImportProgress | None = None,
-    clock: Clock = now,
+    store: Store, paths: list[str], options: Options, *, session_id: str | None = None, project_id: str | None = None,
+    progress: ImportProgress | None = None,
 ) -> StoreImported:  # fmt: skip
-    """Import the inputs that these paths name; raises LoreError if none is a session, or the store takes no more."""
-    files = inputs(request.paths)
+    """Import the inputs that these paths name; raises LoreError if none is a session, or the store takes no more.
+
+    `session_id` is another id for the only session, `project_id` the project of all.
+    """
+    files = inputs(paths)
     subagents = {os.path.realpath(path) for file in files if file.error is None for path in companions(file.path)}
     files = [file for file in files if os.path.realpath(file.path) not in subagents]  # read with their sessions
-    if request.session_id is not None and len(files) != 1:
+    if session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-    importer = _Importer(store, request, options, clock, files, progress)
+    importer = _Importer(store, options, session_id, project_id, files, progress)
     order = range(len(files))
     if len(files) > 1:
         order = sorted(order, key=lambda place: _holds_requests(files[place], options))
@@ -66,8 +60,7 @@ def import_sessions(
         rows = {place: importer.add(files[place]) for place in order}
     sessions = [row for _, row in sorted(rows.items()) if row is not None]
     if not sessions:
-        shown = corpus.show(request.paths[0])
-        raise LoreError(f"no sessions in {shown}", hint="`lore store import` reads session logs")
+        raise LoreError(f"no sessions in {corpus.show(paths[0])}", hint="`lore store import` reads session logs")
     return StoreImported(
         store=store.url, sessions=sessions, requests=importer.requests, skipped=importer.skipped,
         joined=len(subagents), problems=importer.problems,
@@ -89,10 +82,10 @@ class _Importer:
     """Imports one input after another."""
 
     def __init__(
-        self, store: Store, request: ImportRequest, options: Options, clock: Clock, files: list[Input],
+        self, store: Store, options: Options, session_id: str | None, project_id: str | None, files: list[Input],
         progress: ImportProgress | None,
     ) -> None:  # fmt: skip
-        self._store, self._request, self._options, self._clock = store, request, options, clock
+        self._store, self._options, self._session_id, self._project_id = store, options, session_id, project_id
         self._is_alone = len(files) == 1
         self._total, self._done, self._read = sum(file.size for file in files), 0, 0  # bytes; `_read`: of this file
         self._progress = progress
@@ -106,7 +99,7 @@ class _Importer:
         path, problems, source = corpus.show(file.path), Problems(), None
         try:
             source = self._open(file, problems)
-            synced = sync(self._store, source, self._clock, self._report)
+            synced = sync(self._store, source, self._report)
             self._move(source)
             return ImportedSession(
                 path=path, session_id=source.header.session_id, state=synced.state, new_events=synced.new,
@@ -117,14 +110,11 @@ class _Importer:
                 self.requests += isinstance(error, _RequestsError)
                 self.skipped += isinstance(error, UnrecognisedError)
                 return None
-            is_conflict, is_damage = isinstance(error, ConflictError), isinstance(error, DamagedError)
-            if source is not None and isinstance(error, StoreError) and not (is_conflict or is_damage):
-                if error.message == self._refusal:
-                    raise  # the store refuses every session
-                self._refusal = error.message
-            if self._is_alone and file.named:
+            if (self._is_alone and file.named) or (source is not None and self._refuses_all(error)):
                 raise
-            message = f"{error.where}: {error.message}" if is_damage and error.where else error.message
+            is_placed = isinstance(error, DamagedError) and error.where is not None
+            message = f"{error.where}: {error.message}" if is_placed else error.message
+            is_conflict = isinstance(error, ConflictError)
             return ImportedSession(
                 path=path, session_id=None if source is None else source.header.session_id,
                 state="conflict" if is_conflict else "failed", new_events=None, events=None,
@@ -133,6 +123,13 @@ class _Importer:
         finally:
             self.problems += problems.kept
             self._done += file.size
+
+    def _refuses_all(self, error: LoreError) -> bool:
+        """Return whether the store refused the last session, too, and for the same reason."""
+        if not isinstance(error, StoreError) or isinstance(error, ConflictError | DamagedError):
+            return False
+        before, self._refusal = self._refusal, error.message
+        return error.message == before
 
     def _report(self) -> None:
         if self._progress:
@@ -174,7 +171,7 @@ class _Importer:
         """Return the id under which a session is stored."""
         # the file of a subagent names its session, whose place it would take
         is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
-        session_id = self._request.session_id or ("" if is_subagent else _session_of(header))
+        session_id = self._session_id or ("" if is_subagent else _session_of(header))
         if not session_id and path == corpus.STDIN:
             raise LoreError("the session on standard input names no id", hint="give one with --id")
         return session_id or _stem(path)
@@ -188,7 +185,7 @@ class _Importer:
     def _move(self, source: SyncSource) -> None:
         """Move the session to the requested project, or to that of the store that it comes from."""
         session_id = source.header.session_id
-        project = self._request.project_id or (source.notes.project_id if source.notes else None)
+        project = self._project_id or (source.notes.project_id if source.notes else None)
         stored = None if project is None else load_notes(self._store, session_id)
         if project is not None and stored is not None and stored.project_id != project:
             self._store.move(session_id, project)

@@ -18,7 +18,7 @@ from lore.model import lenient
 from lore.model.canonical import encode as encode_json
 from lore.model.events import MAIN, Append, Remove, encode
 from lore.model.jsonslice import member_ranges
-from lore.store.base import EMPTY, Clock, ConflictError, Head, SessionData, SessionDelta, Store
+from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store, now
 from lore.store.deltas import is_same_event, save_delta
 from lore.store.lines import NOTHING, SessionHeader, is_id, may_contain
 from lore.store.registry import load_notes
@@ -76,7 +76,7 @@ class Synced(NamedTuple):
     head: Head
 
 
-def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], None]) -> Synced:
+def sync(store: Store, source: SyncSource, progress: Callable[[], None]) -> Synced:
     """Store a session, or its new events; `progress` is called after each batch.
 
     Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
@@ -86,27 +86,32 @@ def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], 
     known = load_notes(store, header.session_id)
     if known is None:  # most sessions are one batch, and stored by one write
         stored, batches = 0, _batches(lines)
-        first, at = next(batches), clock()
-        data = SessionData(
-            session_id=header.session_id, head=NOTHING, events=first, project_id=header.project_id,
-            parent_session_id=header.parent_session_id, leaf_id=find_leaf(first) or header.session_id,
-            created_at=header.at or at, updated_at=at,
-        )  # fmt: skip
-        head = store.save(data)
+        head = create_session(store, header, next(batches))
         progress()
     else:
         stored, head = known.head.number, known.head
         comparison = _Comparison(store.load(header.session_id).events, source)
         batches = _batches(comparison.find_new(lines))
     for batch in batches:
-        delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=clock())
+        delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=now())
         head = save_delta(store, header.session_id, delta)
         progress()
     new = head.number - stored
     if new and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
-        delta = SessionDelta(base=head, updated_at=clock(), leaf_id=notes.leaf_id, metadata=notes.metadata)
+        delta = SessionDelta(base=head, updated_at=now(), leaf_id=notes.leaf_id, metadata=notes.metadata)
         head = save_delta(store, header.session_id, delta)
     return Synced("created" if known is None else "extended" if new else "unchanged", new, head)
+
+
+def create_session(store: Store, header: SessionHeader, events: tuple[bytes, ...]) -> Head:
+    """Store a new session, which begins with these events."""
+    at = now()
+    data = SessionData(
+        session_id=header.session_id, head=NOTHING, events=events, project_id=header.project_id,
+        parent_session_id=header.parent_session_id, leaf_id=find_leaf(events) or header.session_id,
+        created_at=header.at or at, updated_at=at,
+    )  # fmt: skip
+    return store.save(data)
 
 
 def _batches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
