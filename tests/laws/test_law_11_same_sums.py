@@ -14,8 +14,8 @@ import pytest
 from conftest import CORPUS, recordings
 from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
-from lore.commands.compare import CompareRequest, SelectedSide, compare
-from lore.commands.sessions import SessionsRequest, list_sessions
+from lore.commands.compare import SelectedSide, compare
+from lore.commands.sessions import list_sessions
 from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
@@ -54,7 +54,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     assert_same_money(counted.unexplained_dollars, played.cost.unexplained)
     overview = summed(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
     side = SelectedSide(path, path)
-    compared = compare(here(home), CompareRequest(side, side), Ledgers(Options())).left.spending
+    compared = compare(here(home), side, side, Ledgers(Options())).left.spending
     pages = [read_session(file, PageRequest(Options())) for file in inputs([path])]
     for spending in (overview, compared, *(page.spending for page in pages if page is not None and len(pages) == 1)):
         assert spending.breaks == counted.breaks
@@ -73,7 +73,7 @@ def assert_same_sums(path: str, home: Path) -> None:
         logs = home / ".claude" / "projects" / "-app"
         logs.mkdir(parents=True)
         shutil.copy(path, logs / "log.jsonl")
-        (row,) = list_sessions(here(home), SessionsRequest(), Ledgers(Options())).sessions
+        (row,) = list_sessions(here(home), Ledgers(Options())).sessions
         if row.read_tokens is not None:  # else no usage is recorded
             assert (row.paid_again_tokens, row.unexplained_tokens) == (counted.waste_tokens, counted.unexplained_tokens)
         assert_same_money(row.paid_again_dollars, counted.waste_dollars)

@@ -23,9 +23,9 @@ from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 
 if TYPE_CHECKING:
-    from lore.judge.sums import LedgerRequest
-    from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
-    from lore.recording.agents.logs import Agent, Surroundings
+    from lore.judge.sums import LedgerRequest, Sums
+    from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
+    from lore.recording.agents.logs import Surroundings
     from lore.run.spending.ledgers import Ledgers, Progress
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
@@ -58,10 +58,10 @@ def run(
 
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now = common.found_settings(config), time.time()
-    request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), common.cores())
+    sides = side_of(left, now), side_of(right, now)
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with common.progress(wanted=not verbose, colour=color, what="reading") as shown, common.unquoted(redact=redact):
-        result = compare(common.surroundings(), request, ledgers, shown)
+        result = compare(common.surroundings(), *sides, ledgers, paths=paths or (), progress=shown)
     result = redacted(result) if redact else result
     if page is None or page.path:
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
@@ -89,34 +89,30 @@ class SelectedSide(NamedTuple):
     name: str  # as it was typed
     path: str = ""  # empty: its recordings are those of the request
     tests: tuple[Test, ...] = ()  # that its requests pass
-    agent: Agent | None = None  # that sent its requests; None: any
 
 
 def side_of(text: str, now: float) -> SelectedSide:
     """Parse a side; raises LoreError if it is not one."""
     from lore.recording import filesystem
-    from lore.recording.agents.logs import agent_named
     from lore.recording.inputs import is_pattern
     from lore.store.registry import is_store, mask_url
 
     if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
         return SelectedSide(mask_url(text), text)
-    tests, agent, hint = list[Test](), None, _HINT.format(", ".join(("agent", *_TESTS)))
+    tests, hint = list[Test](), _HINT.format(", ".join(_TESTS))
     for term in filter(None, (part.strip() for part in text.split(","))):
         key, colon, value = term.partition(":")
         if ".." in term and not colon:
             tests.append(_span(term, now))
         elif not colon or not value:
             raise LoreError(f"{term!r} is not a side of a comparison, and no such file exists", hint=hint)
-        elif key == "agent":
-            agent = agent_named(value)
         elif key in _TESTS:
             tests.append(_TESTS[key](value))
         else:
-            raise LoreError(f"cannot compare by {key!r}", hint=did_you_mean(key, ("agent", *_TESTS), "keys"))
-    if not tests and agent is None:
+            raise LoreError(f"cannot compare by {key!r}", hint=did_you_mean(key, _TESTS, "keys"))
+    if not tests:
         raise LoreError(f"{text!r} is not a side of a comparison", hint=hint)
-    return SelectedSide(text, "", tuple(tests), agent)
+    return SelectedSide(text, "", tuple(tests))
 
 
 def _span(term: str, now: float) -> Test:
@@ -153,6 +149,13 @@ def _parts(version: str) -> list[tuple[bool, int, str]]:
     return [*numbers, (False, 0, before)] if before else numbers
 
 
+def _agent(value: str) -> Test:
+    from lore.recording.agents.logs import agent_named
+
+    title = agent_named(value).title
+    return lambda request: request.agent == title
+
+
 def _project(value: str) -> Test:
     from lore.run.spending.overview import is_of
 
@@ -160,6 +163,7 @@ def _project(value: str) -> Test:
 
 
 _TESTS: dict[str, Callable[[str], Test]] = {
+    "agent": _agent,
     "model": lambda value: lambda request: (request.row.model or "").startswith(value),
     "version": _version,
     "client": lambda value: lambda request: request.row.client.startswith(value),
@@ -172,29 +176,23 @@ _TESTS: dict[str, Callable[[str], Test]] = {
 _MOST_NAMED = 3  # clients and models of a side
 
 
-class CompareRequest(NamedTuple):
-    """What to compare."""
-
-    left: SelectedSide
-    right: SelectedSide
-    paths: tuple[str, ...] = ()  # of sides without a path; empty: where agents keep recordings
-    jobs: int = 1  # recordings that are read at a time
-
-
 def compare(
-    here: Surroundings, request: CompareRequest, ledgers: Ledgers, progress: Progress | None = None
+    here: Surroundings, left: SelectedSide, right: SelectedSide, ledgers: Ledgers, *, paths: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Comparison:  # fmt: skip
-    """Compare two sides. Raises LoreError if one of them has no request."""
+    """Compare two sides. Raises LoreError if one of them has no request.
+
+    `paths` are those of sides without a path; empty: where agents keep recordings.
+    """
     from lore.judge.measures import RATIOS, measure
     from lore.judge.sums import Copies
     from lore.model.results.overview import Comparison
     from lore.run.spending.overview import gathered, requests_of
 
-    sums = [_SideSums(side) for side in (request.left, request.right)]
-    found = [gathered(here, (side.side.path,) if side.side.path else request.paths, None) for side in sums]
-    logs = {log.file.path: log for each in found for log in each.logs}
-    read = ledgers.each([log.file for log in logs.values()], progress, request.jobs)
-    made = {file.path: ledger for file, ledger in read}
+    sums = [_SideSums(side) for side in (left, right)]
+    found = [gathered(here, (side.side.path,) if side.side.path else paths, None) for side in sums]
+    files = {log.file.path: log.file for there in found for log in there.logs}
+    made = {file.path: ledger for file, ledger in ledgers.each(list(files.values()), progress, common.cores())}
     copied = 0
     for side, there in zip(sums, found, strict=True):
         copies = Copies()
@@ -203,11 +201,11 @@ def compare(
                 side.add(requests_of(ledger, log, copies))
         copied += copies.count
         if not side.sums.requests:
-            raise LoreError(f"no requests of {side.side.name}", hint=_what_there_is(sums, request.paths))
-    left, right = (side.billed_sessions() for side in sums)
+            raise LoreError(f"no requests of {side.side.name}", hint=_what_there_is(sums, paths))
+    billed = [[each.result(name) for name, each in side.sessions.items()] for side in sums]
     failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
     return Comparison(
-        left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, left, right) for ratio in RATIOS],
+        left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, *billed) for ratio in RATIOS],
         causes=_compared_causes(*sums), files=len(made), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in made.values()),
         failed=[*(text for there in found for text in there.failed), *failed],
@@ -245,46 +243,33 @@ class _SideSums:
     def __init__(self, side: SelectedSide) -> None:
         from lore.judge.sums import CauseSums, Sums
 
-        self.side, self.sums, self._causes = side, Sums(), CauseSums()
+        self.side, self.sums, self.causes = side, Sums(), CauseSums()
+        self.sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
         self.billed = 0  # requests
         self.broken: Counter[str] = Counter()  # billed requests with a break, by its code
         self.seen: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
-        self._billed_sessions: defaultdict[str, Sums] = defaultdict(Sums)
         self._times: list[float] = []
 
     def add(self, requests: Iterable[LedgerRequest]) -> None:
         """Add those that are of this side."""
         for request in requests:
-            is_from = self.side.agent is None or request.agent == self.side.agent.title
-            if is_from and all(test(request) for test in self.side.tests):
-                self._add(request)
-
-    def _add(self, request: LedgerRequest) -> None:
-        row = request.row
-        self.sums.add(request)
-        self._causes.add(request)
-        if row.billed:
-            self.billed += 1
-            self._billed_sessions[request.session].add(request)
-            self.broken.update([] if row.loss is None else [row.loss.code])
-        if request.at is not None:
-            self._times.append(request.at)
-        self.seen["client"].update(filter(None, [row.client]))
-        self.seen["model"].update(filter(None, [row.model]))
+            if not all(test(request) for test in self.side.tests):
+                continue
+            row = request.row
+            self.sums.add(request)
+            self.causes.add(request)
+            if row.billed:
+                self.billed += 1
+                self.sessions[request.session].add(request)
+                self.broken.update([] if row.loss is None else [row.loss.code])
+            if request.at is not None:
+                self._times.append(request.at)
+            self.seen["client"].update(filter(None, [row.client]))
+            self.seen["model"].update(filter(None, [row.model]))
 
     def named(self, kind: str) -> list[str]:
         seen = self.seen[kind]
         return sorted(seen, key=lambda name: (-seen[name], name))[:_MOST_NAMED]
-
-    def billed_sessions(self) -> list[Spending]:
-        return [sums.result(name) for name, sums in self._billed_sessions.items()]
-
-    def causes(self) -> dict[str, list[SpendingCause]]:
-        found: defaultdict[str, list[SpendingCause]] = defaultdict(list)
-        for unsure in (False, True):
-            for cause in self._causes.results("user", unsure=unsure):
-                found[cause.code].append(cause)
-        return found
 
     def result(self) -> ComparedSide:
         from lore.model.results.overview import ComparedSide
@@ -301,16 +286,19 @@ def _compared_causes(left: _SideSums, right: _SideSums) -> list[ComparedCause]:
     from lore.model.results.overview import ComparedCause
     from lore.report.sentences.spending import cause_in_words
 
+    sides = left, right
+    causes: dict[str, tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides, by code
+    for number, side in enumerate(sides):
+        for cause in [cause for unsure in (False, True) for cause in side.causes.results("user", unsure=unsure)]:
+            causes.setdefault(cause.code, ([], []))[number].append(cause)
     found: list[tuple[float, ComparedCause]] = []
-    sides = [(side, side.causes()) for side in (left, right)]
-    for code in sorted({code for _, causes in sides for code in causes}):
-        shares = [share_of(side.broken[code], side.billed) for side, _ in sides]
-        paid = [_dollars(causes.get(code, [])) for _, causes in sides]
-        some = next(cause for _, causes in sides for cause in causes.get(code, []))
-        words = cause_in_words(replace(some, names=[], lifetime=None))
-        each = [(dollars or 0.0) / max(1, side.billed) for dollars, (side, _) in zip(paid, sides, strict=True)]
+    for code, both in sorted(causes.items()):
+        shares = [share_of(side.broken[code], side.billed) for side in sides]
+        paid = [_dollars(own) for own in both]
+        words = cause_in_words(replace((both[0] + both[1])[0], names=[], lifetime=None))
+        each = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         compared = ComparedCause(
-            code=code, name=some.name, kind=some.kind, says=words.says, fix=words.fix, left=shares[0],
+            code=code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
             right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compared_shares(*shares),
         )  # fmt: skip
         found.append((abs(each[0] - each[1]), compared))

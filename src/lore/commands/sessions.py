@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -62,55 +62,46 @@ def run(
     from lore.run import recent
 
     loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
-    request = SessionsRequest(
-        agent=None if agent is None else agent_named(agent),
-        since=None if since is None else recent.since(since, now),
-        most=None if every else limit,
-        most_bytes=None if every else MOST_BYTES,
-        jobs=common.cores(),
-    )
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
-        found = list_sessions(here, request, ledgers, shown)
+        found = list_sessions(
+            here, ledgers, agent=None if agent is None else agent_named(agent),
+            since=None if since is None else recent.since(since, now), most=None if every else limit,
+            most_bytes=None if every else MOST_BYTES, progress=shown,
+        )  # fmt: skip
     result = redacted(found) if redact else found
     common.answer(result, partial(write_sessions, now=now, home=here.home), as_json=as_json, color=color)
     return 3 if is_incomplete(found) else 0
 
 
-class SessionsRequest(NamedTuple):
-    """Which sessions to list."""
-
-    agent: Agent | None = None  # None: of all agents
-    since: float | None = None  # written since then, in seconds since the epoch
-    most: int | None = SHOWN  # None: all
-    most_bytes: int | None = MOST_BYTES  # that are read for their counts; None: all
-    jobs: int = 1  # recordings that are read at a time
-
-
 def list_sessions(
-    here: Surroundings, request: SessionsRequest, ledgers: Ledgers, progress: Progress | None = None
+    here: Surroundings, ledgers: Ledgers, *, agent: Agent | None = None, since: float | None = None,
+    most: int | None = SHOWN, most_bytes: int | None = MOST_BYTES, progress: Progress | None = None,
 ) -> FoundSessions:  # fmt: skip
-    """List the sessions of agents, the newest first."""
+    """List at most `most` sessions of agents (None: all), the newest first.
+
+    `since` is in seconds since the epoch. At most `most_bytes` (None: all) are read for their counts.
+    """
     from lore.model.results.found import FoundSessions
     from lore.recording.agents.sessions import agent_logs
     from lore.recording.base import load_plugins
     from lore.run.spending.overview import looked_places, unread_logs
 
     load_plugins()
-    grouped, there, failed = agent_logs(here, request.agent)
+    grouped, there, failed = agent_logs(here, agent)
     databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
-    wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
-    chosen = list(islice(wanted, request.most))
+    wanted = [logs for logs in grouped if since is None or (logs[0].written or since) >= since]
+    chosen = list(islice(wanted, most))
     read, left_out = 0, set[str]()
     for logs in chosen:
         size = sum(log.file.size for log in logs if not ledgers.keeps(log.file))
-        if request.most_bytes is not None and read + size > request.most_bytes:
+        if most_bytes is not None and read + size > most_bytes:
             left_out.add(logs[0].file.path)
         else:
             read += size
     files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
-    made = {file.path: ledger for file, ledger in ledgers.each(files, progress, request.jobs)}
+    made = {file.path: ledger for file, ledger in ledgers.each(files, progress, common.cores())}
     rows = [_row(logs, made, NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING) for logs in chosen]
     return FoundSessions(
         sessions=rows, found=len(wanted), bytes=total, read_bytes=ledgers.read_bytes,
