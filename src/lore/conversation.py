@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lore.errors import LoreError, MisuseError
+from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.kinds import event as event
 from lore.events.kinds import (
     session_started,
 )
-from lore.events.strict import JSON, due, kind_of
+from lore.events.strict import JSON, due
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import Event, encode

@@ -64,6 +64,12 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "known") -> s
     return f"did you mean {near[0]!r}?" if near else f"{otherwise}: {', '.join(names)}"
 
 
+def kind_of(value: object) -> str:
+    """Return the type of a value, with its article."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
 def install_hint(extra: str) -> str:
     """Return how to install an extra, for a person with a clone of lore: with pipx, and with pip."""
     return f"in a clone of lore: pipx install --force '.[{extra}]', or pip install '.[{extra}]'"

@@ -153,7 +153,7 @@ def test_changed_spelling_fails() -> None:
     ids=["none", "one", "nothing installed", "nothing recorded", "strangers"],
 )
 def test_assertion_without_pairs_fails(requests, why, monkeypatch) -> None:
-    monkeypatch.setattr(seams, "missing", list)  # whatever other tests have imported
+    monkeypatch.setattr(seams, "unrecorded_sdks", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"
 
 
@@ -178,7 +178,7 @@ def test_other_recorded_requests_are_skipped() -> None:
         ([body(1), b"\xff"], "request 2 is not UTF-8 text (byte 0)"),
         ([body(1), None], "request 2 is a NoneType, not a request"),
         ([body(1), object()], "request 2 is an object, not a request"),
-        ([body(1), body(1, extra=object())], "request 2 is not JSON: an object in it"),
+        ([body(1), body(1, extra=object())], "request 2 is not JSON: an object is"),
         ([body(1), body(1, extra=float("nan"))], "request 2 is not JSON"),
         ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
     ],
@@ -193,7 +193,7 @@ def test_invalid_request_is_an_error(requests, said) -> None:
 
 def test_sdk_objects_are_judged_as_sent() -> None:
     class Block:
-        def model_dump(self, *, mode, by_alias, exclude_unset):
+        def model_dump(self, *, mode, by_alias, exclude_unset, warnings):
             assert (mode, by_alias, exclude_unset) == ("json", True, True)
             return {"type": "text", "text": "Answer 0."}
 

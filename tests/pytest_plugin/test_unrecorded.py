@@ -8,7 +8,7 @@ import pytest
 
 from lore.pytest_plugin import recording
 from lore.pytest_plugin.recorder import RECORDINGS
-from lore.pytest_plugin.seams import HINT, SDKS, missing
+from lore.pytest_plugin.seams import HINT, SDKS, unrecorded_sdks
 
 FAKE = """
 import sys, types
@@ -80,8 +80,8 @@ def test_replaced_wrapper_is_named(alone, monkeypatch) -> None:
     monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # undone when this test ends
     with recording():
         monkeypatch.setattr(httpx.Client, "send", test_replaced_wrapper_is_named)
-    (found,) = missing()
-    assert found.line == f"ollama was imported: {__name__} replaced lore's wrapper of httpx"
+    (found,) = unrecorded_sdks()
+    assert found == f"ollama was imported: {__name__} replaced lore's wrapper of httpx"
 
 
 def test_finding_libraries_loads_nothing(alone, monkeypatch) -> None:
@@ -96,4 +96,4 @@ def test_finding_libraries_loads_nothing(alone, monkeypatch) -> None:
     sdk = ModuleType("ollama")
     sdk.chat, sdk.Client = Lazy(), httpx.Client
     monkeypatch.setitem(sys.modules, "ollama", sdk)
-    assert [found.libraries for found in missing()] == [("httpx",)]
+    assert [found.partition("over ")[2].partition(",")[0] for found in unrecorded_sdks()] == ["httpx"]

@@ -151,7 +151,7 @@ def test_response_of_another_dialect_is_an_error(dialect, other):
         ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
         ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J $"),
         ({"error": {"message": "no such model", "code": 404}}, "no such model"),
-        (object(), "a object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
+        (object(), "an object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
         ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
         ({"id": "x", "data": 1}, "no response of Anthropic's Messages: a dict with id, data"), ([1], "no response"),
         (Exception("timeout"), "no response"),

@@ -8,8 +8,8 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec import Raw
 
-from lore.errors import MisuseError, did_you_mean
-from lore.events.strict import JSON, STATUSES, due, json_of, kind_of, optional_json, strict, text_json, unknown, word
+from lore.errors import MisuseError, did_you_mean, kind_of
+from lore.events.strict import JSON, STATUSES, due, json_of, optional_json, strict, text_json, unknown, word
 from lore.model import items as i
 from lore.model.canonical import encode
 from lore.sdk.objects import plain

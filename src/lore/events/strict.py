@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeAlias, TypedDict, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from lore.errors import MisuseError, did_you_mean
+from lore.errors import MisuseError, did_you_mean, kind_of
 from lore.formats.lines import fault, is_crowded, too_long, too_many
 from lore.model import events as e
 from lore.model import items as i
@@ -114,12 +114,6 @@ def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) ->
     if not isinstance(value, kinds):
         hint = f"make one with {make}"
         raise MisuseError(f"{field} is {kind_of(value)}, where an object is due: {hint}", hint=hint)
-
-
-def kind_of(value: object) -> str:
-    """Return the type of a value, with its article."""
-    name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def json_of(value: object, field: str) -> Raw:

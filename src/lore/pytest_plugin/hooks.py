@@ -148,9 +148,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     begun, prompts = config.stash[_BEFORE]
     recorded = _Recorded(RECORDINGS.begun - begun, RECORDINGS.prompts - prompts, [])
     if recorded.recorders and not recorded.prompts:
-        from lore.pytest_plugin.seams import missing  # noqa: PLC0415 - most runs do not need it
+        from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - most runs do not need it
 
-        recorded.missing.extend(sdk.line for sdk in missing())
+        recorded.missing.extend(unrecorded_sdks())
     config.stash[_RECORDED] = config.stash[_RECORDED].join(recorded)
     if hasattr(config, "workerinput"):
         cast("Any", config).workeroutput[_SENT] = tuple(recorded)

@@ -12,29 +12,28 @@ value is a LoreError that counts requests from 1.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from datetime import date
 from typing import Any, NamedTuple, cast
 
-from lore.errors import LoreError
-from lore.judge.base import RULES, TurnVerdict, findings_of
+from lore.errors import LoreError, did_you_mean, kind_of
+from lore.judge.base import RULES, findings_of
 from lore.judge.pair import Pair
 from lore.model.cause import Place
 from lore.model.codes import CODES
-from lore.model.results import DiffResult, DiffSide, DivergenceResult, Finding
+from lore.model.results import DivergenceResult, Finding
 from lore.model.vector import common_prefix
+from lore.prefix.overlap import find_divergence
 from lore.pytest_plugin.recorder import RUNNING, LoreWarning, Recorded, Recorder
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
-from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import PACKAGED
+from lore.sdk.objects import plain
 
 SHOWN = 3  # pairs, and causes of a pair: the first is nearly always the cause of the others
 EVIDENCE = 240  # characters
@@ -81,7 +80,7 @@ class RequestEntry(NamedTuple):
 def entries(requests: Iterable[object]) -> list[RequestEntry]:
     """Return a record for each request; raises LoreError for a value that is not a request."""
     if not isinstance(requests, Iterable) or isinstance(requests, str | bytes | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        kind = _kind(cast("object", requests))
+        kind = kind_of(cast("object", requests))
         raise LoreError(f"assert_prefix_stable takes a list of requests, not {kind}", hint=_GIVE)
     return [_entry(request, number) for number, request in enumerate(requests, 1)]
 
@@ -95,8 +94,8 @@ def _entry(value: object, number: int) -> RequestEntry:
     else:
         record = {"request": _body(cast("object", value), number)}
     try:
-        text = json.dumps(record, ensure_ascii=False, default=_plain, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
+        text = json.dumps(record, ensure_ascii=False, default=plain, allow_nan=False)
+    except (LoreError, TypeError, ValueError, RecursionError) as error:
         raise LoreError(f"request {number} is not JSON: {error}", hint=_GIVE) from None
     data = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
     return RequestEntry(data, must=not isinstance(value, Recorded))
@@ -128,26 +127,7 @@ def _body_of_request(value: object, number: int) -> str | bytes:
             raise LoreError(f"request {number} has a body that was not read: {error}", hint="read it first") from None
         if isinstance(body, str | bytes):
             return body
-    raise LoreError(f"request {number} is {_kind(value)}, not a request", hint=_GIVE)
-
-
-def _kind(value: object) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-
-
-def _plain(value: object) -> object:
-    """Return an object as JSON has it: models of an SDK as they would be sent, times as text."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json", by_alias=True, exclude_unset=True)
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, object]", value))
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(cast("bytes", value)).decode("utf-8")
-    raise TypeError(f"{_kind(value)} in it")
+    raise LoreError(f"request {number} is {kind_of(value)}, not a request", hint=_GIVE)
 
 
 # judging
@@ -163,44 +143,16 @@ class MovedPrefix(NamedTuple):
     right: int
     chain: str
     findings: list[Finding]
-    diff: DiffResult | None  # only of two requests
+    pair: Pair | None  # only of two requests
 
 
-class JudgedRequests:
+class JudgedRequests(NamedTuple):
     """The findings in requests."""
 
-    def __init__(self) -> None:
-        self.requests = self.pairs = 0  # known requests, compared pairs
-        self.moved: list[MovedPrefix] = []
-        self.codes: set[str] = set()  # of everything that was found
-        self._chains: dict[str, PairFigures] = {}
-
-    def add_verdict(self, verdict: TurnVerdict) -> None:
-        """Add the verdict on a request."""
-        self.requests += 1
-        turn, pair = verdict.turn, verdict.pair
-        if pair is None:
-            self._chains[turn.chain] = PairFigures(turn)
-            return
-        if pair.left.chain != turn.chain:
-            self._chains[turn.chain] = PairFigures(pair.left)
-        self.pairs += 1
-        numbers = pair.left.line or 0, pair.right.line or 0
-        diff = self._chains[turn.chain].describe(pair, PLACE, *[DiffSide(f"request {number}") for number in numbers])
-        found = [finding for _, finding in findings_of(pair, PLACE)]
-        found += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
-        self.codes.update(finding.code for finding in found)
-        moved = [finding for finding in found if _counts(finding, pair)]
-        if moved:
-            self.moved.append(MovedPrefix(*numbers, turn.chain, moved, diff))
-
-    def add_findings(self, findings: list[Finding]) -> None:
-        """Add the findings of whole chains."""
-        for finding in findings:
-            self.codes.add(finding.code)
-            if finding.kind == "waste":
-                line = finding.line or 0
-                self.moved.append(MovedPrefix(line, line, finding.chain or "main", [finding], None))
+    requests: int  # that lore knows
+    pairs: int  # that were compared
+    moved: list[MovedPrefix]
+    codes: set[str]  # of everything that was found
 
 
 def judge(entries: list[RequestEntry]) -> JudgedRequests:
@@ -208,18 +160,32 @@ def judge(entries: list[RequestEntry]) -> JudgedRequests:
 
     Cost O(bytes of all requests).
     """
-    problems, judged = Problems(), JudgedRequests()
+    problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
+    known = pairs = 0
     data = b"\n".join(entry.record for entry in entries)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
-    for verdict, ended in verdicts(recording, PACKAGED.judge(), PLACE):
-        judged.add_findings(ended)
-        if verdict is not None:
-            judged.add_verdict(verdict)
+    for verdict, of_chains in verdicts(recording, PACKAGED.judge(), PLACE):
+        for finding in of_chains:
+            codes.add(finding.code)
+            if finding.kind == "waste":
+                line = finding.line or 0
+                moved.append(MovedPrefix(line, line, finding.chain or "main", [finding], None))
+        known += verdict is not None
+        pair = None if verdict is None else verdict.pair
+        if pair is None:
+            continue
+        pairs += 1
+        found = [finding for _, finding in findings_of(pair, PLACE)]
+        found += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
+        codes.update(finding.code for finding in found)
+        counted = [finding for finding in found if _counts(finding, pair)]
+        if counted:
+            moved.append(MovedPrefix(pair.left.line or 0, pair.right.line or 0, pair.right.chain, counted, pair))
     for problem in problems.kept:
         number = problem.line or 1
         if entries[number - 1].must:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
-    return judged
+    return JudgedRequests(known, pairs, moved, codes)
 
 
 def _counts(finding: Finding, pair: Pair) -> bool:
@@ -244,8 +210,8 @@ def _code(word: object) -> str:
         return found
     if text.upper() in CODES:
         raise LoreError(f"{text} is not a cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx")
-    near = difflib.get_close_matches(text.lower(), known, 1)
-    hint = f"did you mean {near[0]}?" if near else "`lore explain` lists codes and names; write one whole"
+    hint = did_you_mean(text.lower(), known)
+    hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
     hint = _LIST if "," in text or " " in text else hint
     raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
 
@@ -273,10 +239,10 @@ def nothing_compared(requests: object, given: int, known: int) -> str:
 
 def _watched(recorder: Recorder) -> str:
     """Return which libraries a recorder listened to, and over which libraries SDKs may have sent."""
-    from lore.pytest_plugin.seams import missing  # noqa: PLC0415 - only if nothing was recorded
+    from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - only if nothing was recorded
 
     libraries = f"recorded from {', '.join(recorder.watched)}" if recorder.watched else ""
-    return "; ".join(("", libraries or "no library that lore records is installed", *(sdk.line for sdk in missing())))
+    return "; ".join(("", libraries or "no library that lore records is installed", *unrecorded_sdks()))
 
 
 def failure(pairs: int, moved: list[MovedPrefix]) -> str:
@@ -292,11 +258,11 @@ def failure(pairs: int, moved: list[MovedPrefix]) -> str:
 def _describe(moved: MovedPrefix) -> list[str]:
     chain = "" if moved.chain == "main" else f" ({moved.chain})"
     which = f"{moved.left} → {moved.right}" if moved.left != moved.right else f"{moved.left}"
-    prompt, where = (None, None) if moved.diff is None else (moved.diff.prompt, moved.diff.divergence)
-    reused = ""
-    if prompt is not None:
-        reusable = prompt.left_bytes - prompt.left_tail_bytes
-        reused = f": {prompt.common_prefix_bytes:,} of {reusable:,} bytes can be reused"
+    reused, pair, where = "", moved.pair, None
+    if pair is not None:
+        where = find_divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common)
+        common, reusable = pair.bytes.common + pair.overlap.common_bytes, pair.bytes.previous - pair.left_tail_bytes
+        reused = f": {common:,} of {reusable:,} bytes can be reused"
     lines = [f"request {which}{chain}{reused}", *([] if where is None else _divergence(where))]
     for number, finding in enumerate(moved.findings[:SHOWN]):
         text = visible((finding.evidence and finding.evidence.sentence()) or finding.message)

@@ -5,14 +5,14 @@ URL, headers and body, from its result the pieces of the response, as the client
 held back, and a type changes only to a subclass of itself. No library is imported. Sources: httpx 0.28, httpx2 2.16,
 requests 2.34, aiohttp 3.14, botocore 1.44, urllib3 2.8.
 
-If an SDK was imported and no prompt was recorded, `missing` names the SDK, its version, the HTTP libraries that its
-modules hold, and for each whether lore records it. That costs O(names in the modules of the SDKs), once.
+If an SDK was imported and no prompt was recorded, `unrecorded_sdks` names the SDK, its version, the HTTP libraries that
+its modules hold, and for each whether lore records it. That costs O(names in the modules of the SDKs), once.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from types import ModuleType
@@ -239,37 +239,25 @@ _OTHERS = (
 )  # fmt: skip
 
 
-class Missing(NamedTuple):
-    """An SDK that is loaded, its version, and the HTTP libraries that its modules refer to."""
-
-    sdk: str
-    version: str
-    libraries: tuple[str, ...]
-
-    @property
-    def line(self) -> str:
-        """The libraries that it sends over, and why no prompt was recorded there."""
-        replaced = [library for library in self.libraries if library in RECORDINGS.replaced]
-        recorded = [library for library in self.libraries if library in LIBRARIES and library not in replaced]
-        others = [library for library in self.libraries if library not in LIBRARIES]
-        parts = [
-            f"it sends over {' or '.join(recorded)}, which lore records, and no prompt passed there"
-            if recorded
-            else "",
-            *(f"{RECORDINGS.replaced[library]} replaced lore's wrapper of {library}" for library in replaced),
-            f"it sends over {' or '.join(others)}, which lore does not record" if others else "",
-            "" if self.libraries else "it sends over no HTTP library that lore knows",
-        ]
-        return f"{f'{self.sdk} {self.version}'.strip()} was imported: {'; '.join(filter(None, parts))}"
+def unrecorded_sdks() -> list[str]:
+    """Return a line for each SDK that is loaded: the libraries that it sends over, and why no prompt was recorded."""
+    lines: list[str] = []
+    for name, distribution in SDKS.items():
+        if sys.modules.get(name) is not None:
+            fate = _fate(_BY_NAME.get(name) or _libraries(name))
+            lines.append(f"{f'{distribution} {_version(distribution)}'.strip()} was imported: {fate}")
+    return lines
 
 
-def missing() -> list[Missing]:
-    """Return the SDKs that are loaded, with the libraries over which they send."""
-    return [
-        Missing(distribution, _version(distribution), _BY_NAME.get(name) or _libraries(name))
-        for name, distribution in SDKS.items()
-        if sys.modules.get(name) is not None
-    ]
+def _fate(libraries: Sequence[str]) -> str:
+    """Return what became of the requests that an SDK sent over these libraries."""
+    replaced = RECORDINGS.replaced
+    recorded = [library for library in libraries if library in LIBRARIES and library not in replaced]
+    others = [library for library in libraries if library not in LIBRARIES]
+    parts = [f"it sends over {' or '.join(recorded)}, which lore records, and no prompt passed there"] * bool(recorded)
+    parts += [f"{replaced[name]} replaced lore's wrapper of {name}" for name in libraries if name in replaced]
+    parts += [f"it sends over {' or '.join(others)}, which lore does not record"] * bool(others)
+    return "; ".join(parts) or "it sends over no HTTP library that lore knows"
 
 
 def _version(distribution: str) -> str:
@@ -279,14 +267,11 @@ def _version(distribution: str) -> str:
         return ""
 
 
-def _libraries(name: str) -> tuple[str, ...]:
+def _libraries(name: str) -> list[str]:
     """Return the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
-    found: set[str] = set()
-    for module, loaded in list(sys.modules.items()):
-        if f"{module}.".startswith(f"{name}."):
-            found.update(_referred(getattr(loaded, "__dict__", {})))
-    known = tuple(library for library in (*LIBRARIES, *_OTHERS) if library in found)
-    return tuple(library for library in known if library in LIBRARIES) or known
+    modules = [loaded for module, loaded in list(sys.modules.items()) if f"{module}.".startswith(f"{name}.")]
+    found = {library for module in modules for library in _referred(getattr(module, "__dict__", {}))}
+    return [name for name in LIBRARIES if name in found] or [name for name in _OTHERS if name in found]
 
 
 def _referred(names: Mapping[str, Any]) -> Iterable[str]:

@@ -156,11 +156,8 @@ def _in_folder(path: str) -> Iterator[Input]:
 
 def _sessions_in(path: str) -> list[Input]:
     """Return the sessions of an agent's database; none for any other file."""
-    found = corpus.opencode().sessions_of(path) if path.endswith(".db") and corpus.opencode().is_sqlite(path) else None
-    return [
-        Input(f"{path}#{session.id}", named=False, size=session.size, written=session.written)
-        for session in found or ()
-    ]
+    found = corpus.opencode().sessions_of(path) if path.endswith(".db") and corpus.opencode().is_sqlite(path) else {}
+    return [Input(session.name, named=False, size=session.size, written=session.written) for session in found.values()]
 
 
 def _identified(file: Input) -> tuple[object, Input]:

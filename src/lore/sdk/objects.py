@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from lore.errors import LoreError, MisuseError
+from lore.errors import LoreError, MisuseError, kind_of
 from lore.model.canonical import decode
 from lore.model.lenient import camel
 
@@ -41,7 +41,7 @@ def plain(value: object) -> Any:
     try:
         return _plain(value)
     except RecursionError:
-        raise LoreError(f"a {type(value).__name__} is not JSON: it contains itself, or is nested too deep") from None
+        raise LoreError(f"{kind_of(value)} is not JSON: it contains itself, or is nested too deep") from None
 
 
 def _plain(value: object) -> Any:
@@ -76,7 +76,7 @@ def _members(value: Any) -> object:
         return _dumped(value, value.to_dict())
     members = getattr(value, "__dict__", None)
     if not isinstance(members, dict) or isinstance(value, type) or callable(value):
-        raise LoreError(f"a {type(value).__name__} is not JSON", hint="give text, numbers, lists and mappings")
+        raise LoreError(f"{kind_of(value)} is not JSON", hint="give text, numbers, lists and mappings")
     own = cast("dict[str, object]", members)
     return {key: inner for key, inner in own.items() if not key.startswith("_") and inner is not None}
 
@@ -85,7 +85,7 @@ def _dumped(value: object, made: object) -> object:
     """Return the values that an object made of itself; raises LoreError for a mock, which returns another mock."""
     if isinstance(made, (*_PLAIN, Mapping, list, tuple)):
         return cast("object", made)
-    raise LoreError(f"a {type(value).__name__} is not JSON", hint="give text, numbers, lists and mappings")
+    raise LoreError(f"{kind_of(value)} is not JSON", hint="give text, numbers, lists and mappings")
 
 
 def final(response: Any) -> Any:

@@ -27,8 +27,8 @@ from typing import Any, Self, Unpack, cast
 from msgspec.structs import replace
 
 from lore.conversation import dialect_from, header_of
-from lore.errors import LoreError, MisuseError
-from lore.events.strict import JSON, check, kind_of, named
+from lore.errors import LoreError, MisuseError, kind_of
+from lore.events.strict import JSON, check, named
 from lore.fold.timeline import index_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem

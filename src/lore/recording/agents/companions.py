@@ -20,7 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
@@ -28,6 +28,9 @@ from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed, zstd
 from lore.recording.agents.beside import text_at
+
+if TYPE_CHECKING:
+    from lore.recording.agents.opencode_store import DatabaseSession
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 SETTLED_SECONDS = 2.0  # a folder that changed later than that may change again within the same tick of its clock
@@ -61,7 +64,7 @@ def companions(path: str) -> list[str]:
             files = corpus.files_below(below, lambda place, _: found.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
             found.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
-    names = _companions_in(folder or os.curdir)
+    names = _list_once(_list_companions, folder) or ()
     session = _session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
@@ -153,20 +156,20 @@ def _gemini_chat(chats: str, session: str) -> str | None:
     return next((path for path in paths if _chat_named(path) == session), None)
 
 
-def _companions_in(folder: str) -> tuple[str, ...]:
-    """Return the names of subagents' logs in a folder, which is listed once for all sessions in it."""
+def _list_once(read: Callable[..., T], folder: str) -> T | None:
+    """Return what a cached function lists in a folder, which it does once for all sessions in it; None if it fails."""
     try:
-        status = None if filesystem.is_remote(folder) else os.stat(folder)
+        status = None if filesystem.is_remote(folder) else os.stat(folder or os.curdir)
         if status is None or time.time() - status.st_mtime < SETTLED_SECONDS:
-            return _list_companions.__wrapped__(folder)
-        return _list_companions(folder, status.st_dev, status.st_ino, status.st_mtime_ns)
+            return cast("Any", read).__wrapped__(folder)
+        return read(folder, status.st_dev, status.st_ino, status.st_mtime_ns)
     except OSError:
-        return ()
+        return None
 
 
 @lru_cache(maxsize=_MOST_FOLDERS)
 def _list_companions(folder: str, *_: int) -> tuple[str, ...]:
-    return tuple(sorted(name for name in filesystem.names(folder) if is_companion(name)))
+    return tuple(sorted(name for name in filesystem.names(folder or os.curdir) if is_companion(name)))
 
 
 def _read_once(read: Callable[..., T], path: str) -> T | None:
@@ -200,72 +203,63 @@ def _read_session(path: str, *_: object) -> str | None:
 
 # OpenCode's sessions
 
-_Session: TypeAlias = tuple[str, str | None]  # its id, and that of the session that started it
+
+class _FileSession(NamedTuple):
+    """A session in a file."""
+
+    id: str
+    parent: str | None  # the session that started it
+    name: str  # of the file
+
+
+def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession]]:
+    """Return a session's id, and all sessions of its database or folder by their ids; nothing for another file."""
+    stored = corpus.opencode().session_in(path)
+    if stored is not None:
+        return stored[1], corpus.opencode().sessions_of(stored[0])
+    own = _read_once(_read_file, path) if path.endswith(".json") else None
+    family = None if own is None else _list_once(_list_files, os.path.dirname(path))
+    return ("", {}) if own is None or family is None else (own.id, family)
 
 
 def _opencode_subagents(path: str) -> list[str]:
     """Return the sessions that a session started, each followed by those that it started itself."""
-    family = _family(path)
-    if path not in family:
-        return []
+    root, family = _family(path)
     children: dict[str | None, list[str]] = defaultdict(list)
-    for name, (_, parent) in reversed([*family.items()]):
-        children[parent].append(name)
-    root = family[path][0]
+    for session in reversed([*family.values()]):
+        children[session.parent].append(session.id)
     found: dict[str, None] = {}
-    waiting = list(children[root])
+    waiting = [*children[root]]
     while waiting:
-        name = waiting.pop()
-        session = family[name][0]
-        if name not in found and session != root:
-            found[name] = None
+        session = waiting.pop()
+        if session not in found and session != root:
+            found[session] = None
             waiting += children[session]
-    return list(found)
-
-
-def _family(path: str) -> Mapping[str, _Session]:
-    """Return the sessions at the place of one, itself among them, by the names under which they are read."""
-    stored = corpus.opencode().session_in(path)
-    if stored is not None:
-        return corpus.opencode().parents_in(stored[0])
-    if not path.endswith(".json") or _read_once(_read_file, path) is None:
-        return {}
-    folder = os.path.dirname(path)
-    try:
-        names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".json") and name[0] != ".")
-    except OSError:
-        return {}
-    paths = (os.path.join(folder, name) for name in names)
-    return {name: session for name in paths if (session := _read_once(_read_file, name)) is not None}
+    return [family[session].name for session in found]
 
 
 def _opencode_root(path: str) -> str | None:
-    """Return the session at the top of those that started this one; None if none did, and for an export."""
-    seen, at = {path}, path
-    while True:
-        stored = corpus.opencode().session_in(at)
-        if stored is not None:
-            family = corpus.opencode().parents_in(stored[0])
-            above = f"{stored[0]}#{family.get(at, ('', None))[1]}"
-            is_known = above in family
-        else:
-            own = _read_once(_read_file, at) if corpus.opencode().is_session_file(at) else None
-            parent = "" if own is None else own[1] or ""
-            above = os.path.join(os.path.dirname(at), f"{parent}.json")
-            is_inside = os.path.basename(parent) == parent != ""  # a path might lead out of the folder
-            is_known = is_inside and _read_once(_read_file, above) is not None
-        if not is_known or above in seen:
-            return None if at == path else at
-        seen.add(above)
-        at = above
+    """Return the session at the top of those that started this one; None if none did."""
+    session, family = _family(path)
+    above = [session]
+    while (started := family.get(above[-1])) and started.parent in family and started.parent not in above:
+        above.append(started.parent)
+    return None if len(above) == 1 else family[above[-1]].name
+
+
+@lru_cache(maxsize=_MOST_FOLDERS)
+def _list_files(folder: str, *_: int) -> Mapping[str, _FileSession]:
+    names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".json") and name[0] != ".")
+    sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
+    return {session.id: session for session in sessions if session is not None}
 
 
 @lru_cache(maxsize=_MOST_FILES)
-def _read_file(path: str, *_: object) -> _Session | None:
+def _read_file(path: str, *_: object) -> _FileSession | None:
     """Return the session that a file of a storage folder or an export holds; None for any other file."""
     if corpus.opencode().is_session_file(path):
         found = corpus.opencode().session_of(path)
-        return None if found is None or not found.id else (found.id, found.parent)
+        return None if found is None or not found.id else _FileSession(found.id, found.parent, path)
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
 
     with filesystem.opened(path) as file:
@@ -274,4 +268,4 @@ def _read_file(path: str, *_: object) -> _Session | None:
         return None
     own = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
     session = text_at(own, ("info", "id"))
-    return (session, text_at(own, ("info", "parentID"))) if session else None
+    return _FileSession(session, text_at(own, ("info", "parentID")), path) if session else None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -73,22 +74,15 @@ class DatabaseSession(NamedTuple):
     written: float | None  # when it was last written, in seconds
     size: int  # bytes, about
     begun: float  # when it was started, in seconds; 0 if unknown
-    title: str = ""
-    directory: str = ""  # the folder in which it was started
+    title: str
+    directory: str  # the folder in which it was started
+    name: str  # `DATABASE#SESSION`
 
 
-def sessions_of(path: str) -> list[DatabaseSession] | None:
-    """Return the sessions of a database, oldest first; None if it is not OpenCode's, or cannot be read."""
+def sessions_of(path: str) -> dict[str, DatabaseSession]:
+    """Return the sessions of a database by id, oldest first; none if it is not OpenCode's, or cannot be read."""
     try:
         return _listed(path, databases.stamps(path))
-    except databases.ERRORS:
-        return None
-
-
-def parents_in(path: str) -> Mapping[str, tuple[str, str | None]]:
-    """Return the id and the parent's id of each session of a database, by its name `DATABASE#SESSION`."""
-    try:
-        return _parents(path, databases.stamps(path))
     except databases.ERRORS:
         return {}
 
@@ -96,35 +90,31 @@ def parents_in(path: str) -> Mapping[str, tuple[str, str | None]]:
 def directory_of(name: str) -> str | None:
     """Return the folder in which a session of a database (`DATABASE#SESSION`) was started."""
     path, session = session_in(name) or ("", "")
-    return next((stored.directory or None for stored in sessions_of(path) or () if stored.id == session), None)
+    stored = sessions_of(path).get(session)
+    return (stored and stored.directory) or None
 
 
 def fault_of(path: str) -> str:
     """Return why no session of OpenCode's database can be read; empty for a database of another program."""
     try:
-        found = _listed(path, databases.stamps(path))
-        if found is not None:
-            return "" if found else "it holds no session with messages"
         with closing(databases.connect(path)) as connection:
-            return _missing(connection) if databases.columns_of(connection, "session") else ""
+            if not databases.columns_of(connection, "session"):
+                return ""
+            return _missing(connection) or next(
+                ("" for _ in _sessions(connection, path)), "it holds no session with messages"
+            )
     except databases.ERRORS as error:
         return databases.reason_of(error)
 
 
 @lru_cache(maxsize=4)
-def _listed(path: str, _: databases.Stamps) -> list[DatabaseSession] | None:
+def _listed(path: str, _: databases.Stamps) -> dict[str, DatabaseSession]:
     with closing(databases.connect(path)) as connection:
-        if _missing(connection):
-            return None
-        return sorted(_sessions(connection), key=lambda session: (session.begun, session.id))
+        found = [] if _missing(connection) else sorted(_sessions(connection, path), key=lambda one: (one.begun, one.id))
+    return {session.id: session for session in found}
 
 
-@lru_cache(maxsize=4)
-def _parents(path: str, stamps: databases.Stamps) -> Mapping[str, tuple[str, str | None]]:
-    return {f"{path}#{session.id}": (session.id, session.parent) for session in _listed(path, stamps) or ()}
-
-
-def _sessions(connection: sqlite3.Connection) -> Iterator[DatabaseSession]:
+def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[DatabaseSession]:
     has = databases.columns_of(connection, "session")
     names = ("parent_id", "time_created", "title", "directory")
     parent, created, title, directory = (name if name in has else "null" for name in names)
@@ -135,19 +125,18 @@ def _sessions(connection: sqlite3.Connection) -> Iterator[DatabaseSession]:
     for name, above, begun, at, shown, folder in connection.execute(query):
         yield DatabaseSession(
             str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(begun) or 0,
-            str(shown or ""), str(folder or ""),
+            str(shown or ""), str(folder or ""), f"{path}#{name}",
         )  # fmt: skip
 
 
-def _sizes(connection: sqlite3.Connection) -> dict[object, int]:
+def _sizes(connection: sqlite3.Connection) -> Counter[object]:
     """Return the sizes of sessions, of tables that say of each row which session it belongs to."""
-    sizes: dict[object, int] = {}
+    sizes: Counter[object] = Counter()
     for table in ("message", "part"):
         if "session_id" in databases.columns_of(connection, table):
             lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
             with suppress(sqlite3.Error):  # a row that is too long is reported when its session is read
-                for session, length in connection.execute(lengths):
-                    sizes[session] = sizes.get(session, 0) + int(length or 0)
+                sizes.update({session: int(length or 0) for session, length in connection.execute(lengths)})
     return sizes
 
 
@@ -155,27 +144,27 @@ def _seconds(at: object) -> float | None:
     return at / 1000 if isinstance(at, int | float) and 0 < at < LATEST_MS else None
 
 
-def only_session(path: str, sessions: list[DatabaseSession]) -> str:
+def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
     """Return the session of a database that has one; raises LoreError for several, with the newest as choices.
 
     Subagents' sessions are not among the choices unless there are no others.
     """
     if len(sessions) == 1:
-        return sessions[0].id
-    roots = [session for session in sessions if session.parent is None] or sessions
-    places = sorted(range(len(roots)), key=lambda place: (roots[place].written or 0.0, place), reverse=True)
-    newest = [roots[place] for place in places]
-    shown = corpus.show(path)
-    subagents = f", {len(sessions) - len(roots):,} of them subagents'" if len(roots) < len(sessions) else ""
-    hint = f"name one of them ({shown}#{newest[0].id} is the newest); `lore check` takes all"
+        return next(iter(sessions))
+    roots = [session for session in sessions.values() if session.parent is None] or [*sessions.values()]
+    newest = sorted(roots, key=lambda session: session.written or 0.0)[::-1]
     lines: list[str] = []
     for session in newest[:_SHOWN]:
-        at = None if session.written is None else datetime.fromtimestamp(session.written, UTC)
+        at = "-" if session.written is None else f"{datetime.fromtimestamp(session.written, UTC):%Y-%m-%d %H:%M}"
         title = session.title if len(session.title) < _TITLE else cut_masked(session.title, _TITLE - 1) + "…"
-        lines.append(f"{'-' if at is None else at.strftime('%Y-%m-%d %H:%M'):<16}  {session.id}  {title}".rstrip())
+        lines.append(f"{at:<16}  {session.id}  {title}".rstrip())
     more = [f"and {len(newest) - _SHOWN:,} more: `lore sessions --all` lists them"] if len(newest) > _SHOWN else []
-    message = f"{shown} is OpenCode's database of {len(sessions):,} sessions{subagents}"
-    raise LoreError(message, hint=hint, choices=(*lines, *more))
+    shown = corpus.show(path)
+    subagents = f", {len(sessions) - len(roots):,} of them subagents'" if len(roots) < len(sessions) else ""
+    raise LoreError(
+        f"{shown} is OpenCode's database of {len(sessions):,} sessions{subagents}", choices=(*lines, *more),
+        hint=f"name one of them ({shown}#{newest[0].id} is the newest); `lore check` takes all",
+    )  # fmt: skip
 
 
 def database_stream(path: str, session: str) -> Iterator[bytes]:
@@ -196,7 +185,7 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
 
 def _nearest(session: str, path: str) -> str:
     """Return a hint that names the session which was most likely meant."""
-    every = [stored.id for stored in sessions_of(path) or ()]
+    every = sessions_of(path)
     begun = [name for name in every if name.startswith(session)]
     near = begun if len(begun) == 1 else get_close_matches(session[:80], every, 1, 0.5)
     shown = corpus.show(path)
