@@ -118,6 +118,8 @@ def test_commands_of_a_page_run(page: str, place: Path) -> None:
         assert lore("store", "import", "session.jsonl", "--store", "sqlite:sessions.db").code == 0
     if page == "memory":
         Path("lore.toml").write_text(block("memory", PAGES["memory"]), "utf-8")
+    if page == "trust":
+        Path("lore.toml").write_text('[compaction]\ncommand = ["my-summarizer"]\n', "utf-8")
     for line in lines:
         if "--output" in line and line.split("--output ")[1] == "session.jsonl":
             Path("session.jsonl").unlink()

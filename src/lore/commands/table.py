@@ -34,7 +34,7 @@ class CommandRow(NamedTuple):
 
 _BODIES = "fixtures/bodies/anthropic/date_in_system"
 
-LOOK = "See what agents did, and what it cost"
+LOOK = "See what agents did and spent"
 JUDGE = "Find what breaks the cache"
 BUILD = "Build prompts that stay cached"
 KEEP = "Keep and compact sessions"
@@ -84,7 +84,7 @@ COMMANDS: dict[str, CommandRow] = {
         ),
     ),
     "lint": CommandRow(
-        JUDGE, "other-languages", (
+        JUDGE, "lint", (
             (f"lint {_BODIES}/turn1.json", "whether a request would be cached"),
             ("lint fixtures/recordings --report github", "a folder of request bodies, as annotations in CI"),
         ),
@@ -116,7 +116,7 @@ COMMANDS: dict[str, CommandRow] = {
         ),
     ),
     "knowledge": CommandRow(
-        BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
+        BUILD, "knowledge", (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
         "knowledge",
     ),
     "store": CommandRow(
@@ -142,7 +142,7 @@ COMMANDS: dict[str, CommandRow] = {
         ),
     ),
     "trust": CommandRow(
-        KEEP, "compact", (
+        KEEP, "trust", (
             ("trust", "approve the commands, endpoints and keys in the settings of this folder"),
             ("trust --list", "approved settings"),
             ("trust --remove .", "revoke the approval of this folder"),
