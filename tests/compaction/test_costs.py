@@ -12,7 +12,6 @@ from lore.cache.prices import MILLION, Price
 from lore.compaction.costs import (
     CacheCosts,
     PromptSizes,
-    cheaper_moment,
     cost_of_requests,
     requests_until_paid,
     saving,
@@ -70,17 +69,10 @@ def test_compacting_costs_first_only_in_a_warm_cache():
     assert (requests_until_paid(size, FIVE, warm=True), requests_until_paid(size, FIVE, warm=False)) == (2, 1)
 
 
-def test_only_an_early_pause_is_awaited():
-    size = PromptSizes(before=30_000, after=20_000, head=0, growth=500)
-    assert cheaper_moment(size, FIVE, 60, 3) == "later"
-    assert cheaper_moment(size._replace(before=100_000), FIVE, 60, 40) == "now"
-
-
 def test_cost_without_a_price_is_unknown():
     size, unpriced = PromptSizes(100, 10), CacheCosts(None, 300.0)
     assert saving(size, unpriced, 5, warm=True) is None
     assert requests_until_paid(size, unpriced, warm=True) is None
-    assert cheaper_moment(size, unpriced, 5, 2) == "now"
     assert saving(size, FIVE, 5, warm=True, summary=None) is None
     assert requests_until_paid(size, FIVE, warm=True, summary=None) is None
 

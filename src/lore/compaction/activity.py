@@ -193,9 +193,9 @@ class SessionActivity:
             if event.chain == MAIN and isinstance(event, Append | TurnStarted | TurnCompleted):
                 self._add_move(event)
 
-    def pause(self, now: float) -> float | None:
+    def pause(self, now: float | None) -> float | None:
         """Return the seconds since a request last began or ended; None if no time is known."""
-        return None if self._last_turn is None else now - self._last_turn
+        return None if self._last_turn is None or now is None else now - self._last_turn
 
     def requests_until_pause(self, lifetime: float) -> int:
         """Return how many requests are made, on average, before a pause longer than `lifetime` seconds; at least 1."""
@@ -205,7 +205,7 @@ class SessionActivity:
         at = parse_timestamp(event.at)
         if isinstance(event, TurnStarted):
             self.requests += 1
-            pause = None if at is None else self.pause(at)
+            pause = self.pause(at)
             self._pauses += [] if pause is None else [pause]
         self._last_turn = self._last_turn if at is None else at
 

@@ -8,7 +8,7 @@ assumed to be like the previous ones. Output costs the same in both cases and is
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -24,7 +24,6 @@ from lore.model.providers import provider_of
 from lore.model.results.compact import CompactionCost
 from lore.model.state import Chain, FoldedSession
 
-Moment = Literal["now", "later"]  # compact at once, or once the cache has expired
 FREE = Decimal(0)
 LEAST_RATE, MOST_RATE = 0.25, 4.0  # billed tokens for each estimated one that are plausible
 
@@ -110,20 +109,6 @@ def requests_until_paid(
         return 1
     gain = second - first
     return None if gain <= 0 else 1 + int((-first / gain).to_integral_value(ROUND_CEILING))
-
-
-def cheaper_moment(sizes: PromptSizes, costs: CacheCosts, requests: int, until: int) -> Moment:
-    """Return when compacting costs less over the next requests; now, if a cost is unknown.
-
-    The cache is warm now, and has expired `until` requests later.
-    """
-    until, growth = min(until, requests), sizes.growth
-    saved = saving(sizes, costs, until, warm=True)
-    cold_now = cost_of_requests(sizes.after + growth * until, 0, growth, requests - until, costs)
-    cold_later = cost_of_requests(sizes.after, 0, growth, requests - until, costs)
-    if saved is None or cold_now is None or cold_later is None:
-        return "now"
-    return "now" if cold_now - saved <= cold_later else "later"
 
 
 def summary_price(rules: DatedRules, settings: Compaction, read: int, at: float | None) -> Decimal | None:

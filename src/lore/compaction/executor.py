@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
-from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, cheaper_moment
+from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, saving
 from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarize_in_passes
@@ -120,23 +121,48 @@ def judge_chain(
     )  # fmt: skip
 
 
-def should_wait(
-    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: CacheCosts | None, now: float,
-) -> bool:  # fmt: skip
-    """Return whether a cadence costs less once the cache has expired anyway (`when = "cheapest"`).
+def judge_moment(
+    activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
+    now: float | None, cache: CacheCosts | None, is_waiting: bool, agent: str | None = None,
+    scale: TokenScale | None = None, tokens: int | None = None, tell: Tell | None = None,
+) -> tuple[Firing | None, bool]:  # fmt: skip
+    """Return the trigger to carry out now, and whether a cadence waits for a cold cache (`when = "cheapest"`).
 
-    Predicts the average number of requests before the next long pause, and the same number after it.
+    `is_waiting` says whether one waited before. The other parameters are those of `judge_chain`.
+    """
+    judge = partial(judge_chain, activity, chain, settings, now=now, agent=agent, scale=scale, tokens=tokens)
+    firing = judge(triggers, tell=tell)
+    if firing is not None:
+        waits = should_wait(firing, activity, chain, settings, cache, now, scale=scale)
+        return (None, True) if waits else (firing, False)
+    if not is_waiting or cache is None or cache.is_warm(activity.pause(now)) is not False:
+        return None, is_waiting
+    waited = judge(("manual",))
+    if waited is None:
+        return None, False
+    return waited._replace(trigger="cadence", reason="the cache is cold"), False
+
+
+def should_wait(
+    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: CacheCosts | None,
+    now: float | None, *, scale: TokenScale | None = None,
+) -> bool:  # fmt: skip
+    """Return whether a cadence would not pay for itself before the cache expires anyway (`when = "cheapest"`).
+
+    Predicts the average number of requests before a pause longer than the cache's lifetime.
     """
     if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lifetime is None:
         return False
     if not cache.is_warm(activity.pause(now)):
         return False
-    until, scale = activity.requests_until_pause(cache.lifetime), token_scale(activity, chain)
+    until = activity.requests_until_pause(cache.lifetime)
+    scale = token_scale(activity, chain) if scale is None else scale
     before = tokens_of(chain.entries)
     after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
     growth = before // max(1, activity.requests)
     sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, growth)
-    return cheaper_moment(sizes, cache, 2 * until, until) == "later"
+    saved = saving(sizes, cache, until, warm=True)
+    return saved is not None and saved < 0
 
 
 # carrying out a firing

@@ -38,7 +38,7 @@ from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, SessionMemory, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import CacheCosts
-from lore.compaction.executor import Dependencies, Prepared, finish, judge_chain, prepare, should_wait
+from lore.compaction.executor import Dependencies, Prepared, finish, judge_moment, prepare
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
@@ -175,14 +175,10 @@ class Continuous:
             self._dependencies.tell(UNTIMED)
         is_named = self._agent and tracked.last_spoken(self._agent)[0]
         agent = self._agent if is_named else None  # a harness of one agent need not name it in its events
-        judge = partial(judge_chain, self.activity, chain, settings, now=now, agent=agent)
-        firing = judge(triggers, tell=self._explain)
-        is_cold = self.cache is not None and self.cache.is_warm(self.activity.pause(now)) is False
-        if firing is None and self.is_waiting and is_cold and (waited := judge(("manual",))) is not None:
-            firing = waited._replace(trigger="cadence", reason="the cache is cold")
-        elif firing is not None and should_wait(firing, self.activity, chain, settings, self.cache, now):
-            self.is_waiting, firing = True, None
-        self.is_waiting = self.is_waiting and firing is None
+        firing, self.is_waiting = judge_moment(
+            self.activity, chain, settings, triggers, now=now, cache=self.cache, is_waiting=self.is_waiting,
+            agent=agent, tell=self._explain,
+        )  # fmt: skip
         return firing
 
     def compact(self, firing: Firing, now: float, dependencies: Dependencies | None = None) -> CompactionOutcome | None:

@@ -29,7 +29,7 @@ from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
-from lore.compaction.executor import compaction_events, find_shorter_stage, judge_chain
+from lore.compaction.executor import compaction_events, find_shorter_stage, judge_moment
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AFTER_TURN, FULL, PolicyInput, kept_entries, pause_before_message, pruned_entries
 from lore.compaction.settings import Compaction
@@ -54,7 +54,6 @@ class TrialOutcome(NamedTuple):
     """What a policy would have done to a session."""
 
     settings: Compaction
-    moment: c.Moment  # the cheaper one
     triggers: list[FiredTrigger]
     totals: CompactedTotals
     exchanges: int
@@ -89,113 +88,6 @@ def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
     yield from held
 
 
-class Trial:
-    """Tries a policy: call `before` and `after` around applying each event to the recorded session, then `result`.
-
-    `recorded` returns the recorded session as it is now, an empty one before the first event. If the cheapest moment is
-    asked for, a second plan waits with its cadences for a cold cache. `tell` receives each decision of the first plan.
-    """
-
-    def __init__(
-        self, recorded: Callable[[], FoldedSession], settings: Compaction, rules: DatedRules, tell: Tell | None = None
-    ) -> None:
-        self._recorded, self._settings = recorded, settings
-        self._side = _RecordedSide(rules)
-        moments: tuple[c.Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
-        self._plans = [
-            _Plan(recorded(), settings, rules, self._side, moment, tell if moment == "now" else None)
-            for moment in moments
-        ]
-        self._main: str | None = None
-        self._turn_ended = False  # and the policy was not asked since
-        self._gap_is_open = False  # a person spoke, and the time is not known yet
-        self._compactions = 0
-
-    def before(self, event: Event) -> None:
-        """Ask the policy before an event is applied."""
-        if isinstance(event, Append | TurnStarted):
-            self._main = event.chain if self._main is None or event.chain == MAIN else self._main
-        is_turn, is_message = isinstance(event, TurnStarted), isinstance(event, Append) and is_real(event.item)
-        if event.chain != self._main or not (is_turn or is_message):
-            return
-        at = parse_timestamp(event.at)
-        for plan in self._plans:
-            plan.name = event.chain
-        self._ask_after_turn()
-        if is_turn:
-            self._close_turn()
-        self._gap_is_open = self._gap_is_open or is_message
-        for plan in self._plans if self._gap_is_open and at is not None else ():
-            plan.fire_if_cold(at)
-            plan.ask(("gap",), at, agent=event.agent_id)
-        self._gap_is_open = self._gap_is_open and at is None and not is_turn
-        for plan in self._plans if is_turn else ():
-            plan.fire_if_cold(at)
-            plan.ask(("overflow",), at)
-
-    def after(self, event: Event) -> None:
-        """Apply an event that was applied to the recorded session."""
-        for plan in self._plans:
-            plan.apply(event)
-        if event.chain != self._main:
-            return
-        self._compactions += isinstance(event, CompactApplied)
-        if isinstance(event, TurnStarted):
-            request = self._side.open_turn(event, self._chain())
-            for plan in self._plans:
-                plan.open_turn(request)
-        elif isinstance(event, TURN_ENDS):
-            self._turn_ended = True
-            self._side.note_time(parse_timestamp(event.at))
-
-    def result(self) -> TrialOutcome:
-        """Return the outcome of the cheapest plan; of the first one, if a cost is unknown."""
-        self._ask_after_turn()
-        self._close_turn()
-        costs = [plan.cost for plan in self._plans]
-        known = [cost for cost in costs if cost is not None]
-        plan = self._plans[costs.index(min(known)) if len(known) == len(costs) else 0]
-        activity = plan.activity.chain(self._main or MAIN)
-        return TrialOutcome(
-            self._settings, plan.moment, plan.results(), self._totals(plan), activity.exchanges, activity.is_timed,
-            plan.pause, plan.refused,
-        )  # fmt: skip
-
-    def _ask_after_turn(self) -> None:
-        """Ask the policy after a turn, once its results are there."""
-        if self._turn_ended:
-            self._turn_ended = False
-            self._close_turn()  # a compaction after the turn saves nothing of it
-            for plan in self._plans:
-                plan.ask(AFTER_TURN, self._side.last)
-
-    def _close_turn(self) -> None:
-        if (closed := self._side.close_turn(self._chain())) is not None:
-            for plan in self._plans:
-                plan.close_turn(*closed)
-
-    def _chain(self) -> Chain:
-        return self._recorded().chain(self._main or MAIN)
-
-    def _totals(self, plan: _Plan) -> CompactedTotals:
-        recorded, window = self._side.turns, self._settings.window
-        unbilled = self._side.without_usage
-        figures = "estimated" if unbilled else "recorded"
-        before, after, summaries = total_cost(recorded), total_cost(plan.turns), plan.summaries
-        saved = None if before is None or after is None else before - after
-        full = [sum(100 * turn.tokens > FULL * window for turn in turns) for turns in (recorded, plan.turns)]
-        return CompactedTotals(
-            turns=len(recorded), unbilled=unbilled, unpriced=sum(turn.cost is None for turn in recorded),
-            recorded=self._compactions, fired=len(plan.firings),
-            refreshed=sum(not firing.changes_history for firing in plan.firings),
-            without=_side_result(recorded, figures), summaries=c.dollars(summaries),
-            compacted=_side_result(plan.turns, "estimated" if plan.firings else figures),
-            saved_without_summaries=c.dollars(saved),
-            saved=None if saved is None or summaries is None else c.dollars(saved - summaries),
-            overfull=(full[0], full[1]) if window else None,
-        )  # fmt: skip
-
-
 class TurnCost(NamedTuple):
     """What one turn was billed, or would have been billed with the policy."""
 
@@ -204,6 +96,299 @@ class TurnCost(NamedTuple):
     price: Price | None
     cost: Decimal | None
     is_partial: bool  # its output count is partial
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request that was sent, and how its prompt differs with the policy, in estimated tokens of its timeline."""
+
+    turn: int
+    at: float | None
+    model: str | None  # the one it asked: another may be chosen before its usage is known
+    tokens: int  # as recorded
+    pause: float | None  # seconds since the previous turn
+    params: Raw
+    removed: int  # recorded tokens that are gone
+    added: int  # tokens in their place
+    rewritten: bool  # it is the first one since the compaction
+    new: int  # added tokens that are sent for the first time
+
+
+@dataclass(slots=True)
+class _Fired:
+    """A compaction of the policy."""
+
+    fired: FiredTrigger
+    sizes: c.PromptSizes
+    costs: c.CacheCosts  # at the time
+    summary: Decimal | None  # its cost
+    changes_history: bool
+    first: int  # turns before it
+    warm: bool | None = None  # whether the next request found a warm cache
+
+
+class Trial:
+    """Tries a policy: call `before` and `after` around applying each event to the recorded session, then `result`.
+
+    `recorded` returns the recorded session as it is now, an empty one before the first event. `tell` receives why each
+    trigger fires or is skipped.
+    """
+
+    def __init__(
+        self, recorded: Callable[[], FoldedSession], settings: Compaction, rules: DatedRules, tell: Tell | None = None
+    ) -> None:
+        self._recorded, self._settings, self._rules, self._tell = recorded, settings, rules, tell
+        self._lookup = c.CostLookup(rules)
+        # the recorded side
+        self._name = MAIN  # of the main chain
+        self._has_main = False  # the main chain is known
+        self._sizes = TimelineSizes()
+        self._turns: list[TurnCost] = []
+        self._compactions = 0
+        self._without_usage = 0  # turns
+        self._growth = 0  # tokens that all turns added
+        self._turn = 0  # number of the latest turn
+        self._last: float | None = None  # when a turn last began or ended
+        self._costs, self._scale = c.CacheCosts(None), c.TokenScale()  # of the latest turn
+        self._open: _Request | None = None
+        # the copy with the policy's compactions
+        self._activity, self._folding, self._copy_sizes = SessionActivity(), Folding(recorded()), TimelineSizes()
+        self._tried: list[TurnCost] = []  # the turns
+        self._firings: list[_Fired] = []
+        self._refused = 0  # compactions that would not have made the prompt shorter
+        self._pause: float | None = None  # longest pause before a message, in seconds
+        self._pruned: set[str] = set()  # uuids
+        self._added = 0  # tokens that compactions added and that are still there, outside context included
+        self._context = 0  # those of outside context, which has no events here: no source is asked
+        self._new = 0  # tokens added without pruning since the last request
+        self._is_rewritten = False  # something was pruned or shortened since the last request
+        # questions to the policy
+        self._turn_ended = False  # and the policy was not asked since
+        self._gap_is_open = False  # a person spoke, and the time is not known yet
+        self._is_waiting = False  # a cadence waits for a cold cache
+        self._told: dict[str, str] = {}  # the last decision by trigger
+
+    def before(self, event: Event) -> None:
+        """Ask the policy before an event is applied."""
+        is_turn, is_message = isinstance(event, TurnStarted), isinstance(event, Append) and is_real(event.item)
+        if isinstance(event, Append | TurnStarted) and (event.chain == MAIN or not self._has_main):
+            self._name, self._has_main = event.chain, True
+        if event.chain != self._name or not (is_turn or is_message):
+            return
+        at = parse_timestamp(event.at)
+        self._ask_after_turn()
+        if is_turn:
+            self._close_turn()
+        self._gap_is_open = self._gap_is_open or is_message
+        if self._gap_is_open and at is not None:
+            self._ask(("gap",), at, agent=event.agent_id)
+        self._gap_is_open = self._gap_is_open and at is None and not is_turn
+        if is_turn:
+            self._ask(("overflow",), at)
+
+    def after(self, event: Event) -> None:
+        """Apply an event that was applied to the recorded session."""
+        self._apply(event)
+        if event.chain != self._name:
+            return
+        self._compactions += isinstance(event, CompactApplied)
+        if isinstance(event, TurnStarted):
+            self._open_turn(event)
+        elif isinstance(event, TURN_ENDS):
+            self._turn_ended = True
+            self._note_time(parse_timestamp(event.at))
+
+    def result(self) -> TrialOutcome:
+        """Return the outcome."""
+        self._ask_after_turn()
+        self._close_turn()
+        activity = self._activity.chain(self._name)
+        return TrialOutcome(
+            self._settings, self._triggers(), self._totals(), activity.exchanges, activity.is_timed, self._pause,
+            self._refused,
+        )  # fmt: skip
+
+    def _apply(self, event: Event) -> None:
+        """Apply an event of the recording to the copy."""
+        self._activity.add(event)
+        if isinstance(event, CompactApplied):
+            self._added = self._context = 0
+            if self._pruned:
+                kept = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._pruned])
+                event = replace(event, preserved_uuids=kept)
+        elif isinstance(event, Append):
+            self._pruned.discard(event.item.uuid)
+        self._folding.apply(event)
+
+    # asking the policy
+
+    def _ask_after_turn(self) -> None:
+        """Ask the policy after a turn, once its results are there."""
+        if self._turn_ended:
+            self._turn_ended = False
+            self._close_turn()  # a compaction after the turn saves nothing of it
+            self._ask(AFTER_TURN, self._last)
+
+    def _ask(self, triggers: Collection[Trigger], at: float | None, *, agent: str | None = None) -> None:
+        """Ask the policy, and carry out its firing."""
+        chain, settings = settled(self._folding.chain(self._name)), self._settings
+        if "gap" in triggers:
+            inputs = PolicyInput(self._activity.chain(self._name), chain.entries, settings, at, agent)
+            pauses = (self._pause, pause_before_message(inputs))
+            self._pause = max((pause for pause in pauses if pause is not None), default=None)
+        firing, self._is_waiting = judge_moment(
+            self._activity, chain, settings, triggers, now=at, cache=self._costs, is_waiting=self._is_waiting,
+            agent=agent, scale=self._scale, tokens=self._tokens(), tell=None if self._tell is None else self._explain,
+        )  # fmt: skip
+        if firing is not None:
+            self._fire(firing, chain, at)
+
+    def _explain(self, decision: str) -> None:
+        """Report a decision, unless it is the same as the last one about this trigger."""
+        trigger = decision.partition(" ")[0]
+        if self._tell is not None and self._told.get(trigger) != decision:
+            self._told[trigger] = decision
+            self._tell(f"after turn {self._turn}: {decision}")
+
+    def _tokens(self) -> int:
+        """Estimate the copy's timeline with outside context. Costs O(changes since the last call)."""
+        return self._copy_sizes.tokens_of(self._folding.chain(self._name).entries) + self._context
+
+    def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
+        """Apply a compaction to the copy."""
+        settings, scale = self._settings, self._scale
+        firing, summary, refused, *_ = find_shorter_stage(
+            chain, firing, settings, lambda _, request: (Extractive().summarize(request).text,)
+        )
+        self._refused += bool(refused)
+        if not (firing.cut.place or firing.shortened or firing.window):
+            return
+        pruned, kept = pruned_entries(chain.entries, firing.cut), kept_entries(chain.entries, firing.cut)
+        before = self._tokens()
+        # Sources that are asked alone add one event, whatever they answer: a space stands for the answer.
+        answer = " " if firing.window is not None and not pruned else None
+        stamp = None if at is None else format_timestamp(at)
+        for event in compaction_events(self._folding.state(), chain.id, firing, summary, answer, at=stamp):
+            self._activity.add(event)
+            self._folding.apply(event)
+        context = most_context(settings) if settings.context_sources and firing.window is not None else 0
+        self._pruned.update(entry.item.uuid for entry in pruned)
+        if pruned:  # earlier additions, too; the summary as the timeline counts it
+            self._added, self._context = tokens_of_size(len(encode(summary)) - 2), 0
+        self._added += context
+        self._context += context
+        self._new = 0 if pruned else self._new + context
+        changes_history = bool(pruned or firing.shortened)
+        self._is_rewritten = self._is_rewritten or not context or bool(pruned)
+        head = scale.head if changes_history else scale.prompt(before)
+        growth = self._growth // max(1, len(self._turns) - 1)
+        sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, growth)
+        price = c.summary_price(self._rules, settings, sizes.before - sizes.head if pruned else 0, self._last)
+        fired = FiredTrigger(
+            trigger=firing.trigger, turn=self._turn, at=at, kept=count_messages(kept), pruned=count_messages(pruned),
+            context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
+            cost=c.compaction_cost(sizes, self._costs, None, price),
+        )  # fmt: skip
+        self._firings.append(_Fired(fired, sizes, self._costs, price, changes_history, len(self._tried)))
+
+    # turns
+
+    def _note_time(self, at: float | None) -> None:
+        self._last = at if at is not None else self._last
+
+    def _open_turn(self, event: TurnStarted) -> None:
+        """Note that a request is sent."""
+        at, chain = parse_timestamp(event.at), self._recorded().chain(self._name)
+        pause = None if at is None or self._last is None else at - self._last
+        if self._firings and (self._is_rewritten or self._new):
+            self._firings[-1].warm = self._costs.is_warm(pause)
+        tokens = self._sizes.tokens_of(chain.entries)
+        removed = max(0, tokens - (self._tokens() - self._added))
+        self._open = _Request(
+            event.turn, at, chain.model, tokens, pause, chain.params, removed, self._added, self._is_rewritten,
+            self._new,
+        )  # fmt: skip
+        self._is_rewritten, self._new = False, 0
+        self._turn = event.turn
+        self._note_time(at)
+
+    def _close_turn(self) -> None:
+        """Add what the open turn cost, and what it would have cost with the policy."""
+        request, self._open = self._open, None
+        if request is not None:
+            chain = self._recorded().chain(self._name)
+            request.model = request.model or chain.model
+            turn = self._recorded_cost(request, chain)
+            self._turns.append(turn)
+            self._tried.append(self._tried_cost(request, turn) if self._firings else turn)
+
+    def _recorded_cost(self, request: _Request, chain: Chain) -> TurnCost:
+        """Return what a turn cost, and take the scale of tokens from its usage."""
+        previous = self._turns[-1].tokens if self._turns else None
+        is_measured = len(self._turns) > self._without_usage  # the usage of an earlier turn is known
+        usage = chain.last.usage if chain.last is not None and chain.last.turn == request.turn else None
+        tokens = None if usage is None or reason_to_doubt(usage) else total(usage)
+        if usage is None or tokens is None:
+            self._without_usage += 1
+            self._scale = self._scale if is_measured else c.TokenScale(head_tokens(chain))
+            tokens = self._scale.prompt(request.tokens)
+            lifetime = self._lookup.costs(request.model, request.at, tokens).lifetime
+            usage = predict_usage(tokens, previous, request.pause, lifetime)
+        else:
+            self._scale = c.TokenScale.of(tokens, request.tokens, self._scale.head if is_measured else None)
+            self._lookup.note_lifetime(usage)
+        self._growth += max(0, tokens - (previous or tokens))
+        self._costs = self._request_costs(request, tokens, usage)
+        is_partial = usage is not None and self._lookup.is_partial(usage)
+        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), is_partial)
+
+    def _tried_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
+        """Return what a recorded turn would have cost with the policy."""
+        removed, tokens, new = (round(n * self._scale.rate) for n in (request.removed, request.added, request.new))
+        change = PromptChange(self._scale.head, removed, tokens, request.rewritten, new)
+        size = max(0, turn.tokens - removed + tokens)
+        price = self._request_costs(request, size, turn.usage).price
+        usage = None if turn.usage is None else usage_after_pruning(turn.usage, change)
+        cost = None if turn.cost is None else _input_cost(usage, price)
+        return TurnCost(size, usage, price, cost, turn.is_partial)
+
+    def _request_costs(self, request: _Request, size: int, usage: Usage | None) -> c.CacheCosts:
+        """Return the costs of a request whose prompt has `size` tokens."""
+        return self._lookup.costs(request.model, request.at, size, usage=usage, params=request.params)
+
+    # the outcome
+
+    def _triggers(self) -> list[FiredTrigger]:
+        """Return the compactions, each with what the turns up to the next one saved."""
+        found: list[FiredTrigger] = []
+        ends = [*[firing.first for firing in self._firings[1:]], len(self._tried)]
+        for firing, end in zip(self._firings, ends, strict=False):
+            cost = c.compaction_cost(firing.sizes, firing.costs, firing.warm, firing.summary)
+            sides = [self._turns[firing.first : end], self._tried[firing.first : end]]
+            before, after = (c.add_known(*[turn.cost for turn in turns]) for turns in sides)
+            if end > firing.first:
+                saved = None if before is None or after is None else before - after
+                cost = replace(cost, saved=c.dollars(saved), turns=end - firing.first)
+            found.append(replace(firing.fired, cost=cost))
+        return found
+
+    def _totals(self) -> CompactedTotals:
+        recorded, window, firings = self._turns, self._settings.window, self._firings
+        figures: Figures = "estimated" if self._without_usage else "recorded"
+        before, after = total_cost(recorded), total_cost(self._tried)
+        summaries = c.add_known(*[firing.summary for firing in firings])
+        saved = None if before is None or after is None else before - after
+        full = [sum(100 * turn.tokens > FULL * window for turn in turns) for turns in (recorded, self._tried)]
+        return CompactedTotals(
+            turns=len(recorded), unbilled=self._without_usage, unpriced=sum(turn.cost is None for turn in recorded),
+            recorded=self._compactions, fired=len(firings),
+            refreshed=sum(not firing.changes_history for firing in firings),
+            without=_side_result(recorded, figures), summaries=c.dollars(summaries),
+            compacted=_side_result(self._tried, "estimated" if firings else figures),
+            saved_without_summaries=c.dollars(saved),
+            saved=None if saved is None or summaries is None else c.dollars(saved - summaries),
+            overfull=(full[0], full[1]) if window else None,
+        )  # fmt: skip
 
 
 def total_cost(turns: Sequence[TurnCost]) -> Decimal | None:
@@ -230,93 +415,7 @@ def _side_result(turns: Sequence[TurnCost], figures: Figures) -> CompactedSide:
     )  # fmt: skip
 
 
-class _TrialRequest(NamedTuple):
-    """A request that was sent."""
-
-    turn: int
-    at: float | None
-    model: str | None  # the one it asked: another may be chosen before its usage is known
-    tokens: int  # estimated, of its timeline
-    pause: float | None  # seconds since the previous turn
-    params: Raw
-
-
-class _RecordedSide:
-    """The recorded main chain at the time when a policy is asked."""
-
-    def __init__(self, rules: DatedRules) -> None:
-        self.turns: list[TurnCost] = []
-        self.without_usage = 0  # turns
-        self.turn = 0  # number of the latest turn
-        self.last: float | None = None  # when a turn last began or ended
-        self.costs, self.scale = c.CacheCosts(None), c.TokenScale()
-        self._lookup, self._sizes = c.CostLookup(rules), TimelineSizes()
-        self._open: _TrialRequest | None = None
-        self._growth = 0  # tokens that all turns added
-
-    @property
-    def growth(self) -> int:
-        """The tokens that a turn adds, on average."""
-        return self._growth // max(1, len(self.turns) - 1)
-
-    def is_cold(self, at: float | None) -> bool:
-        """Return whether the cache has certainly expired by then."""
-        return self.costs.is_warm(None if at is None or self.last is None else at - self.last) is False
-
-    def note_time(self, at: float | None) -> None:
-        """Note when a turn began or ended."""
-        self.last = at if at is not None else self.last
-
-    def open_turn(self, event: TurnStarted, chain: Chain) -> _TrialRequest:
-        """Note a request on the recorded chain."""
-        at, tokens = parse_timestamp(event.at), self._sizes.tokens_of(chain.entries)
-        pause = None if at is None or self.last is None else at - self.last
-        self._open = _TrialRequest(event.turn, at, chain.model, tokens, pause, chain.params)
-        self.turn = event.turn
-        self.note_time(at)
-        return self._open
-
-    def close_turn(self, chain: Chain) -> tuple[_TrialRequest, TurnCost] | None:
-        """Return the open turn with its cost; None if no turn is open."""
-        request, self._open = self._open, None
-        if request is None:
-            return None
-        request = request._replace(model=request.model or chain.model)
-        previous = self.turns[-1].tokens if self.turns else None
-        is_measured = len(self.turns) > self.without_usage  # the usage of an earlier turn is known
-        usage = chain.last.usage if chain.last is not None and chain.last.turn == request.turn else None
-        tokens = None if usage is None or reason_to_doubt(usage) else total(usage)
-        if usage is None or tokens is None:
-            self.without_usage += 1
-            self.scale = self.scale if is_measured else c.TokenScale(head_tokens(chain))
-            tokens = self.scale.prompt(request.tokens)
-            lifetime = self._lookup.costs(request.model, request.at, tokens).lifetime
-            usage = predict_usage(tokens, previous, request.pause, lifetime)
-        else:
-            self.scale = c.TokenScale.of(tokens, request.tokens, self.scale.head if is_measured else None)
-            self._lookup.note_lifetime(usage)
-        self._growth += max(0, tokens - (previous or tokens))
-        self.costs = self.request_costs(request, tokens, usage)
-        is_partial = usage is not None and self._lookup.is_partial(usage)
-        self.turns.append(TurnCost(tokens, usage, self.costs.price, _input_cost(usage, self.costs.price), is_partial))
-        return request, self.turns[-1]
-
-    def request_costs(self, request: _TrialRequest, size: int, usage: Usage | None) -> c.CacheCosts:
-        """Return the costs of a request whose prompt has `size` tokens."""
-        return self._lookup.costs(request.model, request.at, size, usage=usage, params=request.params)
-
-
-@dataclass(slots=True)
-class _Fired:
-    """A compaction of the policy."""
-
-    fired: FiredTrigger
-    sizes: c.PromptSizes
-    costs: c.CacheCosts  # at the time
-    summary: Decimal | None  # its cost
-    changes_history: bool
-    first: int  # turns before it
-    warm: bool | None = None  # whether the next request found a warm cache
+# usage
 
 
 class PromptChange(NamedTuple):
@@ -327,165 +426,6 @@ class PromptChange(NamedTuple):
     added: int  # tokens in their place
     rewritten: bool = False  # it is the first prompt since the compaction
     new: int = 0  # added tokens that are sent for the first time
-
-
-class _Plan:
-    """A copy of the session with the compactions of a policy.
-
-    `moment` says when a cadence compacts: at once ("now"), or in the first pause longer than the cache's lifetime.
-    """
-
-    def __init__(
-        self, empty: FoldedSession, settings: Compaction, rules: DatedRules, recorded: _RecordedSide, moment: c.Moment,
-        tell: Tell | None,
-    ) -> None:  # fmt: skip
-        self.moment: c.Moment = moment
-        self.name = MAIN  # of the chain
-        self.activity = SessionActivity()
-        self.turns: list[TurnCost] = []
-        self.firings: list[_Fired] = []
-        self.refused = 0  # compactions that would not have made the prompt shorter
-        self.pause: float | None = None  # longest pause before a message, in seconds
-        self._settings, self._rules, self._recorded, self._tell = settings, rules, recorded, tell
-        self._told: dict[str, str] = {}  # the last decision by trigger
-        self._folding, self._sizes = Folding(empty), TimelineSizes()
-        self._pruned: set[str] = set()  # uuids
-        self._added = 0  # tokens that compactions added and that are still there, outside context included
-        self._context = 0  # those of outside context, which has no events here: no source is asked
-        self._new = 0  # tokens added without pruning since the last request
-        self._is_rewritten = False  # something was pruned or shortened since the last request
-        self._is_waiting = False  # a cadence waits for a cold cache
-        self._change = PromptChange(0, 0, 0)  # of the open request, in estimated tokens
-
-    @property
-    def summaries(self) -> Decimal | None:
-        """The cost of its summaries; None if it is unknown."""
-        return c.add_known(*[firing.summary for firing in self.firings])
-
-    @property
-    def cost(self) -> Decimal | None:
-        """The cost of all turns and summaries; None if it is unknown."""
-        return c.add_known(total_cost(self.turns), self.summaries)
-
-    def results(self) -> list[FiredTrigger]:
-        """Return its compactions, each with what the turns up to the next one saved."""
-        found: list[FiredTrigger] = []
-        ends = [*[firing.first for firing in self.firings[1:]], len(self.turns)]
-        for firing, end in zip(self.firings, ends, strict=False):
-            cost = c.compaction_cost(firing.sizes, firing.costs, firing.warm, firing.summary)
-            sides = [self._recorded.turns[firing.first : end], self.turns[firing.first : end]]
-            before, after = (c.add_known(*[turn.cost for turn in turns]) for turns in sides)
-            if end > firing.first:
-                saved = None if before is None or after is None else before - after
-                cost = replace(cost, saved=c.dollars(saved), turns=end - firing.first)
-            found.append(replace(firing.fired, cost=cost))
-        return found
-
-    def apply(self, event: Event) -> None:
-        """Apply an event of the recording."""
-        self.activity.add(event)
-        if isinstance(event, CompactApplied):
-            self._added = self._context = 0
-            if self._pruned:
-                kept = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._pruned])
-                event = replace(event, preserved_uuids=kept)
-        elif isinstance(event, Append):
-            self._pruned.discard(event.item.uuid)
-        self._folding.apply(event)
-
-    def fire_if_cold(self, at: float | None) -> None:
-        """Carry out a cadence that waits for a cold cache, if the cache is cold now."""
-        if self._is_waiting and self._recorded.is_cold(at):
-            self.ask(("manual",), at, reported_as="cadence")
-
-    def ask(
-        self, triggers: Collection[Trigger], at: float | None, *, agent: str | None = None,
-        reported_as: Trigger | None = None,
-    ) -> None:  # fmt: skip
-        """Ask the policy, and carry out its firing."""
-        chain, settings = settled(self._folding.chain(self.name)), self._settings
-        if "gap" in triggers:
-            inputs = PolicyInput(self.activity.chain(self.name), chain.entries, settings, at, agent)
-            pauses = (self.pause, pause_before_message(inputs))
-            self.pause = max((pause for pause in pauses if pause is not None), default=None)
-        firing = judge_chain(
-            self.activity, chain, settings, triggers, now=at, agent=agent, scale=self._recorded.scale,
-            tokens=self._tokens(), tell=None if self._tell is None else self._explain,
-        )  # fmt: skip
-        if firing is None:
-            self._is_waiting = self._is_waiting and reported_as is None
-        elif firing.trigger == "cadence" and self.moment == "later" and not self._recorded.is_cold(at):
-            self._is_waiting = True
-        else:
-            self._is_waiting = False
-            self._fire(firing._replace(trigger=reported_as or firing.trigger), chain, at)
-
-    def _explain(self, decision: str) -> None:
-        """Report a decision, unless it is the same as the last one about this trigger."""
-        trigger = decision.partition(" ")[0]
-        if self._tell is not None and self._told.get(trigger) != decision:
-            self._told[trigger] = decision
-            self._tell(f"after turn {self._recorded.turn}: {decision}")
-
-    def _tokens(self) -> int:
-        """Estimate the timeline with outside context. Costs O(changes since the last call)."""
-        return self._sizes.tokens_of(self._folding.chain(self.name).entries) + self._context
-
-    def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
-        recorded, settings, scale = self._recorded, self._settings, self._recorded.scale
-        firing, summary, refused, *_ = find_shorter_stage(
-            chain, firing, settings, lambda _, request: (Extractive().summarize(request).text,)
-        )
-        self.refused += bool(refused)
-        if not (firing.cut.place or firing.shortened or firing.window):
-            return
-        pruned, kept = pruned_entries(chain.entries, firing.cut), kept_entries(chain.entries, firing.cut)
-        before = self._tokens()
-        # Sources that are asked alone add one event, whatever they answer: a space stands for the answer.
-        answer = " " if firing.window is not None and not pruned else None
-        stamp = None if at is None else format_timestamp(at)
-        for event in compaction_events(self._folding.state(), chain.id, firing, summary, answer, at=stamp):
-            self.activity.add(event)
-            self._folding.apply(event)
-        context = most_context(settings) if settings.context_sources and firing.window is not None else 0
-        self._pruned.update(entry.item.uuid for entry in pruned)
-        if pruned:  # earlier additions, too; the summary as the timeline counts it
-            self._added, self._context = tokens_of_size(len(encode(summary)) - 2), 0
-        self._added += context
-        self._context += context
-        self._new = 0 if pruned else self._new + context
-        changes_history = bool(pruned or firing.shortened)
-        self._is_rewritten = self._is_rewritten or not context or bool(pruned)
-        head = scale.head if changes_history else scale.prompt(before)
-        sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, recorded.growth)
-        price = c.summary_price(self._rules, settings, sizes.before - sizes.head if pruned else 0, recorded.last)
-        fired = FiredTrigger(
-            trigger=firing.trigger, turn=recorded.turn, at=at, kept=count_messages(kept), pruned=count_messages(pruned),
-            context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
-            cost=c.compaction_cost(sizes, recorded.costs, None, price),
-        )  # fmt: skip
-        self.firings.append(_Fired(fired, sizes, recorded.costs, price, changes_history, len(self.turns)))
-
-    def open_turn(self, request: _TrialRequest) -> None:
-        """Note that a request is sent."""
-        if self.firings and (self._is_rewritten or self._new):
-            self.firings[-1].warm = self._recorded.costs.is_warm(request.pause)
-        removed = max(0, request.tokens - (self._tokens() - self._added))
-        self._change = PromptChange(0, removed, self._added, self._is_rewritten, self._new)
-        self._is_rewritten, self._new = False, 0
-
-    def close_turn(self, request: _TrialRequest, turn: TurnCost) -> None:
-        """Add what the recorded turn would have cost with the policy."""
-        if self.firings:
-            scale, change = self._recorded.scale, self._change
-            removed, tokens, new = (round(n * scale.rate) for n in (change.removed, change.added, change.new))
-            change = PromptChange(scale.head, removed, tokens, change.rewritten, new)
-            size = max(0, turn.tokens - removed + tokens)
-            price = self._recorded.request_costs(request, size, turn.usage).price
-            usage = None if turn.usage is None else usage_after_pruning(turn.usage, change)
-            cost = None if turn.cost is None else _input_cost(usage, price)
-            turn = TurnCost(size, usage, price, cost, turn.is_partial)
-        self.turns.append(turn)
 
 
 def most_context(settings: Compaction) -> int:

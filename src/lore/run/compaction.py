@@ -50,7 +50,7 @@ def dry_run(
             trial.after(event)
         outcome = trial.result()
     return DryRunResult(
-        session=recording.shown, configured=True, when=outcome.moment, triggers=outcome.triggers, totals=outcome.totals,
+        session=recording.shown, configured=True, when=policy.when, triggers=outcome.triggers, totals=outcome.totals,
         answer=verdict(outcome), notes=list(notes(outcome)), problems=list(recording.problems.kept),
     )  # fmt: skip
 

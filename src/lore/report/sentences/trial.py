@@ -35,8 +35,6 @@ def verdict(outcome: TrialOutcome) -> str:
     if totals.overfull is not None and totals.overfull[0]:
         full, fuller = totals.overfull
         sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with the policy {fuller:,} would.")
-    if outcome.moment == "later":
-        sentences.append("Here it is cheapest to compact when the cache has expired anyway.")
     return " ".join(sentences)
 
 
@@ -106,8 +104,6 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if totals.unpriced:
         unpriced = counted(totals.unpriced, "turn")
         yield f"{unpriced} without a known price or cache are not in the costs"
-    if settings.when == "cheapest" and totals.fired:
-        yield "the cheapest moment is chosen in hindsight, the same for every cadence of the session"
     if totals.overfull is not None and totals.overfull[1]:
         yield "the kept messages still fill over 90 % of the window: shorten tools and system prompt, or raise window"
     if totals.recorded:
