@@ -73,8 +73,8 @@ def count_bytes(monkeypatch):
     """Return a list that collects the sizes of later file reads; sqlite must read no lines at all."""
     from lore.store import jsonl_log, sql
 
-    read, ranges = [], jsonl_log.read_range
-    monkeypatch.setattr(jsonl_log, "read_range", lambda *args: read.append(len(data := ranges(*args))) or data)
+    read, found = [], jsonl_log.LogFile.read
+    monkeypatch.setattr(jsonl_log.LogFile, "read", lambda *args: read.append(len(data := found(*args))) or data)
     for name in ("lines", "digest"):
         monkeypatch.setattr(sql.SqlSession, name, lambda *_: pytest.fail("a list reads no events"))
     return read

@@ -45,7 +45,7 @@ RECORDS = [
     record("context_persisted", turn=3, insert_at=2, content="p"),
     record("cache_reset", reason="r"),
     record("observed", name="effort", names=["a"], removed=["b"], before="low", after="high"),
-    record("saved", size=9, after=1, base="cd" * 32, log=7, digests=["ab" * 32], leaf_id="u1", metadata={"a": 1},
+    record("saved", size=9, after=1, base="cd" * 32, log=7, digest="ab" * 32, leaf_id="u1", metadata={"a": 1},
            byte=7, check="00000000"),
     record("opaque", record={"any": "thing"}),
 ]  # fmt: skip

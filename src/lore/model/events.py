@@ -339,11 +339,10 @@ class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
     """A line that a `jsonl:` store writes before the events of one save. It changes no session state."""
 
     size: int  # bytes of the events of this save, which follow this line
-    byte: int = 0  # where this line begins in its file
     after: int = 0  # number of the last event before this save
     base: str = ""  # digest of all events before this save (`lore.store.lines`)
     log: int = 0  # bytes of all events before this save
-    digests: tuple[str, ...] = ()  # one for each event of this save
+    digest: str = ""  # of all events, this save included
     note: str = ""  # digest of leaf and metadata
     leaf_id: str | None = None  # uuid of the main chain's last item, after this save
     metadata: Raw = NULL  # of the session: an object

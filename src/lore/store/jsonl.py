@@ -3,7 +3,7 @@
     lore-store.json     says that the folder is lore's, and which version of the layout it has
     NAME.jsonl          a session (`jsonl_log`)
     bindings.json       which session each client means, as one JSON object
-    .NAME.….lock        the lock of a file; .NAME.….new is a file that is being written
+    .NAME.….lock        the lock of a file; .NAME.….part is a file that is being written
 
 A save is one write and one fsync at the end of the log, so it costs O(the new events). A new log is written under
 another name and then renamed. An incomplete save at the end, of a writer that died, is left out by readers and
@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TypeVar
@@ -34,7 +35,7 @@ from filelock import FileLock, Timeout
 
 from lore import files
 from lore.errors import Where, reason_of
-from lore.files import make_folder, synchronise_folder
+from lore.files import make_folder, replaced, synchronise_folder
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import (
@@ -51,17 +52,17 @@ from lore.store.base import (
     refuse_other_version,
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
-from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, read_range
+from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name
 from lore.store.lines import check_id
 from lore.store.registry import notes_on_readers
 
-KIND, VERSION = "lore-store", 3
+KIND, VERSION = "lore-store", 4
 STAMP, BINDINGS = "lore-store.json", "bindings.json"
 PATIENCE = 10.0  # seconds to wait for another writer
 _HINT_NOT_DURABLE = "the last save is not durable: repair the disk, and save again"
 HINT_RETRY = "nothing was saved: make room or repair the disk, and save again"
-_NEW = ".new"  # ending of a file that is being written
-_ALL = 1 << 40  # bytes: more than any file that lore writes
+_PART = ".part"  # ending of a file that is being written
+_ABANDONED = 3_600.0  # seconds after which the writer of such a file has died
 _HEAD = 64 * 1024  # bytes that show whether a file is a log
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _T = TypeVar("_T")
@@ -99,8 +100,7 @@ class Jsonl(DeltaStore):
         after = max(0, after)
 
         def read(log: LogFile) -> SessionData:
-            part = log.part(after)
-            return log.summary.with_events(tuple(part.lines[max(0, after + 1 - part.first) :]), after + 1)
+            return log.summary.with_events(tuple(log.lines(after, log.length)), after + 1)
 
         return self._read(session_id, read)
 
@@ -118,12 +118,13 @@ class Jsonl(DeltaStore):
             bindings = self._read_bindings()
             left = {key: name for key, name in bindings.items() if name not in deleted}
             if left != bindings:
-                self._save_bindings(left)
+                self._replace(BINDINGS, encode(left) + b"\n")
         for name in deleted:
             if name == session_id:
                 self._synchronise()  # forks are gone for good before their parent
-            with self._locked(log_name(name)):
-                self._unlink(log_name(name))
+            path = self._file(log_name(name))
+            with self._locked(log_name(name)), _reported("remove", path), suppress(FileNotFoundError):
+                os.unlink(path)
         self._synchronise()
         return deleted
 
@@ -139,7 +140,7 @@ class Jsonl(DeltaStore):
                     change = decide(log)
                     if isinstance(change, Head):  # its writer may have died before it was durable
                         with _reported("write to", log.path, _HINT_NOT_DURABLE):
-                            os.fsync(log.descriptor)
+                            os.fsync(log.file.fileno())
                         self._synchronise()
                         return change
                     self._append(log, change)
@@ -147,24 +148,23 @@ class Jsonl(DeltaStore):
                 change = decide(None)
                 if isinstance(change, Head):
                     return change
-                self._write_whole(name, encode_log(change))
+                self._replace(name, encode_log(change))
         return change.after.head
 
     def _append(self, log: LogFile, change: PendingChange) -> None:
         """Write a change after the end of a log."""
-        part = log.part(log.summary.head.number)
-        start = b"" if part.has_end else b"\n"
-        data = start + encode_save(change, part.end + len(start))
+        part, descriptor = log.part(log.summary.head.number), log.file.fileno()
+        data = encode_save(change)
         if log.length > part.end:
             with _reported("repair", log.path):
-                os.ftruncate(log.descriptor, part.end)
+                os.ftruncate(descriptor, part.end)
             lost = f"the last {log.length - part.end:,} bytes were an incomplete save, and were removed"
             self._tell(f"{log.path}: {lost}")
-        if os.fstat(log.descriptor).st_size != part.end:
+        if os.fstat(descriptor).st_size != part.end:
             message = f"somebody wrote to {log.path} without asking for its lock"
             raise StoreError(message, hint="nothing was saved: save again", where=Where(log.path))
         with _reported("write to", log.path, HINT_RETRY):
-            files.append(log.descriptor, data, part.end)
+            files.append(descriptor, data if part.has_end else b"\n" + data, part.end)
 
     # clients
 
@@ -179,14 +179,14 @@ class Jsonl(DeltaStore):
             if known not in (None, session_id) and not replace:
                 raise refuse_binding(known)
             if known != session_id:
-                self._save_bindings({**bindings, client_key: session_id})
+                self._replace(BINDINGS, encode({**bindings, client_key: session_id}) + b"\n")
 
     def resolve(self, client_key: str) -> str | None:
         self._is_stamped()
         return self._read_bindings().get(client_key)
 
     def _read_bindings(self) -> Mapping[str, str]:
-        data = self._read_file(BINDINGS, _ALL)
+        data = self._read_file(BINDINGS)
         try:
             return {} if data is None else msgspec.json.decode(data, type=dict[str, str])
         except (ValueError, RecursionError):
@@ -194,59 +194,56 @@ class Jsonl(DeltaStore):
             hint = "delete the file, and bind the clients again"
             raise DamagedError(message, hint=hint, where=Where(self._file(BINDINGS))) from None
 
-    def _save_bindings(self, bindings: Mapping[str, str]) -> None:
-        self._write_whole(BINDINGS, (encode(bindings) + b"\n",))
-
     # the whole store
 
     def verify(self, session_id: str | None = None) -> Verified:
         self._is_stamped()
+        notes, damage = self._notes_on_readers(), list[DamagedPlace]()
         if session_id is not None:
             with self._opened(session_id):
-                found = self._verify(log_name(session_id))
-            return Verified.of((found,), (), self._readers())
-        logs = [self._verify(name) for name in self._logs()]
-        damage, notes = list[DamagedPlace](), list[str]()
+                return Verified.of((self._verify(log_name(session_id)),), (), notes)
         try:
             for key, name in sorted(self._read_bindings().items()):
                 if not os.path.lexists(self._file(log_name(name))):
-                    notes.append(f"client {key!r} is bound to session {name!r}, which does not exist")
+                    notes = (*notes, f"client {key!r} is bound to session {name!r}, which does not exist")
         except StoreError as error:
             damage.append(DamagedPlace(None, None, self._file(BINDINGS), error.message, "not known"))
-        if left := len(self._unfinished()):
-            notes.append(f"{left:,} files are being written, or were left by writers that died: `lore store vacuum` "
-                         "removes these")  # fmt: skip
-        return Verified.of(logs, damage, (*notes, *self._readers()))
+        return Verified.of(map(self._verify, self._logs()), damage, notes)
 
     def _verify(self, name: str) -> Verified | None:
-        found = self._verify_once(name)
-        if found is None or not found.damage:
-            return found
-        with self._without_writers(name):  # a writer may have been in the middle of a save
-            return self._verify_once(name)
-
-    def _verify_once(self, name: str) -> Verified | None:
+        """Verify a session, again under its lock if it seems damaged: a writer may have been at work."""
         path = self._file(name)
-        try:
-            with _opened(path) as descriptor:
-                return LogFile(descriptor, path).verify()
-        except FileNotFoundError:  # deleted meanwhile
-            return None
-        except StoreError as error:  # a symbolic link, or a disk that does not answer
-            return Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
+        with ExitStack() as stack:
+            for is_locked in (False, True):
+                if is_locked:
+                    stack.enter_context(self._without_writers(name))
+                try:
+                    with _opened(path) as log:
+                        found = log.verify()
+                except FileNotFoundError:  # deleted meanwhile
+                    return None
+                except StoreError as error:  # a symbolic link, or a disk that does not answer
+                    found = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
+                if not found.damage:
+                    break
+        return found
 
-    def _readers(self) -> tuple[str, ...]:
+    def _notes_on_readers(self) -> tuple[str, ...]:
         """Return notes on the files that other users of this machine may read."""
+        names = self._names()
         is_private = not os.stat(self._folder).st_mode & 0o077
-        return () if is_private else notes_on_readers([self._folder, *map(self._file, self._names())])
+        return () if is_private else notes_on_readers([self._folder, *map(self._file, names)])
 
     def vacuum(self) -> int:
-        """Remove files that writers had begun when they died."""
+        """Remove files that writers had begun when they died, an hour ago or earlier."""
         self._is_stamped()
         size = 0
-        for name in self._unfinished():
-            with self._locked(name[1:].removesuffix(_NEW)):
-                size += self._unlink(name)
+        for path in [self._file(name) for name in self._names() if name.startswith(".") and name.endswith(_PART)]:
+            with _reported("remove", path), suppress(FileNotFoundError):
+                found = os.lstat(path)
+                if found.st_mtime < time.time() - _ABANDONED:
+                    os.unlink(path)
+                    size += found.st_size
         return size
 
     def close(self) -> None:
@@ -258,10 +255,9 @@ class Jsonl(DeltaStore):
     def _opened(self, session_id: str, *, write: bool = False) -> Generator[LogFile]:
         """Open a session's log, without its lock; raises UnknownSessionError, StoreError."""
         self._is_stamped()
-        path = self._file(log_name(session_id))
         try:
-            with _opened(path, write=write) as descriptor:
-                yield LogFile(descriptor, path)
+            with _opened(self._file(log_name(session_id)), write=write) as log:
+                yield log
         except FileNotFoundError:
             raise self._unknown(session_id) from None
 
@@ -292,8 +288,8 @@ class Jsonl(DeltaStore):
         for name in self._logs():
             path = self._file(name)
             try:
-                with _opened(path) as descriptor:
-                    result = read(LogFile(descriptor, path))
+                with _opened(path) as log:
+                    result = read(log)
             except FileNotFoundError:  # deleted meanwhile
                 continue
             except StoreError as error:
@@ -319,10 +315,6 @@ class Jsonl(DeltaStore):
     def _logs(self) -> Sequence[str]:
         return [name for name in self._names() if name.endswith(LOG) and not name.startswith(".")]
 
-    def _unfinished(self) -> Sequence[str]:
-        """Return the names of files that are being written, or whose writers died."""
-        return [name for name in self._names() if name.startswith(".") and name.endswith(_NEW)]
-
     def _is_stamped(self) -> bool:
         """Return whether the folder says that it is lore's.
 
@@ -333,7 +325,7 @@ class Jsonl(DeltaStore):
             raise StoreError(f"the store {self.url} is closed", hint="open it again")
         if os.path.lexists(self._folder) and not os.path.isdir(self._folder):
             raise StoreError(f"{self._folder} is not a folder", hint="jsonl:DIR names a folder")
-        data = self._read_file(STAMP, _HEAD)
+        data = self._read_file(STAMP)
         if data is None:
             return False
         where = Where(self._file(STAMP))
@@ -353,15 +345,12 @@ class Jsonl(DeltaStore):
             return
         with _reported("make the folder", self._folder):
             make_folder(self._folder)
-        with self._locked(STAMP):
-            if self._is_stamped():
-                return
-            names = [name for name in self._names() if name != STAMP and not name.startswith(".")]
-            heads = (self._read_file(name, _HEAD) or b"" for name in names if name.endswith(LOG))
-            if names and not any(map(LoreLog.recognises, heads)):
-                message = f"{self._folder} holds other files, and none of lore's logs"
-                raise FormatError(message, hint="name a new folder, or an empty one; this one was not touched")
-            self._write_whole(STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",))
+        names = [name for name in self._names() if not name.startswith(".")]
+        heads = (self._read_file(name, _HEAD) or b"" for name in names if name.endswith(LOG))
+        if names and STAMP not in names and not any(map(LoreLog.recognises, heads)):
+            message = f"{self._folder} holds other files, and none of lore's logs"
+            raise FormatError(message, hint="name a new folder, or an empty one; this one was not touched")
+        self._replace(STAMP, encode({"kind": KIND, "version": VERSION}) + b"\n")  # others write the same
 
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
@@ -391,48 +380,26 @@ class Jsonl(DeltaStore):
                 stack.enter_context(self._locked(name))
             yield
 
-    def _read_file(self, name: str, limit: int) -> bytes | None:
+    def _read_file(self, name: str, limit: int = -1) -> bytes | None:
         """Return the bytes of a file, at most `limit`; None if it is missing; raises StoreError."""
+        path = self._file(name)
         try:
-            with _opened(self._file(name)) as descriptor:
-                return read_range(descriptor, 0, limit)
+            with _opened(path) as log, _reported("read", path):
+                return log.file.read(limit)
         except FileNotFoundError:
             return None
 
-    def _write_whole(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a file under a temporary name, then rename it, while its lock is held. Durable when it returns.
-
-        Raises StoreError; the folder is then as it was.
-        """
-        new, path = self._file(f".{name}{_NEW}"), self._file(name)
-        try:
-            with _reported("write to", path, HINT_RETRY):
-                with suppress(FileNotFoundError):
-                    os.unlink(new)  # of a writer that died
-                with _opened(new, create=True) as descriptor:
-                    for piece in pieces:
-                        files.write(descriptor, piece)
-                    os.fsync(descriptor)
-                os.replace(new, path)
-        except StoreError:
-            with suppress(OSError):
-                os.unlink(new)
-            raise
+    def _replace(self, name: str, data: bytes) -> None:
+        """Write a file whole and durably; raises StoreError, and then the folder is as it was."""
+        path = self._file(name)
+        with _reported("write to", path, HINT_RETRY), replaced(path, private=True) as file:
+            file.write(data)
         self._synchronise()
 
     def _synchronise(self) -> None:
         """Make the names in the folder durable; raises StoreError."""
         with _reported("write to", self._folder, _HINT_NOT_DURABLE):
             synchronise_folder(self._folder)
-
-    def _unlink(self, name: str) -> int:
-        """Remove a file and return its size; 0 if it is missing; raises StoreError."""
-        path = self._file(name)
-        with _reported("remove", path), suppress(FileNotFoundError):
-            size = os.lstat(path).st_size
-            os.unlink(path)
-            return size
-        return 0
 
 
 @contextmanager
@@ -447,11 +414,10 @@ def _reported(act: str, path: str, hint: str = "") -> Generator[None]:
 
 
 @contextmanager
-def _opened(path: str, *, write: bool = False, create: bool = False) -> Generator[int]:
-    """Open a regular file, as a descriptor; raises FileNotFoundError, StoreError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL if create else os.O_RDWR | os.O_APPEND if write else os.O_RDONLY
+def _opened(path: str, *, write: bool = False) -> Generator[LogFile]:
+    """Open a regular file; raises FileNotFoundError, StoreError."""
     try:
-        descriptor = os.open(path, flags | _SAFE, 0o600)
+        descriptor = os.open(path, (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY) | _SAFE)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -459,9 +425,8 @@ def _opened(path: str, *, write: bool = False, create: bool = False) -> Generato
         if error.errno == errno.ELOOP:
             message, hint = f"{path} is a symbolic link, which a store does not follow", "put the file itself there"
         raise StoreError(message, hint=hint, where=Where(path)) from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{path} is not a regular file", hint="take it out of the folder", where=Where(path))
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        yield LogFile(file, path, found.st_size)

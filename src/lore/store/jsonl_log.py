@@ -1,10 +1,10 @@
 """The format of a session's log in a `jsonl:` store.
 
-A log is the session's header, then for each save one `saved` record (`lore.model.events.Saved`) followed by the
-events of the save. The record says how many bytes follow, the digest after each event, and everything that is kept
-with the events. So a save is stored whole or not at all: if fewer bytes follow than the record says, the save is
-incomplete, and readers leave it out. A last line without an end that is not JSON, and zeros at the end of the file (a
-file system may leave them after a loss of power), are incomplete as well.
+A save is a `saved` record (`lore.model.events.Saved`) followed by its events. The record says how many bytes follow,
+the digest before and after them, and everything that is kept with the events. So a save is stored whole or not at all:
+if fewer bytes follow than the record says, the save is incomplete, and readers leave it out. A last line without an end
+that is not JSON, and zeros at the end of the file (a file system may leave them after a loss of power), are incomplete
+as well. A log that is written whole ends with a record, which nothing follows.
 
 Other programs may append whole lines. They are events, and the next save's record holds their digest.
 
@@ -14,10 +14,12 @@ The summary of a session is read from the header and the last record, whatever t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from io import BufferedReader
 from typing import NamedTuple
 
 import msgspec
@@ -32,7 +34,7 @@ from lore.model.events import Saved, encode
 from lore.model.items import NULL, is_absent
 from lore.model.limits import RECORD_BYTES
 from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
-from lore.store.deltas import PendingChange, extend
+from lore.store.deltas import PendingChange
 from lore.store.lines import (
     NOTHING,
     SEED,
@@ -44,13 +46,13 @@ from lore.store.lines import (
     read_header,
 )
 
-_GROUP = 200  # events: a log that is written whole has a record for each group, so that its end is read quickly
-_BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-3"}'
+_BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-4"}'
+_END_MARK = _END[-9:]  # of a record that lost other bytes, too
 _DECODER = msgspec.json.Decoder(Saved)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLANK = b" \t\r"
 _LAST_EVENT = 1 << 62  # a number that no event has
-_PIECE = 64 * 1024  # bytes at the end of a log that are read first
-_MOST_AT_ONCE = 16 * 1024 * 1024  # bytes of one read
+_TAIL = 64 * 1024  # bytes at the end of a log that are read first
 LOG = ".jsonl"
 _LONGEST, _CUT = 200, 120  # bytes of a name: file systems take 255, with dot and ending
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
@@ -62,63 +64,54 @@ _DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com",
 
 def is_record(line: bytes) -> bool:
     """Return whether a line was written as a record; with one damaged byte it still begins or ends like one."""
-    return line.startswith(_BEGIN) or line.endswith(_END)
+    return line.startswith(_BEGIN) or line.endswith(_END_MARK)
 
 
-def encode_save(change: PendingChange, byte: int) -> bytes:
-    """Return a save as it is written at this byte of a log; raises StoreError if a log cannot hold it."""
-    before, after = change.before, change.after
+def encode_save(change: PendingChange) -> bytes:
+    """Return a save as it is written at the end of a log; raises StoreError if a log cannot hold it."""
+    return _join((_encode_record(change.before, change.after), *change.lines))
+
+
+def encode_log(change: PendingChange) -> bytes:
+    """Return a new log; raises StoreError if a log cannot hold its events."""
+    return _join((*change.lines, _encode_record(change.after, change.after)))
+
+
+def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
     metadata = NULL if after.metadata == EMPTY else Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" "))
     record = Saved(
-        size=after.size - before.size, byte=byte, after=before.head.number, base=before.head.digest, log=before.size,
-        digests=tuple(map(bytes.hex, change.digests)), note=after.head.note, leaf_id=after.leaf_id, metadata=metadata,
+        size=after.size - before.size, after=before.head.number, base=before.head.digest, log=before.size,
+        digest=after.head.digest, note=after.head.note, leaf_id=after.leaf_id, metadata=metadata,
         project_id=after.project_id, created_at=after.created_at, updated_at=after.updated_at, turns=after.turns or 0,
         used_at=after.used_at,
     )  # fmt: skip
     line = encode(record)[:-1] + _END
     if len(line) > RECORD_BYTES:
-        message = f"a save of {len(change.lines):,} events and {len(line):,} bytes of notes"
-        raise StoreError(f"{message}: a record holds {RECORD_BYTES >> 20} MiB", hint="save less at once")
-    return _join((line, *change.lines), change.lines)
+        message = f"{len(line):,} bytes of notes: a record holds {RECORD_BYTES >> 20} MiB"
+        raise StoreError(message, hint="keep less in the metadata")
+    return line
 
 
-def _join(lines: Sequence[bytes], events: Sequence[bytes]) -> bytes:
-    """Join lines to a part of a log; raises StoreError if one of the events is a record."""
-    if any(map(is_record, events)):
+def _join(lines: Sequence[bytes]) -> bytes:
+    if sum(map(is_record, lines)) != 1:
         hint = "leave it out: `lore store import` does"
         raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
     return b"\n".join((*lines, b""))
-
-
-def encode_log(change: PendingChange) -> Iterator[bytes]:
-    """Yield the bytes of a new log: the header, and groups of events with a record each."""
-    before, after, lines, digests = change
-    header = _join(lines[:1], lines[:1])
-    yield header
-    notes = {name: getattr(after, name) for name in ("project_id", "leaf_id", "metadata", "created_at", "updated_at")}
-    summary, byte = extend(before, lines[:1], digests[:1]).after, len(header)
-    for start in range(1, max(2, len(lines)), _GROUP):
-        group = extend(summary, lines[start : start + _GROUP], digests[start : start + _GROUP], **notes)
-        data = encode_save(group, byte)
-        yield data
-        summary, byte = group.after, byte + len(data)
 
 
 # reading
 
 
 class Fault(NamedTuple):
-    """A damaged place of a log."""
+    """The first damaged place of a log."""
 
-    number: int | None  # of the damaged event; None if it is not one event
     byte: int
     message: str
-    recoverable: str = "the events that are there"
 
 
 @dataclass(slots=True)
 class LogPart:
-    """The events of a log from one byte to its end."""
+    """The events of a log from one byte to its end, or to the first damaged place."""
 
     end: int  # byte of the file at which the last whole save ends
     number: int = 0  # of the last event
@@ -128,99 +121,70 @@ class LogPart:
     lines: list[bytes] = field(default_factory=list[bytes])
     digests: list[bytes] = field(default_factory=list[bytes])  # after each of the lines
     record: Saved | None = None  # the last
-    foreign: int = 0  # events that other programs appended
     loose: int = 0  # events after the last record, or all without a record
-    faults: list[Fault] = field(default_factory=list[Fault])
+    fault: Fault | None = None
     has_end: bool = True  # whether the last line ends with a line feed
 
-    def add(self, lines: Sequence[bytes], digests: Sequence[bytes]) -> None:
+    def add(self, lines: Sequence[bytes]) -> None:
         """Append events."""
+        self.digests += digest_lines(self.digest, lines)
         self.lines += lines
-        self.digests += digests
         self.number += len(lines)
         self.size += sum(map(len, lines)) + len(lines)
-        self.digest = digests[-1] if digests else self.digest
+        self.digest = self.digests[-1] if lines else self.digest
 
 
 def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart:
     """Parse a log from one byte to its end: from the first, or from that of the record `start`. Costs O(bytes)."""
     part = LogPart(byte)
     if start is not None:
-        part = LogPart(byte, start.after, _digest(start.base), start.log, start.after + 1)
-    data = data.rstrip(b"\0") if data.endswith(b"\0") else data
+        part = LogPart(byte, start.after, bytes.fromhex(start.base), start.log, start.after + 1)
+    data = data.rstrip(b"\0")
     at = 0
     while at < len(data):
         stop = data.find(b"\n", at)
         line = data[at : stop if stop >= 0 else len(data)]
+        if stop < 0 and line.strip(_BLANK) and (is_record(line) or fault(line)):
+            break  # a torn last line
+        end = stop + 1 if stop >= 0 else len(data)
         if is_record(line):
-            end = _read_save(data, at, stop, byte, part) if stop >= 0 else None
-            if end is None:
-                break
-            at = end
+            record = _parse_record(line)
+            end += 0 if record is None else record.size
+            if end > len(data) and b"\n" + _BEGIN not in data[stop:]:
+                break  # an incomplete save
+            message = _add_save(part, record, data[stop + 1 : end])
         else:
             line = line.removeprefix(BOM) if byte + at == 0 else line
-            if stop < 0 and line.strip(_BLANK) and fault(line):
-                break
-            if line.strip(_BLANK):
-                _read_foreign(line, byte + at, part)
-            part.has_end = stop >= 0
-            at = stop + 1 if stop >= 0 else len(data)
-        part.end = byte + at
+            message = _add_line(part, line)
+        if message:
+            part.fault = Fault(byte + at, message)
+            break
+        part.has_end, part.end, at = stop >= 0, byte + end, end
     return part
 
 
-def _read_foreign(line: bytes, byte: int, part: LogPart) -> None:
-    if reason := fault(line):
-        part.faults.append(Fault(part.number + 1, byte, f"unreadable line: {reason}", "every other event"))
-    part.foreign += part.number > 0  # the first is the header
-    part.loose += 1
-    part.add((line,), digest_lines(part.digest, (line,)))
+def _add_line(part: LogPart, line: bytes) -> str:
+    """Add a line that no record covers, unless it is blank; returns why it cannot be read."""
+    reason = fault(line) if line.strip(_BLANK) else ""
+    if line.strip(_BLANK) and not reason:
+        part.add((line,))
+        part.loose += 1
+    return reason and f"a line cannot be read: {reason}"
 
 
-def _read_save(data: bytes, at: int, stop: int, offset: int, part: LogPart) -> int | None:
-    """Parse a record and its events; returns the offset of their end, None if the save is incomplete."""
-    byte, begin = offset + at, stop + 1
-    record = _parse_record(data[at:stop], byte)
+def _add_save(part: LogPart, record: Saved | None, data: bytes) -> str:
+    """Add the events of a save; returns how they differ from what its record says."""
     if record is None:
-        message = "a saved record is damaged, or belongs to another file"
-        part.faults.append(Fault(None, byte, message, "the events after it, without their digests"))
-        return begin
-    end = begin + record.size
-    if end > len(data):
-        if b"\n" + _BEGIN not in data[stop:]:
-            return None
-        part.faults.append(Fault(None, byte, "bytes after this record are missing"))
-        return begin
-    if record.after != part.number:
-        message = f"{part.number:,} events are before this record, {record.after:,} were stored"
-        part.faults.append(Fault(None, byte, message))
-    elif _digest(record.base) != part.digest and not part.faults:  # else it follows from damage found before
-        number, which = (part.number, "the event") if part.loose == 1 else (None, f"one of {part.loose:,} events")
-        message = f"{which} before this byte was changed"
-        part.faults.append(Fault(number, byte, message, "its content may be wrong now"))
-    part.number, part.digest, part.size = record.after, _digest(record.base), record.log
-    lines, digests = data[begin:end].split(b"\n")[:-1], [*map(_digest, record.digests)]
-    if digest_lines(part.digest, lines) != digests:
-        part.faults += _find_changed(lines, digests, part, offset + begin)
-    part.add(lines, digests)
+        return "a saved record cannot be read"
+    if (record.after, record.base) != (part.number, part.digest.hex()):
+        return "the events before this byte do not match the saved record here"
+    part.add(data.split(b"\n")[:-1])
     part.record, part.loose = record, 0
-    return end
+    return "" if part.digest.hex() == record.digest else "the events of this save do not match its record"
 
 
-def _find_changed(lines: Sequence[bytes], digests: Sequence[bytes], part: LogPart, byte: int) -> Iterator[Fault]:
-    """Yield each event of a save whose digest does not follow from the one stored before it."""
-    if len(lines) != len(digests):
-        yield Fault(None, byte, f"{len(digests):,} events were stored with this save, {len(lines):,} are there")
-        return
-    previous = part.digest
-    for number, (line, digest) in enumerate(zip(lines, digests, strict=True), part.number + 1):
-        if digest_lines(previous, (line,)) != [digest]:
-            yield Fault(number, byte, "the event is not the stored one", "every other event")
-        previous, byte = digest, byte + len(line) + 1
-
-
-def _parse_record(line: bytes, byte: int) -> Saved | None:
-    """Return the record that was written at this byte; None if it is damaged."""
+def _parse_record(line: bytes) -> Saved | None:
+    """Return a record; None if it is damaged."""
     if not (line.startswith(_BEGIN) and line.endswith(_END)):
         return None
     line = line[: -len(_END)] + b"}"
@@ -231,19 +195,12 @@ def _parse_record(line: bytes, byte: int) -> Saved | None:
             record = lenient.convert(line, Saved)
         except (ValueError, RecursionError):
             return None
-    is_whole = isinstance(record, Saved) and record.byte == byte and record.size >= 0 and record.after > 0
+    is_whole = isinstance(record, Saved) and record.size >= 0 and record.after > 0 and _DIGEST.fullmatch(record.base)
     return record if is_whole and digest_notes(record.leaf_id, _metadata(record)) == record.note else None
 
 
 def _metadata(record: Saved) -> bytes:
     return EMPTY if is_absent(record.metadata) else bytes(record.metadata)
-
-
-def _digest(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return b""
 
 
 # a session's file
@@ -262,62 +219,44 @@ def log_name(session_id: str) -> str:
     return (name if len(name) <= _LONGEST else f"{name[:_CUT]}~{sha256(data).hexdigest()}") + LOG
 
 
-def read_range(descriptor: int, start: int, end: int) -> bytes:
-    """Return the bytes of a file from `start` to `end`, or to its end; raises StoreError."""
-    pieces: list[bytes] = []
-    while start < end:
+class LogFile:
+    """A session's open log, with the bytes that it had when it was opened; as `deltas.Stored`."""
+
+    def __init__(self, file: BufferedReader, path: str, length: int) -> None:
+        self.file = file
+        self.path = path
+        self.length = length
+        self._part: LogPart | None = None
+
+    def read(self, begin: int) -> bytes:
+        """Return the bytes from `begin` to the end; raises StoreError."""
         try:
-            os.lseek(descriptor, start, os.SEEK_SET)
-            piece = os.read(descriptor, min(_MOST_AT_ONCE, end - start))
+            self.file.seek(begin)
+            return self.file.read(self.length - begin)
         except OSError as error:
             hint = "look at the disk; nothing was changed"
             raise StoreError(f"cannot read the log: {reason_of(error)}", hint=hint) from None
-        if not piece:
-            break
-        pieces.append(piece)
-        start += len(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-class LogFile:
-    """A session's open log, with the bytes that it had when it was opened."""
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        self.descriptor = descriptor
-        self.path = path
-        self.length = os.fstat(descriptor).st_size
-        self._part: LogPart | None = None
 
     def part(self, after: int) -> LogPart:
         """Return the events after a number, perhaps with some before it; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
-            part = self._read_all() if after <= 0 else self._read_end(after)
-            if part.faults:
-                first = part.faults[0]
-                raise self._damaged(f"event {first.number}: " if first.number else "", first.message, first.byte)
+            part = self._read_tail(after) or read_part(self.read(0))
+            if part.fault is not None:
+                raise self._damaged(part.fault)
             self._part = part
         return self._part
 
-    def _read_all(self) -> LogPart:
-        return read_part(read_range(self.descriptor, 0, self.length))
-
-    def _read_end(self, after: int) -> LogPart:
-        """Read from the last record that has at most `after` events before it, or from the beginning."""
-        size = _PIECE
-        while size < self.length:
-            begin = self.length - size
-            data = read_range(self.descriptor, begin, self.length)
-            at = data.rfind(b"\n" + _BEGIN)
-            while at >= 0:
-                stop = data.find(b"\n", at + 1)
-                record = _parse_record(data[at + 1 : stop], begin + at + 1) if stop >= 0 else None
-                if record is not None and record.after <= after:
-                    part = read_part(data[at + 1 :], begin + at + 1, record)
-                    if part.record is not None:  # else this save is incomplete
-                        return part
-                at = data.rfind(b"\n" + _BEGIN, 0, at)
-            size *= 4
-        return self._read_all()
+    def _read_tail(self, after: int) -> LogPart | None:
+        """Return the events after the first record in the last bytes; None if more have to be read."""
+        begin = self.length - _TAIL
+        data = self.read(begin) if begin > 0 else b""
+        at = data.find(b"\n" + _BEGIN) + 1
+        stop = data.find(b"\n", at)
+        record = _parse_record(data[at:stop]) if at and stop >= 0 else None
+        if record is None or record.after > after:
+            return None
+        part = read_part(data[at:], begin + at, record)
+        return None if part.record is None else part  # else this save is incomplete
 
     @property
     def incomplete(self) -> int:
@@ -327,33 +266,26 @@ class LogFile:
     @cached_property
     def header(self) -> SessionHeader:
         """The session's header; raises DamagedError if it is missing, or another session's."""
-        data, at = b"", 0
-        while b"\n" not in data and at < min(self.length, RECORD_BYTES):
-            data += read_range(self.descriptor, at, at + _PIECE)
-            at += _PIECE
-        if not data:
-            message = "the log is empty: the disk lost its bytes, or another program made the file"
-            raise self._damaged("", message, 0)
+        self.file.seek(0)
+        line = self.file.readline(RECORD_BYTES + 1)
+        if not line:
+            raise self._damaged(Fault(0, "the log is empty: the disk lost its bytes, or another program made the file"))
         try:
-            header = read_header(data.partition(b"\n")[0].removeprefix(BOM))
+            header = read_header(line.removesuffix(b"\n").removeprefix(BOM))
         except StoreError as error:
-            raise self._damaged("event 1: ", error.message, 0) from None
+            raise self._damaged(Fault(0, error.message)) from None
         name = log_name(header.session_id)
         if name != os.path.basename(self.path):
             message = f"the header is that of session {header.session_id!r}, whose file is {name}"
-            raise self._damaged("event 1: ", message, 0)
+            raise self._damaged(Fault(0, message))
         return header
 
-    def _damaged(self, which: str, message: str, byte: int) -> DamagedError:
-        return DamagedError(f"{which}{message}", where=Where(self.path, None, byte))
+    def _damaged(self, found: Fault) -> DamagedError:
+        return DamagedError(found.message, where=Where(self.path, None, found.byte))
 
     @property
     def summary(self) -> SessionSummary:
         """Everything that is stored except the events; raises DamagedError."""
-        return self._summary
-
-    @cached_property
-    def _summary(self) -> SessionSummary:
         empty, part = empty_session(self.header), self.part(_LAST_EVENT)
         record, loose = part.record, part.lines[len(part.lines) - part.loose :]
         turns, used_at = count_activity(loose, record.turns if record else 0, record.used_at if record else None)
@@ -377,32 +309,26 @@ class LogFile:
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         """Return at most `count` events, those after event `after`."""
-        if not after and count == 1:
-            return (self.header.line,)
         part = self.part(after)
-        start = after + 1 - part.first
+        start = max(0, after + 1 - part.first)
         return part.lines[start : start + count]
 
     def verify(self) -> Verified:
-        """Recompute every digest, and name each damaged place."""
-        session_id, part = None, self._read_all()
-        faults, notes = [*part.faults], list[str]()
-        try:
-            session_id = self.header.session_id
-        except DamagedError as error:
-            left = "the other events" if part.lines else "nothing"
-            faults.insert(0, Fault(1, 0, error.message.removeprefix("event 1: "), left))
-        incomplete = self.length - part.end
-        if incomplete and not part.faults:
+        """Recompute every digest; names the first damaged place."""
+        session_id, part = None, read_part(self.read(0))
+        found, incomplete = part.fault, self.length - part.end
+        if found is None and incomplete:
             message = (
                 f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
                 "and then it may have been acknowledged"
             )
-            left = "every event before it, and its whole lines until the next save removes them"
-            faults.append(Fault(None, part.end, message, left))
-        if part.foreign:
-            notes.append(f"{self.path}: {part.foreign:,} events were appended by another program, without a digest")
-        damage = tuple(
-            DamagedPlace(session_id, fault.number, f"{self.path}, byte {fault.byte}", *fault[2:]) for fault in faults
-        )
-        return Verified(1, len(part.lines), damage, tuple(notes))
+            found = Fault(part.end, message)
+        try:
+            session_id = self.header.session_id
+        except DamagedError as error:
+            found = Fault(0, error.message)
+        if found is None:
+            return Verified(1, len(part.lines))
+        left = "every event before it" if found.byte else "nothing"
+        damage = DamagedPlace(session_id, None, f"{self.path}, byte {found.byte}", found.message, left)
+        return Verified(1, len(part.lines), (damage,))

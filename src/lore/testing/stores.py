@@ -386,7 +386,7 @@ class StoreContract(StoreScenarios):
 
     def test_record_of_a_store_is_kept_or_refused(self, store: Store) -> None:
         expected = begin(store, message("u1")) and events(store)
-        for fields in ({"size": 0}, {"size": -1}, {"size": 10**9, "digests": ["ab" * 32], "leaf_id": "x"}):
+        for fields in ({"size": 0}, {"size": -1}, {"size": 10**9, "digest": "ab" * 32, "leaf_id": "x"}):
             text = line("saved", **fields)
             with suppress(StoreError):
                 add(store, text)

@@ -82,7 +82,7 @@ _kinds = st.one_of(
         st.sampled_from(["effort", "image", "guess"]), _names, _names, st.sampled_from(["", "low"]),
     ),
     st.builds(
-        lambda n: e.Saved(size=n, after=n, base="cd" * 32, digests=("ab" * 32,) * n, leaf_id="x", metadata=Raw(b"{}")),
+        lambda n: e.Saved(size=n, after=n, base="cd" * 32, digest="ab" * 32, leaf_id="x", metadata=Raw(b"{}")),
         _number,
     ),
     st.builds(lambda t: e.OpaqueEvent(record=t), _raw),
