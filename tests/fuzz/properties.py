@@ -43,7 +43,7 @@ from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.diff import write as write_diff
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
@@ -199,7 +199,7 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
     left.write_bytes(data)
     right.write_bytes(other)
     options = Options(counter=counter)
-    screen = console(io.StringIO(), colour=True, terminal=True)
+    screen = Console(io.StringIO(), colour=True, terminal=True)
 
     def differ(one: Path, two: Path) -> None:
         made = diff_files(str(one), str(two), TurnComparison(options))

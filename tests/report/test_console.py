@@ -9,16 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lore.report.console import console, cut, hang, line, whole
+from lore.report.console import Console, line, plain_text
 
 
 def printed(text, *, width=60, indent=None, terminal=True, colour=False):
     stream = io.StringIO()
-    out = console(stream, colour=colour, terminal=terminal, width=width)
-    if indent is None:
-        out.print(line(text))
-    else:
-        hang(out, line(text), indent)
+    out = Console(stream, colour=colour, terminal=terminal, width=width)
+    out.print(line(text), indent=indent)
     return stream.getvalue().splitlines()
 
 
@@ -42,14 +39,14 @@ def test_pipe_gets_whole_lines(colour):
 
 def test_colours_hold_over_a_break():
     stream = io.StringIO()
-    out = console(stream, colour=True, terminal=True, width=30)
+    out = Console(stream, colour=True, terminal=True, width=30)
     out.print(line("cause ", ("words of a cause " * 4, "bold")))
     assert stream.getvalue().count("\x1b[1m") == len(stream.getvalue().splitlines())
 
 
 def test_command_to_copy_is_not_wrapped():
     stream = io.StringIO()
-    whole(console(stream, colour=False, terminal=True, width=30), line("lore " + "--option " * 20))
+    Console(stream, colour=False, terminal=True, width=30).print_whole(line("lore " + "--option " * 20))
     assert len(stream.getvalue().splitlines()) == 1
 
 
@@ -59,20 +56,5 @@ def test_joined_parts_form_no_workflow_command():
 
 @given(st.text(max_size=300), st.integers(24, 100), st.integers(0, 20))
 def test_wrapping_loses_no_word(text, width, indent):
-    shown = line(text).plain
+    shown = plain_text(line(text))
     assert " ".join(printed(text, width=width, indent=indent)).split() == shown.split()
-
-
-@given(st.text(), st.integers(1, 60))
-def test_cut_text_fits(text, columns):
-    text = line(text).plain
-    shown = cut(text, columns)
-    assert cell_len(shown) <= columns
-    assert shown == text or text.startswith(shown.removesuffix("…"))
-
-
-@pytest.mark.parametrize("size", range(1, 12))
-def test_text_is_cut_between_words(size):
-    """Evidence ended in the middle of a word: `the cache li`."""
-    word = "x" * size
-    assert set(cut(" ".join([word] * 300), 160).removesuffix("…").split()) == {word}

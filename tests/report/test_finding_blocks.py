@@ -11,7 +11,7 @@ from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.differences import TextChanged
 from lore.model.results import DiffResult, DiffSide, PromptLengths, UsageResult
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.diff import DiffWriter
 from lore.report.forms.terminal import FindingsWriter, group_findings
 from lore.report.sentences.findings import cause_result, format_loss
@@ -27,7 +27,7 @@ def moved(turn, lost=1_000, **fields):
 
 def written(findings, *, verbose=False):
     out = io.StringIO()
-    FindingsWriter(console(out, colour=False, terminal=False), verbose=verbose).write(findings)
+    FindingsWriter(Console(out, colour=False, terminal=False), verbose=verbose).write(findings)
     return out.getvalue()
 
 
@@ -87,7 +87,7 @@ def pair(turn, relation="extension", causes=(), fidelity="wire", lacks=""):
 
 def compared(*pairs, every=False):
     out = io.StringIO()
-    writer = DiffWriter(console(out, colour=False, terminal=False), every=every)
+    writer = DiffWriter(Console(out, colour=False, terminal=False), every=every)
     for diff in pairs:
         writer.write(diff)
     writer.finish()

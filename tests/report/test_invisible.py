@@ -19,7 +19,7 @@ from lore.model.codes import Code, Problem
 from lore.model.evidence import Told
 from lore.model.mask import mask
 from lore.model.results import CheckResult, Summary
-from lore.report.console import console, line
+from lore.report.console import Console, line
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import escaped, visible
@@ -32,14 +32,14 @@ def test_no_report_has_a_runner_command(kind):
     out = io.StringIO()
     one = finding("LORE101", Place(said), Told(said), chain=said, json_path=said, section=said)
     result = CheckResult(summary=Summary(), findings=[one], problems=[])
-    REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
+    REPORTS[kind].write(result, Console(out, colour=False, terminal=False), verbose=True)
     assert "stop-commands" in out.getvalue()
     assert "##[" not in out.getvalue()
 
 
 def test_runner_command_split_over_parts_is_escaped():
     out = io.StringIO()
-    console(out, colour=False, terminal=False).print(line("a ##", ("[error]", "red")))
+    Console(out, colour=False, terminal=False).print(line("a ##", ("[error]", "red")))
     assert out.getvalue() == "a ##<U+005B>error]\n"
 
 
@@ -80,7 +80,7 @@ def test_no_report_has_invisible_characters(kind):
     one = finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN)
     problem = Problem(Code.UNREADABLE_LINE, UNSEEN, file=UNSEEN)
     result = CheckResult(summary=Summary(), findings=[one], problems=[problem])
-    REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
+    REPORTS[kind].write(result, Console(out, colour=False, terminal=False), verbose=True)
     assert not set(out.getvalue()) & set(UNSEEN)
 
 

@@ -16,7 +16,7 @@ from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.evidence import Told
 from lore.model.results import CheckResult, CostlyCause, Summary
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.forms.junit import Junit
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
@@ -30,7 +30,7 @@ NASTY = (
 
 def text(kind, result, *, verbose=False):
     out = io.StringIO()
-    REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=verbose)
+    REPORTS[kind].write(result, Console(out, colour=False, terminal=False), verbose=verbose)
     return out.getvalue()
 
 
@@ -77,7 +77,7 @@ def test_junit_has_one_case_for_each_recording():
     result = checked(*MIXED, found("LORE301", "b.jsonl"), unread)
     out = io.StringIO()
     report = Junit(["logs/a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"])
-    report.write(result, console(out, colour=False, terminal=False), verbose=False)
+    report.write(result, Console(out, colour=False, terminal=False), verbose=False)
     root = strictly(out.getvalue())
     cases = {case.get("name"): [child.tag for child in case] for case in root.findall("testsuite/testcase")}
     assert cases == {"logs/a.jsonl": ["failure"], "b.jsonl": ["skipped"], "c.jsonl": [], "d.jsonl": ["error"]}

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lore.report.console import console, line, wants_colour
+from lore.report.console import Console, line, wants_colour
 from lore.report.plain import named, visible
 
 
@@ -32,7 +32,7 @@ def test_credentials_are_masked():
 
 def test_markup_in_recordings_is_text():
     out = io.StringIO()
-    console(out, colour=False, terminal=False).print(line("[bold]x[/bold] :smile: ", ("[red]", "bold")))
+    Console(out, colour=False, terminal=False).print(line("[bold]x[/bold] :smile: ", ("[red]", "bold")))
     assert out.getvalue() == "[bold]x[/bold] :smile: [red]\n"
 
 

@@ -19,7 +19,7 @@ from lore.model.fact import text_kind
 from lore.model.results import CheckResult, DiffResult, DiffSide, Finding, SecondaryCause, Summary, VerdictResult
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.redacted.findings import redacted_finding
@@ -73,7 +73,7 @@ def written(findings: list[Finding]) -> dict[str, str]:
     result = CheckResult(summary=Summary(), top=[], findings=findings, problems=[])
     for name, report in REPORTS.items():
         out = io.StringIO()
-        report.write(result, console(out, colour=False, terminal=False), verbose=True)
+        report.write(result, Console(out, colour=False, terminal=False), verbose=True)
         told[name] = out.getvalue()
     causes = [cause_result(one) for one in findings]
     diff = DiffResult(
@@ -81,7 +81,7 @@ def written(findings: list[Finding]) -> dict[str, str]:
         reuse_ratio=None, caches=[], billed=None, verdict=None, problems=[],
     )  # fmt: skip
     out = io.StringIO()
-    diff_report.write(diff, console(out, colour=False, terminal=False))
+    diff_report.write(diff, Console(out, colour=False, terminal=False))
     told["diff"], told["diff json"] = out.getvalue(), render(diff)
     turns = [
         SimulatedTurn(
@@ -93,7 +93,7 @@ def written(findings: list[Finding]) -> dict[str, str]:
         for one in causes
     ]  # fmt: skip
     out = io.StringIO()
-    write_turns(turns, console(out, colour=False, terminal=False), every=True)
+    write_turns(turns, Console(out, colour=False, terminal=False), every=True)
     told["simulate"], told["simulate json"] = out.getvalue(), "\n".join(map(render, turns))
     return told
 
@@ -131,6 +131,6 @@ def test_unknown_verdict_reason_and_source_are_redacted(verdict: VerdictResult) 
         reuse_ratio=None, caches=[], billed=None, verdict=verdict, problems=[],
     )  # fmt: skip
     out = io.StringIO()
-    diff_report.write(redacted(diff), console(out, colour=False, terminal=False))
+    diff_report.write(redacted(diff), Console(out, colour=False, terminal=False))
     assert CANARY not in out.getvalue() + render(redacted(diff))
     assert CANARY in render(diff)

@@ -8,7 +8,7 @@ import json
 from helpers.schemas import valid
 from lore.cache.rule_file import read_rules
 from lore.cache.rules import DatedRules
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.forms.json_report import render
 from lore.report.simulation import write_rules
 from lore.run.rules import listed, packaged
@@ -16,7 +16,7 @@ from lore.run.rules import listed, packaged
 
 def shown(result):
     file = io.StringIO()
-    write_rules(result, console(file, colour=False, terminal=False))
+    write_rules(result, Console(file, colour=False, terminal=False))
     return file.getvalue().splitlines()
 
 

@@ -22,7 +22,7 @@ from lore.model.results import (
 )
 from lore.model.results.store import FoldResult, FollowedLine, SessionResult, SessionUsage
 from lore.report import diff, timeline
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.forms.terminal import FindingsWriter
@@ -46,7 +46,7 @@ FOUND = [
 
 def shown(write):
     out = io.StringIO()
-    write(console(out, colour=False, terminal=False))
+    write(Console(out, colour=False, terminal=False))
     return out.getvalue()
 
 
@@ -161,9 +161,9 @@ def test_explained_cause_is_repeated_without_reasons():
 def test_next_command_is_on_one_line():
     stream = io.StringIO()
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path="a/" * 40)])
-    REPORTS["terminal"].write(result, console(stream, colour=False, terminal=True, width=60), verbose=False)
+    REPORTS["terminal"].write(result, Console(stream, colour=False, terminal=True, width=60), verbose=False)
     lines = stream.getvalue().splitlines()
-    assert lines[-2:] == [f"next: lore simulate {'a/' * 40} --what-if", "    (what each fix would save)"]
+    assert lines[-1] == f"next: lore simulate {'a/' * 40} --what-if (what each fix would save)"
     assert "next: lore explain LORE100 (what it means, what to do)" in lines
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lore.judge.policy import Budgets
 from lore.model.results import Finding
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.forms.terminal import FindingsWriter, Terminal
 from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
@@ -20,7 +20,7 @@ FIXTURES = [str(ROOT / "fixtures" / name) for name in ("recordings", "claude-cod
 
 
 def plain(file: io.StringIO) -> object:
-    return console(file, colour=False, terminal=False)
+    return Console(file, colour=False, terminal=False)
 
 
 @pytest.mark.parametrize("verbose", [False, True])

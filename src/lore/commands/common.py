@@ -57,10 +57,10 @@ def writing() -> Generator[None]:
 
 def out(colour: bool | None) -> Console:
     """Return the console of standard output."""
-    from lore.report.console import console, wants_colour
+    from lore.report.console import Console, wants_colour
 
     terminal = sys.stdout.isatty()
-    return console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
+    return Console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
 
 
 def write_json(result: Struct) -> None:

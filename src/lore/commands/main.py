@@ -166,8 +166,8 @@ def _hint(text: str | None) -> str:
 
 def _say(*lines: str) -> None:
     """Print lines on standard error, wrapped to the width of a terminal."""
-    from lore.report.console import console, line
+    from lore.report.console import Console, line
 
-    out = console(sys.stderr, colour=False, terminal=sys.stderr.isatty())
+    out = Console(sys.stderr, colour=False, terminal=sys.stderr.isatty())
     for text in filter(None, lines):
         out.print(line(text))

@@ -28,7 +28,7 @@ from lore.errors import LoreError
 from lore.pytest_plugin.recorder import MOVED, RUNNING
 from lore.recording.corpus import show
 from lore.recording.opening import Options
-from lore.report.console import console
+from lore.report.console import Console
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
 from lore.run.checking.check import CheckOutcome, CheckRun, check
@@ -245,7 +245,7 @@ def _lines(outcome: CheckOutcome | None, users: Mapping[str, Mapping[str, str]])
     if outcome is None:
         return []
     text = StringIO()
-    REPORTS["terminal"].write(outcome.result, console(text, colour=False, terminal=False), verbose=False)
+    REPORTS["terminal"].write(outcome.result, Console(text, colour=False, terminal=False), verbose=False)
     wrong = dict.fromkeys(finding.path for finding in _errors(outcome))
     used = [f"{path} is used by {', '.join(users[path])}" for path in wrong if any(users.get(path, ()))]
     return text.getvalue().splitlines() + used

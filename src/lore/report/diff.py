@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.results import CachePrediction, CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
-from lore.report.console import Console, hang, line
-from lore.report.plain import counted, place_of, turn_of, visible
+from lore.report.console import Console, line
+from lore.report.plain import counted, place_of, turn_of
 from lore.report.sentences.findings import format_fix, format_loss, format_usage
 
 _INDENT = 13  # columns before the text of a row
@@ -98,7 +98,7 @@ def write(
 
 
 def _row(out: Console, label: str, text: str, style: str = "") -> None:
-    hang(out, line(f"  {label:<{_INDENT - 2}}", (text, style)), _INDENT)
+    out.print(line(f"  {label:<{_INDENT - 2}}", (text, style)), indent=_INDENT)
 
 
 def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
@@ -138,11 +138,9 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
     left, right = where.left.encode(), where.right.encode()
     shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
     for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
-        shown = line(f"{'':{_INDENT}}{sign} ")
-        shown.append("…" + visible(text[:shared]), "dim")
-        shown.append(visible(text[shared:]), style)
-        shown.append("…" if text else "(ends here)", "dim")
-        out.print(shown)
+        end = "…" if text else "(ends here)"
+        parts = ("…" + text[:shared], "dim"), (text[shared:], style), (end, "dim")
+        out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
 
 def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> None:
@@ -152,8 +150,8 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> Non
         message = "as above; the reasons of each turn: -v"
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
-    text = line(f"  {'cause':<{_INDENT - 2}}", (f"{cause.code} {cause.name}", _KINDS[cause.kind]))
-    hang(out, text.append(visible(f" ({cause.kind}): {message}")), _INDENT)
+    name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
+    out.print(line(f"  {'cause':<{_INDENT - 2}}", name, f" ({cause.kind}): {message}"), indent=_INDENT)
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         size = f", {counted(cause.lost_bytes, 'byte')}" if cause.lost_bytes else ""
         _row(out, "", format_loss(cause) + size, "bold")

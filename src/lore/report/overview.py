@@ -10,7 +10,7 @@ from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.fact import format_duration, join_names
 from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, shorten_path
-from lore.report.console import Console, line, whole
+from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, local_time
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
@@ -290,7 +290,7 @@ def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSe
 
 def _write_command(command: str, out: Console) -> None:
     """Write a command on a line of its own, from which it can be copied."""
-    whole(out, line((f"  {command}", "cyan")))
+    out.print_whole(line((f"  {command}", "cyan")))
 
 
 def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> None:

@@ -1,4 +1,4 @@
-"""The turns of `lore simulate` as a table, a chart and CSV. Times are UTC; the day has its own line if it changes."""
+"""The turns of `lore simulate` as a table, a chart and CSV."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lore.model.codes import UNEXPLAINED
 from lore.model.fact import format_money
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import SimulatedTurn, SimulateResult
-from lore.report.console import Console, columns_of, cut, hang, line
+from lore.report.console import WIDTH, Console, line
 from lore.report.plain import cell, counted, when
 from lore.report.sentences.findings import describe_grounds
-from lore.report.table import Cell
+from lore.report.table import aligned
 
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -21,71 +21,53 @@ _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _WARM_TOKENS = 1000  # more tokens read beyond the prediction are reported
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
-_HEADER = ("turn", "time", "predicted", "billed", "difference", ("cause", "bold"))
+_HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 
 
-def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
+def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None:
     """Write a row for every turn, or for those that lost tokens, and in one recording for turns warmed elsewhere."""
     if len(turns) > 1 and not any(_is_known(turn) for turn in turns):
-        out.print(line(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted"))
+        out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
     several, warmed = len({turn.path for turn in turns}) > 1, _warmed(turns)
     shown = [turn for turn in turns if every or turn.cause is not None or (not several and id(turn) in warmed)]
     if shown:
-        _write_rows(shown, warmed, out, several=several, verbose=verbose)
+        out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
+        head, *rows = aligned([_HEADER, *(_row(turn, warmed=id(turn) in warmed) for turn in shown)], range(5))
+        out.print(line((head, "bold")))
+        path = ""
+        for turn, row in zip(shown, rows, strict=True):
+            if several and turn.path != path:
+                out.print(line((turn.path, "bold")))
+            path = turn.path
+            _write_turn(turn, row, out)
     if len(shown) < len(turns):
         lost = sum(turn.cause is not None for turn in turns)
         text = f"{lost or 'none'} of {counted(len(turns), 'turn')} with a cache break (--all shows every turn)"
         out.print(line((text, "dim")))
 
 
-def _write_rows(
-    turns: Sequence[SimulatedTurn], warmed: set[int], out: Console, *, several: bool, verbose: bool
-) -> None:  # fmt: skip
-    rows = [_row(turn, warmed=id(turn) in warmed) for turn in turns]
-    widths = [max(len(str(cell)) for cell in cells) for cells in list(zip(_HEADER, *rows, strict=True))[:-1]]
-    out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-    _write_cells(_HEADER, widths, out)
-    path = day = ""
-    for turn, row in zip(turns, rows, strict=True):
-        if several and turn.path != path:
-            out.print(line((turn.path, "bold")))
-            path, day = turn.path, ""
-        if turn.at is not None and (on := when(turn.at, "%Y-%m-%d", unknown="unknown day")) != day:
-            day = on
-            out.print(line((f"{day} (UTC)", "dim")))
-        _write_cells(row, widths, out)
-        _write_evidence(turn, out, verbose=verbose)
+def _write_turn(turn: SimulatedTurn, row: str, out: Console) -> None:
+    """Write a turn's row, and the evidence of its cause."""
+    cause = turn.cause
+    out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
+    if cause is not None:
+        weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
+        out.print(line(" " * _INDENT, weak, describe_grounds(cause)), indent=_INDENT)
 
 
-def _write_cells(cells: Sequence[Cell], widths: Sequence[int], out: Console) -> None:
-    *numbers, why = cells
-    text = "  ".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
-    hang(out, line(f"{text}  ", why).stripped(), _INDENT)
-
-
-def _write_evidence(turn: SimulatedTurn, out: Console, *, verbose: bool) -> None:
-    """Write the evidence of a turn's cause, cut to the width of a terminal unless `verbose`."""
-    cause, room = turn.cause, columns_of(out)
-    if cause is None:
-        return
-    weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
-    text = line(" " * _INDENT, weak, describe_grounds(cause))
-    hang(out, text if room is None or verbose else line(cut(text.plain, max(room, 2 * _INDENT))), _INDENT)
-
-
-def _row(turn: SimulatedTurn, *, warmed: bool) -> tuple[Cell, ...]:
+def _row(turn: SimulatedTurn, *, warmed: bool) -> tuple[str, ...]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted, cause = turn.predicted.read_tokens, turn.cause
     billed = None if turn.billed is None else turn.billed.read_tokens
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    why: Cell = ("read more than this recording explains: warmed elsewhere", "dim") if warmed else ""
+    why = "read more than this recording explains: warmed elsewhere" if warmed else ""
     if cause is not None:
         about = "about " if cause.tokens == "estimated" else ""
         lost = f": {about}{turn.lost_tokens:,} tokens re-billed{_paid(turn)}" if turn.lost_tokens else ""
-        why = (f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind])
-    return name[-_NAME_LENGTH:], when(turn.at, "%H:%M"), unsure + count_of(predicted), count_of(billed), off, why
+        why = f"{cause.code} {cause.name}{lost}"
+    return name[-_NAME_LENGTH:], when(turn.at), unsure + count_of(predicted), count_of(billed), off, why
 
 
 def _paid(turn: SimulatedTurn) -> str:
@@ -143,7 +125,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
     size = max((len(name) for name, *_ in rows), default=0)
     if count < 3 or not most:
         return
-    width = min(CHART_COLUMNS, count, (columns_of(out) or out.width) - size - 3)
+    width = min(CHART_COLUMNS, count, (out.room or WIDTH) - size - 3)
     out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
     for name, values, colour in rows:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
@@ -151,37 +133,42 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
         out.print(line(f"  {name:<{size}} ", (bars, colour)))
 
 
-COLUMNS = (
-    "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_uncached",
-    "confidence", "billed_read", "billed_write", "billed_uncached", "billed_output", "difference", "cause", "strength",
-    "evidence", "lost_tokens", "waste_tokens", "cost_billed", "cost_predicted", "cost_waste",
-    "unexplained_tokens", "cost_unexplained", "partial_output", "measured_read",
-)  # fmt: skip
+# The columns of CSV, each with the path of its member in a turn; empty: made by `_csv_row`.
+COLUMNS = {
+    "path": "path", "line": "line", "chain": "chain", "turn": "turn", "at": "at", "model": "model", "cache": "cache",
+    "predicted_read": "predicted.read_tokens", "predicted_write": "predicted.write_tokens",
+    "predicted_uncached": "predicted.uncached_tokens", "confidence": "predicted.confidence",
+    "billed_read": "billed.read_tokens", "billed_write": "billed.write_tokens",
+    "billed_uncached": "billed.uncached_tokens", "billed_output": "billed.output_tokens", "difference": "",
+    "cause": "cause.code", "strength": "cause.strength", "evidence": "cause.message", "lost_tokens": "lost_tokens",
+    "waste_tokens": "waste_tokens", "cost_billed": "cost.billed", "cost_predicted": "cost.predicted",
+    "cost_waste": "cost.waste", "unexplained_tokens": "unexplained_tokens", "cost_unexplained": "cost.unexplained",
+    "partial_output": "", "measured_read": "",
+}  # fmt: skip
 
 
 def write_csv(result: SimulateResult, out: IO[str], *, header: bool = True) -> None:
     """Write one line for each turn. Unknown is empty; text that a spreadsheet would run as a formula is quoted."""
-    rows = csv.writer(out, lineterminator="\n")
+    rows = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     if header:
-        rows.writerow(COLUMNS)
+        rows.writeheader()
     found = result.measured.rows if isinstance(result.measured, MeasuredResult) else ()
     measured = {(row.path, row.chain, row.turn): row.cached_tokens for row in found if row.turn is not None}
     for turn in result.turns:
-        read = measured.get((turn.path, turn.chain, turn.turn))
-        rows.writerow([cell(value) for value in (*_csv_row(turn), read)])
+        row = _csv_row(turn) | {"measured_read": measured.get((turn.path, turn.chain, turn.turn))}
+        rows.writerow({column: cell(value) for column, value in row.items()})
 
 
-def _csv_row(turn: SimulatedTurn) -> tuple[object, ...]:
-    predicted, billed, cause, cost = turn.predicted, turn.billed, turn.cause, turn.cost
-    read = None if billed is None else billed.read_tokens
-    return (
-        turn.path, turn.line, turn.chain, turn.turn, turn.at, turn.model, turn.cache, predicted.read_tokens,
-        predicted.write_tokens, predicted.uncached_tokens, predicted.confidence, *((None,) * 4 if billed is None else (
-            read, billed.write_tokens, billed.uncached_tokens, billed.output_tokens)),
-        None if read is None or predicted.read_tokens is None else read - predicted.read_tokens,
-        *((None,) * 3 if cause is None else (cause.code, cause.strength, cause.message)),
-        turn.lost_tokens, turn.waste_tokens,
-        *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
-        turn.unexplained_tokens, None if cost is None else cost.unexplained,
-        None if billed is None else billed.partial_output is True,
-    )  # fmt: skip
+def _csv_row(turn: SimulatedTurn) -> dict[str, object]:
+    row: dict[str, object] = {}
+    for column, path in COLUMNS.items():
+        value: object = turn
+        for name in path.split("."):
+            value = getattr(value, name) if name and value is not None else None
+        row[column] = value
+    billed, predicted = turn.billed, turn.predicted.read_tokens
+    if billed is not None:
+        row["partial_output"] = billed.partial_output is True
+        known = billed.read_tokens is not None and predicted is not None
+        row["difference"] = (billed.read_tokens or 0) - (predicted or 0) if known else None
+    return row

@@ -29,7 +29,7 @@ def write(result: results.SimulateResult, out: Console, *, every: bool = False, 
     if result.turns or measured is None:
         cache = f"cache: {result.cache or 'as served'}"
         out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
-        write_turns(result.turns, out, every=every, verbose=verbose)
+        write_turns(result.turns, out, every=every)
         write_chart(result.turns, out)
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
@@ -86,19 +86,13 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
 
 
 def _describe_cost(result: results.SimulateResult) -> str:
-    """Return billed and predicted cost; if these cover different turns, also both for the turns that have both."""
+    """Return billed and predicted cost."""
     totals, cost = result.totals, result.totals.cost
     prices = format_prices(totals.by_price, totals.billed)
     missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
     text = f"cost: {'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed"
     text += f"{f' ({prices})' if prices else ''}{missing}; {format_money(cost.predicted)} predicted"
-    text += _predicted_turns(result)
-    costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
-    both = [(billed, predicted) for billed, predicted in costs if billed is not None and predicted is not None]
-    if both and len(both) < totals.turns and cost.predicted is not None and cost.billed is not None:
-        billed, predicted = (format_money(sum(amounts)) for amounts in zip(*both, strict=True))
-        text += f"; in {counted(len(both), 'turn')} with both: {billed} billed, {predicted} predicted"
-    return text
+    return text + _predicted_turns(result)
 
 
 def _predicted_turns(result: results.SimulateResult) -> str:
@@ -210,16 +204,8 @@ def _rule(row: results.RuleResult, source: int) -> tuple[Cell, ...]:
     place = f"{row.provider} on {row.platform}" if row.platform else row.provider
     above = "" if row.above_tokens is None else f" above {row.above_tokens:,} tokens"
     note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (for information: no prediction uses it)")
-    value = str(row.value)
-    match row.value:
-        case None:
-            value = "unknown"
-        case bool():
-            value = "yes" if row.value else "no"
-        case int():
-            value = f"{row.value:,}"
-        case _:
-            pass
+    value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
+    value = ("yes" if row.value else "no") if isinstance(row.value, bool) else value
     cells = (place, row.model, row.rule + above, value, row.unit.replace("_", " "), row.valid_from, row.evidence,
              f"[{source}]{note}")  # fmt: skip
     return tuple([(cell, "cyan") for cell in cells]) if row.own else cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lore.report.console import Console, columns_of, line, whole, width_of
+from lore.report.console import Console, line, width_of
 from lore.report.plain import uncommanded, visible
 
 Cell: TypeAlias = str | tuple[str, str]  # text, or text and its style
@@ -24,19 +24,20 @@ class TableColumn(NamedTuple):
 
 
 def write_table(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, head: bool = True,
-    below: Sequence[Sequence[str]] = (),
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, below: Sequence[Sequence[str]] = ()
 ) -> None:  # fmt: skip
     """Write a table; `below` are whole lines to write after each row, such as paths that can be copied.
 
     Texts are data: they hold no markup, and invisible characters are shown.
     """
     if out.on_table is not None:
-        texts = [tuple([cell if isinstance(cell, str) else cell[0] for cell in row]) for row in rows]
-        out.on_table([tuple([column.head for column in columns]), *texts])
+        out.on_table([tuple([column.head for column in columns]), *(tuple(map(_text, row)) for row in rows)])
         return
-    room, shown = columns_of(out), list(range(len(columns)))
-    widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+    room, shown = out.room, list(range(len(columns)))
+    widths = [
+        max(map(width_of, (column.head, *(visible(_text(row[place])) for row in rows))))
+        for place, column in enumerate(columns)
+    ]
     is_wrapped = [column.wraps or (column is columns[-1] and not column.right) for column in columns]
 
     def least_width() -> int:
@@ -49,43 +50,42 @@ def write_table(
     fixed = {place: widths[place] for place in shown if not is_wrapped[place]}
     if room is not None and least_width() > room:
         fixed = {}  # every cell is wrapped
+    heads = [(column.head, "bold") for column in columns]
     if not below:
-        _draw(columns, shown, fixed, rows, out, head=head)
+        _draw(columns, shown, fixed, [heads, *rows], out)
         return
-    _draw(columns, shown, fixed, [], out, head=head)
+    _draw(columns, shown, fixed, [heads], out)
     for row, lines in zip(rows, below, strict=True):
-        _draw(columns, shown, fixed, [row], out, head=False)
+        _draw(columns, shown, fixed, [row], out)
         for text in lines:
-            whole(out, line((text, "dim")))
+            out.print_whole(line((text, "dim")))
 
 
-def _width(column: TableColumn, cells: Sequence[Cell]) -> int:
-    texts = (cell if isinstance(cell, str) else cell[0] for cell in cells)
-    return max(map(width_of, (column.head, *map(visible, texts))))
+def _text(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else cell[0]
 
 
 def _draw(
     columns: Sequence[TableColumn], shown: Sequence[int], fixed: dict[int, int], rows: Sequence[Sequence[Cell]],
-    out: Console, *, head: bool,
+    out: Console,
 ) -> None:  # fmt: skip
     """Draw rows; `fixed` columns are never wrapped, and have their width in every table."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=head, header_style="", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
     for place in shown:
         table.add_column(
-            Text.assemble((columns[place].head, "bold")), justify="right" if columns[place].right else "left",
-            overflow="fold", no_wrap=place in fixed, width=fixed.get(place),
+            justify="right" if columns[place].right else "left", overflow="fold", no_wrap=place in fixed,
+            width=fixed.get(place),
         )  # fmt: skip
     for row in rows:
-        cells = [(cell, "") if isinstance(cell, str) else cell for cell in (row[place] for place in shown)]
-        table.add_row(*(Text.assemble((visible(text), style)) for text, style in cells))
-    terminal = out.rich
-    terminal.width = columns_of(out) or _WIDE
+        table.add_row(*(Text.assemble(*line(row[place])) for place in shown))
+    room, terminal = out.rich.width, out.rich
+    terminal.width = out.room or _WIDE
     with terminal.capture() as captured:
         terminal.print(table)
-    terminal.width = out.width
+    terminal.width = room
     for text in captured.get().splitlines():
         out.file.write(uncommanded(text).rstrip() + "\n")
 

@@ -31,7 +31,7 @@ from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.mask import mask
 from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.times import parse_timestamp
-from lore.report.console import Console, columns_of, hang, line
+from lore.report.console import Console, line
 from lore.report.plain import counted, place_of
 
 SHOWN = 100  # characters of a text if the width of the terminal is unknown
@@ -110,7 +110,7 @@ def write_turn(turn: TurnResult, out: Console) -> None:
     if turn.state != "completed":
         parts.append({"open": "not ended"}.get(turn.state, turn.state))
     parts += [_usage(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
-    hang(out, line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")), _WHO)
+    out.print(line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")), indent=_WHO)
 
 
 def _usage(turn: TurnResult) -> str:
@@ -153,17 +153,18 @@ def write_note(text: str, out: Console) -> None:
 
 def write_item(item: Item, out: Console) -> None:
     """Write an item as one line; the quoted text of each block is at most as wide as the terminal."""
-    size = max(_CALL, (columns_of(out) or SHOWN + _WHO) - _WHO)
+    size = max(_CALL, (out.room or SHOWN + _WHO) - _WHO)
     match item:
         case UserMessage(text=text, blocks=blocks, source=source):
             role = "user" if source == "user" else f"user ({source})"
-            hang(out, line((f"{role:<10}", "bold cyan"), " ", _quote(bytes(text), blocks, size)), _WHO)
+            out.print(line((f"{role:<10}", "bold cyan"), " ", _quote(bytes(text), blocks, size)), indent=_WHO)
         case AssistantMessage(text=text, blocks=blocks):
-            hang(out, line((f"{'assistant':<10}", "bold magenta"), " ", _quote(bytes(text), blocks, size)), _WHO)
+            shown = line((f"{'assistant':<10}", "bold magenta"), " ", _quote(bytes(text), blocks, size))
+            out.print(shown, indent=_WHO)
         case ToolCall(name=name, status=status, output=output):
             result = "" if is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
             call = f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), _CALL)} {status}{result}"
-            hang(out, line((f"{'tool':<10}", "bold blue"), call), _WHO)
+            out.print(line((f"{'tool':<10}", "bold blue"), call), indent=_WHO)
         case CompactDivider(pruned=pruned, summary=summary):
             words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
             what = _compaction(item)

@@ -110,10 +110,10 @@ def write_reports(
 
 def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
     """Return a report as the bytes of a file."""
-    from lore.report.console import console  # noqa: PLC0415 - slow to import, and most runs write no file
+    from lore.report.console import Console  # noqa: PLC0415 - slow to import, and most runs write no file
 
     stream = io.StringIO()
-    report.write(result, console(stream, colour=False, terminal=False), verbose=verbose)
+    report.write(result, Console(stream, colour=False, terminal=False), verbose=verbose)
     return stream.getvalue().encode("utf-8", "backslashreplace")
 
 

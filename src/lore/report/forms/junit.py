@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lore.judge.totals import is_unjudged
 from lore.model.results import Finding
-from lore.report.console import Console, console
+from lore.report.console import Console
 from lore.report.forms.terminal import FindingsWriter, Reported, command_of, shown, sums_lines, worst_first
 from lore.report.plain import visible
 
@@ -65,7 +65,7 @@ def _ending(found: Sequence[Finding]) -> tuple[str, str]:
 def _text_of(found: Sequence[Finding], *, verbose: bool) -> str:
     """Return the findings as the terminal report has them."""
     text = io.StringIO()
-    FindingsWriter(console(text, colour=False, terminal=False), verbose=verbose).write(found)
+    FindingsWriter(Console(text, colour=False, terminal=False), verbose=verbose).write(found)
     return _text(text.getvalue())
 
 

@@ -16,7 +16,7 @@ from lore.model.evidence import NothingRead
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.results.lint import LintResult, LintSummary
-from lore.report.console import Console, columns_of, line, whole, width_of
+from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
@@ -218,12 +218,7 @@ class Terminal:
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
         for command, purpose in _next_commands(result):
-            room, text = columns_of(out), line(f"next: {command} ({purpose})")
-            if room is None or width_of(text.plain) <= room:
-                out.print(text)
-            else:  # a command is copied from one line
-                whole(out, line(f"next: {command}"))
-                out.print(line(f"    ({purpose})"))
+            out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ from lore.model.results.overview import Comparison, Overview, Spending, Spending
 from lore.model.results.simulate import SimulateResult
 from lore.report import compacted, simulation
 from lore.report.comparison import conclusions, write_comparison
-from lore.report.console import Console, console
+from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.html.blocks import (
@@ -185,7 +185,7 @@ def introduce_comparison(result: Comparison) -> Intro:
 
 def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:
     """Return what a report writes to a terminal as blocks: its tables, and the lines between them."""
-    out, blocks = console(io.StringIO(), colour=False, terminal=False), list[PageBlock]()
+    out, blocks = Console(io.StringIO(), colour=False, terminal=False), list[PageBlock]()
 
     def end_lines() -> None:
         assert isinstance(out.file, io.StringIO)
