@@ -289,9 +289,10 @@ def _orphan(capture: Capture, k: int, *, result: bool) -> None:
 
 
 _LAW = {"content": False, "kind": "unattributable"}
+_ORPHAN = {"content": False, "kind": ""}  # waste if no answer is recorded
 fault("LORE149", "a reminder", _text_after_results, anywhere=True, **_LAW)
-fault("LORE150", "a call without a result", partial(_orphan, result=False), anywhere=True, **_LAW)
-fault("LORE150", "a result without a call", partial(_orphan, result=True), anywhere=True, **_LAW)
+fault("LORE150", "a call without a result", partial(_orphan, result=False), anywhere=True, **_ORPHAN)
+fault("LORE150", "a result without a call", partial(_orphan, result=True), anywhere=True, **_ORPHAN)
 
 # how it was served
 

@@ -1,30 +1,32 @@
-"""Calls and results, followed part by part, against a look at all of them."""
+"""Tool calls and results without a counterpart: what each API refuses, and the same answer part by part."""
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 
 import pytest
 
 from helpers.work import calls
-from lore.judge.laws import ToolPairs, ToolPart
+from judge.captures import ANTHROPIC, call, judged, usage
+from lore.judge.lint import Linter
+from lore.judge.tool_pairs import ToolPairs, ToolPart
+from lore.run.dated import PACKAGED
+from model.making import parsed, turn
 
 
-def orphan(parts: list[ToolPart], last: int) -> ToolPart | None:
-    """Look through all parts, as it was done at each turn."""
-    waiting: Counter[str] = Counter()
-    latest: dict[str, ToolPart] = {}
+def search(parts: list[ToolPart], last: int) -> ToolPart | None:
+    """Look through all parts."""
+    waiting: dict[str, list[ToolPart]] = {}
     for part in parts:
+        calls = waiting.setdefault(part.name, [])
         if not part.answers:
-            waiting[part.name] += 1
-            latest[part.name] = part
-        elif waiting[part.name] <= 0:
-            return part
+            calls.append(part)
+        elif calls:
+            calls.pop()
         else:
-            waiting[part.name] -= 1
-    ends = {part.name for part in parts if part.position >= last}
-    return next((latest[name] for name, number in waiting.items() if number > 0 and name not in ends), None)
+            return part
+    unanswered = (call for calls in waiting.values() for call in calls if call.position < last)
+    return min(unanswered, key=lambda call: call.position, default=None)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -38,12 +40,10 @@ def test_followed_pairs_equal_a_search_of_all_parts(seed):
         else:
             parts.append(ToolPart(at, chance.choice("abcde"), chance.random() < 0.5, f"p{at}"))
             pairs.add(parts[-1])
-            at += chance.randrange(2)
+            at += 1
         last = chance.randrange(at + 1)
-        found = orphan(parts, last)
-        assert pairs.is_sound(last) == (found is None)
-        assert pairs.orphan(last) == found
-        assert pairs.answers_since(last) == any(part.answers and part.position >= last for part in parts)
+        assert pairs.find_orphan(last) == search(parts, last)
+        assert pairs.has_results_since(last) == any(part.answers and part.position >= last for part in parts)
 
 
 def test_turn_costs_its_new_parts_only():
@@ -54,6 +54,119 @@ def test_turn_costs_its_new_parts_only():
         for at in range(count):
             pairs.add(ToolPart(2 * at, f"c{at}", answers=False, path=""))
             pairs.add(ToolPart(2 * at + 1, f"c{at}", answers=True, path=""))
-            assert pairs.is_sound(2 * at)
+            assert pairs.find_orphan(2 * at) is None
 
     assert calls(lambda: follow(2_000)) <= 2.5 * calls(lambda: follow(1_000))
+
+
+# what each API refuses
+
+USER, NEXT = {"role": "user", "content": "Go."}, {"role": "user", "content": "Go on."}
+
+
+def messages(calls, results, *, between=()):
+    uses = [{"type": "tool_use", "id": name, "name": "read", "input": {}} for name in calls]
+    answers = [{"type": "tool_result", "tool_use_id": name, "content": "done"} for name in results]
+    said = {"role": "assistant", "content": [{"type": "text", "text": "Reading."}, *uses]}
+    follow = {"role": "user", "content": [*answers, {"type": "text", "text": "Go on."}]}
+    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [USER, said, *between, follow]}
+
+
+def chat(calls, results, *, between=(), model="gpt-5.4"):
+    uses = [{"id": name, "type": "function", "function": {"name": "read", "arguments": "{}"}} for name in calls]
+    answers = [{"role": "tool", "tool_call_id": name, "content": "done"} for name in results]
+    said = {"role": "assistant", "content": "Reading.", **({"tool_calls": uses} if uses else {})}
+    return {"model": model, "messages": [USER, said, *between, *answers, NEXT]}
+
+
+def responses(calls, results, *, between=()):
+    uses = [{"type": "function_call", "call_id": name, "name": "read", "arguments": "{}"} for name in calls]
+    answers = [{"type": "function_call_output", "call_id": name, "output": "done"} for name in results]
+    return {"model": "gpt-5.4", "input": [USER, *uses, *between, *answers, NEXT]}
+
+
+def gemini(calls, results, *, between=()):
+    uses = [{"functionCall": {"name": name, "args": {}}} for name in calls]
+    answers = [{"functionResponse": {"name": name, "response": {}}} for name in results]
+    said, follow = {"role": "model", "parts": [{"text": "Reading."}, *uses]}, [*answers, {"text": "Go on."}]
+    return {
+        "contents": [{"role": "user", "parts": [{"text": "Go."}]}, said, *between, {"role": "user", "parts": follow}]
+    }
+
+
+def bedrock(calls, results, *, between=()):
+    uses = [{"toolUse": {"toolUseId": name, "name": "read", "input": {}}} for name in calls]
+    answers = [{"toolResult": {"toolUseId": name, "content": [{"text": "done"}]}} for name in results]
+    said, follow = {"role": "assistant", "content": [{"text": "Reading."}, *uses]}, [*answers, {"text": "Go on."}]
+    first = {"role": "user", "content": [{"text": "Go."}]}
+    return {"messages": [first, said, *between, {"role": "user", "content": follow}]}
+
+
+APIS = {
+    "anthropic": (messages, ANTHROPIC),
+    "openai-chat": (chat, "https://api.openai.com/v1/chat/completions"),
+    "openai-responses": (responses, "https://api.openai.com/v1/responses"),
+    "gemini": (gemini, "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:generateContent"),
+    "bedrock": (
+        bedrock,
+        "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-sonnet-4-5-20250929-v1:0/converse",
+    ),
+}
+
+
+def linted(body, dialect):
+    found = Linter(PACKAGED.rules()).defects(turn(parsed(body, dialect)))
+    return [(one.broken.kind, one.broken.evidence.part) for one in found if one.broken.code == "LORE150"]
+
+
+def checked(folder, body, url, **fields):
+    _, late = judged(folder, call(0, body, fields.pop("bill", None), url=url, **fields))
+    return [(one.kind, one.evidence.part) for one in late if one.code == "LORE150"]
+
+
+@pytest.mark.parametrize("dialect", APIS)
+@pytest.mark.parametrize(
+    ("calls", "results", "part"),
+    [("ab", "ab", ""), ("ab", "a", "call"), ("a", "ab", "result"), ("", "a", "result"), ("a", "", "call")],
+)
+def test_request_with_orphan_is_refused(tmp_path, dialect, calls, results, part):
+    write, url = APIS[dialect]
+    expected = [("waste", part)] if part else []
+    assert checked(tmp_path, write(calls, results), url, status=400) == expected
+    body = write(calls, results)
+    if dialect in ("gemini", "bedrock"):  # the model, by which the provider is known, is in the path
+        body |= {"model": "gemini-2.5-pro"} if dialect == "gemini" else {"modelId": "us.anthropic.claude-sonnet-4-5"}
+    assert linted(body, dialect) == expected
+
+
+@pytest.mark.parametrize(("dialect", "expected"), [("openai-responses", []), ("openai-chat", [("waste", "result")])])
+def test_late_result_is_refused_unless_paired_by_id(dialect, expected):
+    write, _ = APIS[dialect]
+    between = [NEXT, {"role": "assistant", "content": "Still reading."}]
+    assert linted(write("a", "a", between=between), dialect) == expected
+
+
+def test_calls_of_one_tool_are_counted_in_gemini():
+    body = {"model": "gemini-2.5-pro"}
+    assert linted(gemini(["read", "read"], ["read"]) | body, "gemini") == [("waste", "call")]
+    assert linted(gemini(["read", "read"], ["read", "read"]) | body, "gemini") == []
+
+
+def test_answered_request_with_orphan_is_a_warning(tmp_path):
+    assert checked(tmp_path, messages("a", ""), ANTHROPIC, bill=usage(0, 0, 900)) == [("unattributable", "call")]
+
+
+def test_orphan_sent_to_unknown_server_is_a_warning(tmp_path):
+    local = "https://llm.example.com/v1/chat/completions"
+    assert checked(tmp_path, chat("a", ""), local, status=500) == [("unattributable", "call")]
+
+
+def test_lint_names_the_place_of_an_orphan():
+    made = turn(parsed(messages("a", ""), "anthropic"))
+    (defect,) = (one for one in Linter(PACKAGED.rules()).defects(made) if one.broken.code == "LORE150")
+    assert defect.broken.path == "messages[1].content[1]"
+
+
+def test_call_of_last_message_may_be_answered():
+    body = messages("a", "")
+    assert linted({**body, "messages": body["messages"][:-1]}, "anthropic") == []

@@ -34,9 +34,10 @@ def test_equal_texts_have_a_spelling(previous, current, spelling):
 
 
 @pytest.mark.parametrize(
-    ("previous", "current"), [("a &lt; b", "a > b"), ("R&D", "R&B"), ("&copy right", "© right"), ("a &lt; b", "a < c")]
+    ("previous", "current"),
+    [("a &lt; b", "a > b"), ("R&D", "R&B"), ("&copy right", "© right"), ("a &lt; b", "a < c"), ("a\n", "a\n")],
 )
-def test_other_characters_are_another_text(previous, current):
+def test_equal_or_other_text_has_no_spelling(previous, current):
     assert name_text_spelling(previous, current) is None
 
 

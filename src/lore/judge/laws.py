@@ -6,9 +6,7 @@ are examined. Prompts that lore rebuilt from a transcript, and those whose begin
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -28,12 +26,12 @@ from lore.judge.request_laws import (
     request_laws,
     volatile_head,
 )
-from lore.model.canonical import printable, text_of
+from lore.judge.tool_pairs import ToolHistory
+from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code
-from lore.model.differences import BreakpointsMissing, OrphanPair, ProgramText, VolatileText
-from lore.model.jsonslice import raw_members
-from lore.model.limits import ENVELOPE_BYTES, VARYING_TEXT
+from lore.model.differences import BreakpointsMissing, ProgramText, VolatileText
+from lore.model.limits import VARYING_TEXT
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
@@ -80,13 +78,6 @@ class _HeldLaw(NamedTuple):
     times: int = 1
 
 
-class _RoleMessage(NamedTuple):
-    """The start of a message, and its envelope."""
-
-    start: int
-    envelope: bytes
-
-
 class Laws:
     """Follows the turns of one chain; `labels` are labels of programs' texts that the settings add."""
 
@@ -99,8 +90,7 @@ class Laws:
         self._was_cached = False  # a usage shows a read or a write
         self._below: _HeldLaw | None = None  # every request up to here was too short to be cached
         self._long = False  # one was not, or its length is not known
-        self._pairs = ToolPairs()
-        self._messages: list[_RoleMessage] = []  # of the last prompt
+        self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._before: Prompt | None = None  # the last prompt
 
@@ -187,22 +177,11 @@ class Laws:
 
     def _read_messages(self, turn: Turn, same: int) -> None:
         """Read the new messages: calls without results, and a program's text after results."""
-        self._pairs.cut(same)
-        while self._messages and self._messages[-1].start >= same:
-            self._messages.pop()
-        start, envelope = self._messages[-1] if self._messages else (0, b"")
-        results, before = self._pairs.answers_since(start), False
-        for at, segment in enumerate(turn.prompt.messages.since(same), same):
-            if segment.kind in ("envelope", "opaque"):
-                envelope, before, results = segment.data, results, False
-                self._messages.append(_RoleMessage(at, envelope))
-            made = _call_of(segment)
-            if made is not None:
-                results = results or made.answers
-                self._pairs.add(made._replace(position=at))
-            elif before and segment.kind == "block" and b'"user"' in envelope[:ENVELOPE_BYTES]:
-                self._find_program_text(turn, segment, envelope)
-        self._find_orphans(turn)
+        for segment, envelope in self._tools.read(turn.prompt, same):
+            self._find_program_text(turn, segment, envelope)
+        orphan = self._tools.find_orphan(turn)
+        if orphan is not None:
+            self._hold(turn, orphan)
 
     def _find_program_text(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
         block = block_of(segment, envelope)
@@ -212,18 +191,6 @@ class Laws:
         if is_made_by_program(text, self._labels):
             shown = ProgramText(printable(mask(text)[:60]))
             self._hold(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
-
-    def _find_orphans(self, turn: Turn) -> None:
-        if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
-            return
-        last = self._messages[-1].start if self._messages else 0
-        if self._pairs.is_sound(last):
-            return
-        part = None if Code.ORPHAN_TOOL_PAIR in self._held else self._pairs.orphan(last)  # the first one is reported
-        name = "" if part is None else printable(part.name)
-        kind = "result" if part is not None and part.answers else "call"
-        path = "" if part is None else part.path
-        self._hold(turn, Broken(Code.ORPHAN_TOOL_PAIR, "messages", path, OrphanPair(kind, name)))
 
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent repeatedly without a breakpoint, to a cache that needs one."""
@@ -253,125 +220,3 @@ class Laws:
             tokens = prompt_tokens(turn.usage)
             missing = BreakpointsMissing(tokens, minimum, cached(turn.usage) or 0)
             self._hold(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, at), missing))
-
-
-_CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
-_ENDS = 512  # bytes at each end of a long block; one end has its type
-_SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
-          b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
-_MEMBERS = (
-    ("toolUse", "toolUseId", False), ("toolResult", "toolUseId", True), ("functionCall", "name", False),
-    ("function_call", "name", False), ("functionResponse", "name", True), ("function_response", "name", True),
-)  # fmt: skip
-
-
-def _call_of(segment: Segment) -> ToolPart | None:
-    """Return the tool call or result in a segment; None if it is neither."""
-    data, path = segment.data, segment.path
-    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
-    if not any(sign in ends for sign in _SIGNS):
-        return None
-    if segment.kind == "envelope":
-        return _of_envelope(segment)
-    own = raw_members(data) or {}
-    for kind, key, answers in _CALL_IDS:
-        if own.get("type") == kind and key in own:
-            return ToolPart(0, text_of(own[key]), answers, path)
-    for member, key, answers in _MEMBERS:
-        inner = raw_members(own.get(member, b"")) or {}
-        if key in inner:
-            return ToolPart(0, text_of(inner[key]), answers, path)
-    return ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
-
-
-def _of_envelope(segment: Segment) -> ToolPart | None:
-    own = raw_members(b"{" + segment.data + b"}") or {}
-    kind = own.get("type", b"").strip(b'"')
-    if own.get("role") == b'"tool"' and "tool_call_id" in own:
-        return ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
-    if own.get("call_id", b"")[:1] != b'"' or not kind.endswith((b"_call", b"_call_output", b"_output")):
-        return None
-    return ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
-
-
-# tool calls and their results
-
-
-class ToolPart(NamedTuple):
-    """A tool call or a result."""
-
-    position: int  # among the segments of the messages
-    name: str  # the id of the call, or the tool's name if calls have no id
-    answers: bool  # it is a result
-    path: str
-
-
-class _Added(NamedTuple):
-    part: ToolPart
-    before: int  # the last position of its name before it; -1: none
-    is_lone: bool  # a result without a call
-
-
-class ToolPairs:
-    """The calls and results of one chain's latest prompt: which of them have no counterpart.
-
-    A result answers the latest open call of its name or id; a call in the last message may still be answered. Adding a
-    part costs O(log calls); listing all faults looks at every part.
-    """
-
-    def __init__(self) -> None:
-        self._added: list[_Added] = []
-        self._lone: list[ToolPart] = []
-        self._answers: list[int] = []  # positions of results
-        self._open: Counter[str] = Counter()  # unanswered calls, by name
-        self._last: dict[str, int] = {}  # the last position of each name
-        self._earliest: list[tuple[int, str]] = []  # a heap of these positions, some of them outdated
-
-    def cut(self, position: int) -> None:
-        """Remove the parts at a position and after it."""
-        while self._added and self._added[-1].part.position >= position:
-            part, before, is_lone = self._added.pop()
-            if is_lone:
-                self._lone.pop()
-            else:
-                self._open[part.name] += 1 if part.answers else -1
-            if part.answers:
-                self._answers.pop()
-            self._set_last(part.name, before)
-
-    def add(self, part: ToolPart) -> None:
-        """Add the next part."""
-        is_lone = part.answers and self._open[part.name] <= 0
-        self._added.append(_Added(part, self._last.get(part.name, -1), is_lone))
-        if is_lone:
-            self._lone.append(part)
-        else:
-            self._open[part.name] += -1 if part.answers else 1
-        if part.answers:
-            self._answers.append(part.position)
-        self._set_last(part.name, part.position)
-
-    def answers_since(self, position: int) -> bool:
-        """Return whether a result is at a position or after it."""
-        return bool(self._answers) and self._answers[-1] >= position
-
-    def is_sound(self, last: int) -> bool:
-        """Return whether every part has its counterpart; the last message begins at `last`."""
-        heap = self._earliest
-        while heap and (self._last.get(heap[0][1]) != heap[0][0] or self._open[heap[0][1]] <= 0):
-            heappop(heap)
-        return not self._lone and (not heap or heap[0][0] >= last)
-
-    def orphan(self, last: int) -> ToolPart | None:
-        """Return the first result without a call, else the first call without a result before the last message."""
-        if self._lone:
-            return self._lone[0]
-        calls = {added.part.name: added.part for added in self._added if not added.part.answers}
-        return next((call for name, call in calls.items() if self._open[name] > 0 and self._last[name] < last), None)
-
-    def _set_last(self, name: str, position: int) -> None:
-        if position < 0:
-            self._last.pop(name, None)
-        else:
-            self._last[name] = position
-            heappush(self._earliest, (position, name))

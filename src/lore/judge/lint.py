@@ -19,6 +19,7 @@ from lore.cache.views import Count
 from lore.judge import request_laws as laws
 from lore.judge.base import price_of
 from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
+from lore.judge.tool_pairs import find_orphan
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.differences import (
@@ -62,7 +63,8 @@ class Defect(NamedTuple):
 
 
 _REFUSED = (
-    Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING
+    Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING,
+    Code.ORPHAN_TOOL_PAIR,
 )  # fmt: skip
 
 
@@ -90,6 +92,8 @@ class Linter:
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*laws.request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
+        orphan = find_orphan(turn)
+        found += [] if orphan is None else [orphan]
         return [_defect(turn, broken, _stake(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:

@@ -230,7 +230,7 @@ def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
         summary.waste_tokens += _lost(leading)
         summary.waste_dollars = summed((summary.waste_dollars, leading.lost_dollars))
     elif leading.kind == "unattributable":
-        summary.unexplained += 1
+        summary.unexplained = summary.unattributable
         summary.unexplained_tokens += _lost(leading)
         summary.unexplained_dollars = summed((summary.unexplained_dollars, leading.lost_dollars))
         reasons = dict.fromkeys(out.reason for finding in breaking for out in finding.ruled_out if out.out)

@@ -144,11 +144,13 @@ def _reencode(raw: bytes) -> bytes:
 
 
 def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
-    """Return how two different decoded texts are spelled that normalisation makes equal; None if their content differs.
+    """Return how two decoded texts are spelled that normalisation makes equal; None if they are equal or other texts.
 
     Tried in this order: HTML entities, newlines, Unicode forms, white space at the ends of lines, and the members and
     spelling of texts that are JSON objects or arrays.
     """
+    if previous == current:
+        return None
     at = common_prefix(previous, current)
     has_entity = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (previous, current))
     if has_entity and _decode_entities(previous) == _decode_entities(current):

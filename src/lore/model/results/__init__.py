@@ -285,7 +285,7 @@ class Summary(Struct):
     ignored: int = 0  # findings that settings remove; they count nowhere else and against no budget
     exempted: int = 0  # findings that exemptions remove
     known: int = 0  # findings that the baseline removes
-    unexplained: int = 0  # cache breaks without a certain cause
+    unexplained: int = 0  # the same as `unattributable`
     unexplained_tokens: int = 0  # re-billed without a certain cause
     waste_tokens: int = 0  # re-billed as waste
     ruled_out: dict[str, int] = {}  # for each reason: how many unexplained cache breaks it does not explain

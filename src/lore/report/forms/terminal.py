@@ -203,7 +203,8 @@ class Terminal:
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         sums = result.summary
-        styles = ["bold red" if sums.waste_tokens or sums.waste else "bold green", *["yellow"] * bool(sums.unexplained)]
+        styles = ["bold red" if sums.waste_tokens or sums.waste else "bold green"]
+        styles += ["yellow"] * bool(sums.unattributable)
         hidden_problems = sum(finding.code.startswith(_PROBLEM) for finding in hidden)
         for sentence, style in zip_longest(sums_lines(sums, hidden_problems), styles, fillvalue=""):
             out.print(line((sentence, style)))
@@ -263,12 +264,12 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
         yield from _lint_sums(sums)
         return
     yield f"re-billed as waste: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
-    if sums.unexplained:
+    if sums.unattributable:
         tokens = f"{sums.unexplained_tokens:,}" if sums.unexplained_tokens else "an unknown number of"
         often = sorted(sums.ruled_out, key=lambda reason: (-sums.ruled_out[reason], reason))[:_RULED_OUT]
         yield (
             f"re-billed, no cause found for sure: {tokens} tokens{_dollars(sums.unexplained_dollars)} in "
-            f"{counted(sums.unexplained, 'cache break')}" + (f"; ruled out: {', '.join(often)}" if often else "")
+            f"{counted(sums.unattributable, 'cache break')}" + (f"; ruled out: {', '.join(often)}" if often else "")
         )
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unexplained, "

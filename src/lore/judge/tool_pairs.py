@@ -1,0 +1,217 @@
+"""Find tool calls without a result, and results without a call, in the requests of one chain (LORE150).
+
+The result of a call has to be in the message that follows the call, and a result has to answer a call of the message
+before it. The Responses API pairs calls and results by their ids alone, wherever they are. A call in the last message
+may still be answered.
+
+Sources: reports of HTTP 400 from each API. Anthropic, on Vertex too: `tool_use` ids "without `tool_result` blocks
+immediately after" (anthropics/claude-code 3512, Kilo-Org/kilocode 5163); Bedrock Converse: "Expected toolResult blocks"
+(zeroclaw-labs/zeroclaw 1476); chat completions of OpenAI and Azure (BloomLabsInc/genkit-plugins 225), DeepSeek
+(langgenius/dify 32222, which adds that other models accept it), Moonshot (bytedance/deer-flow 2706) and Qwen
+(QwenLM/qwen-code 606): "must be followed by tool messages"; Responses: "No tool output found for function call"
+(router-for-me/CLIProxyAPI 2368), "No tool call found for function call output" (continuedev/continue 10092), not if a
+text is between the two (leookun/cursor-byok 307); Gemini: function responses and calls differ in number
+(google-gemini/gemini-cli 5443).
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
+
+from lore.judge.request_laws import Broken
+from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
+from lore.model.differences import OrphanPair
+from lore.model.jsonslice import raw_members
+from lore.model.limits import ENVELOPE_BYTES
+from lore.model.providers import provider_of
+from lore.model.turn import Prompt, Segment, Turn
+from lore.prefix.blocks import is_by_model
+
+# Providers that are known to refuse such a request; others, and engines on the user's machine, may accept it.
+_REFUSING = frozenset(
+    ("anthropic", "bedrock", "vertex", "openai", "azure", "deepseek", "moonshot", "qwen", "gemini")
+)  # fmt: skip
+_PAIRED_BY_ID = "openai-responses"  # the dialect whose results need not follow their calls
+
+
+def find_orphan(turn: Turn) -> Broken | None:
+    """Return the first call without a result, or result without a call, of a request."""
+    tools = ToolHistory()
+    tools.read(turn.prompt)
+    return tools.find_orphan(turn)
+
+
+class _Message(NamedTuple):
+    start: int  # its place among the segments of the messages
+    envelope: bytes
+    run: int  # how many times the model has begun to answer
+
+
+class ToolHistory:
+    """The calls and results of one chain's latest prompt. Only new segments are read."""
+
+    def __init__(self) -> None:
+        self._pairs = ToolPairs()
+        self._messages: list[_Message] = []
+
+    def read(self, prompt: Prompt, same: int = 0) -> list[tuple[Segment, bytes]]:
+        """Read the segments of the messages from `same` on; return the user's blocks after a message with results.
+
+        Each block comes with the envelope of its message.
+        """
+        self._pairs.cut(same)
+        while self._messages and self._messages[-1].start >= same:
+            self._messages.pop()
+        last = self._messages[-1] if self._messages else _Message(0, b"", 0)
+        results, before = self._pairs.has_results_since(last.start), False
+        was_model, by_id = is_by_model(last.envelope), prompt.dialect == _PAIRED_BY_ID
+        after: list[tuple[Segment, bytes]] = []
+        for at, segment in enumerate(prompt.messages.since(same), same):
+            if segment.kind in ("envelope", "opaque"):
+                is_model = is_by_model(segment.data)
+                last = _Message(at, segment.data, last.run + (is_model and not was_model and not by_id))
+                was_model, before, results = is_model, results, False
+                self._messages.append(last)
+            part = _part_of(segment)
+            if part is not None:
+                results = results or part.answers
+                self._pairs.add(part._replace(position=at, run=last.run))
+            elif before and segment.kind == "block" and b'"user"' in last.envelope[:ENVELOPE_BYTES]:
+                after.append((segment, last.envelope))
+        return after
+
+    def find_orphan(self, turn: Turn) -> Broken | None:
+        """Return the first part without its counterpart in the prompt that was read last; `turn` sent that prompt.
+
+        None if the request does not hold all of its history: it continues a stored response.
+        """
+        prompt = turn.prompt
+        if turn.call.previous or prompt.partial or b'"item_reference"' in prompt.params.get("input", b""):
+            return None
+        part = self._pairs.find_orphan(self._messages[-1].start if self._messages else 0)
+        if part is None:
+            return None
+        answered = turn.usage is not None or (turn.call.status is not None and not turn.failed)
+        refused = not answered and provider_of(turn.call.endpoint, prompt.model, prompt.dialect) in _REFUSING
+        evidence = OrphanPair("result" if part.answers else "call", printable(part.name))
+        return Broken(Code.ORPHAN_TOOL_PAIR, "messages", part.path, evidence, "waste" if refused else None)
+
+
+_CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
+_ENDS = 512  # bytes at each end of a long block; one end has its type
+_SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
+          b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
+_MEMBERS = (
+    ("toolUse", "toolUseId", False), ("toolResult", "toolUseId", True), ("functionCall", "name", False),
+    ("function_call", "name", False), ("functionResponse", "name", True), ("function_response", "name", True),
+)  # fmt: skip
+
+
+def _part_of(segment: Segment) -> ToolPart | None:
+    """Return the tool call or result in a segment; None if it is neither."""
+    data, path = segment.data, segment.path
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    if not any(sign in ends for sign in _SIGNS):
+        return None
+    if segment.kind == "envelope":
+        return _of_envelope(segment)
+    own = raw_members(data) or {}
+    for kind, key, answers in _CALL_IDS:
+        if own.get("type") == kind and key in own:
+            return ToolPart(0, text_of(own[key]), answers, path)
+    for member, key, answers in _MEMBERS:
+        inner = raw_members(own.get(member, b"")) or {}
+        if key in inner:
+            return ToolPart(0, text_of(inner[key]), answers, path)
+    return ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
+
+
+def _of_envelope(segment: Segment) -> ToolPart | None:
+    own = raw_members(b"{" + segment.data + b"}") or {}
+    kind = own.get("type", b"").strip(b'"')
+    if own.get("role") == b'"tool"' and "tool_call_id" in own:
+        return ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
+    if own.get("call_id", b"")[:1] != b'"' or not kind.endswith((b"_call", b"_call_output", b"_output")):
+        return None
+    return ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
+
+
+# tool calls and their results
+
+
+class ToolPart(NamedTuple):
+    """A tool call or a result."""
+
+    position: int  # among the segments of the messages
+    name: str  # the id of the call, or the tool's name if calls have no id
+    answers: bool  # it is a result
+    path: str
+    run: int = 0  # how many times the model has begun to answer; a result belongs to the latest answer
+
+    @property
+    def key(self) -> _Key:
+        """What a call and its result share."""
+        return self.run, self.name
+
+
+_Key: TypeAlias = tuple[int, str]
+
+
+class ToolPairs:
+    """The calls and results of one chain's latest prompt: which of them have no counterpart.
+
+    A result answers the latest open call of its key. Adding a part costs O(log calls).
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[ToolPart, ToolPart | None]] = []  # each with the call that it answers
+        self._open: dict[_Key, list[ToolPart]] = {}  # calls without a result
+        self._lone: list[ToolPart] = []  # results without a call
+        self._earliest: list[tuple[int, _Key]] = []  # a heap of the open calls' positions, some of them outdated
+
+    def cut(self, position: int) -> None:
+        """Remove the parts at a position and after it."""
+        while self._parts and self._parts[-1][0].position >= position:
+            part, call = self._parts.pop()
+            if call is not None:
+                self._reopen(call)
+            elif part.answers:
+                self._lone.pop()
+            else:
+                self._open[part.key].pop()
+
+    def add(self, part: ToolPart) -> None:
+        """Add the next part."""
+        calls, call = self._open.get(part.key), None
+        if not part.answers:
+            self._reopen(part)
+        elif calls:
+            call = calls.pop()
+        else:
+            self._lone.append(part)
+        self._parts.append((part, call))
+
+    def has_results_since(self, position: int) -> bool:
+        """Return whether a result is at a position or after it."""
+        latest = takewhile(lambda each: each[0].position >= position, reversed(self._parts))
+        return any(part.answers for part, _ in latest)
+
+    def find_orphan(self, last: int) -> ToolPart | None:
+        """Return the first result without a call, else the first call without a result before position `last`."""
+        if self._lone:
+            return self._lone[0]
+        heap = self._earliest
+        while heap:
+            position, key = heap[0]
+            calls = self._open[key]
+            if calls and calls[0].position == position:
+                return calls[0] if position < last else None
+            heappop(heap)
+        return None
+
+    def _reopen(self, call: ToolPart) -> None:
+        self._open.setdefault(call.key, []).append(call)
+        heappush(self._earliest, (call.position, call.key))
