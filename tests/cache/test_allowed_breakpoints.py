@@ -10,7 +10,7 @@ from cli.running import lore
 from helpers.each import each
 from judge.captures import SYSTEM, call, judged, text, usage
 from lore.cache.rules import allowed_breakpoints, seconds
-from lore.judge.lint import Linter
+from lore.judge.requests.lint import Linter
 from lore.run.rules import packaged
 from model.making import dumps, parsed, turn
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.judge import lint
-from lore.judge.lint import Linter
+from lore.judge.requests import lint
+from lore.judge.requests.lint import Linter
 from lore.model.events import Usage
 from lore.model.turn import Turn
 from lore.run.dated import PACKAGED

@@ -19,7 +19,7 @@ from conftest import ROOT
 from helpers.matrix import crossed
 from helpers.strategies import bodies, places_for_breakpoints, with_breakpoints
 from helpers.strategies.sessions import Agent, scripts
-from lore.judge.lint import Linter
+from lore.judge.requests.lint import Linter
 from lore.model.codes import CODES
 from lore.model.jsonslice import raw_members
 from lore.model.turn import Memo, Turn

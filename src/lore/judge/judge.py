@@ -33,11 +33,11 @@ from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
-from lore.judge.laws import Advice, Laws
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
-from lore.judge.request_laws import MOST, UNDERRATED
+from lore.judge.requests.laws import Advice, Laws
+from lore.judge.requests.request_laws import MOST, UNDERRATED
 from lore.judge.siblings import Siblings
 from lore.judge.verdict import Alternation
 from lore.model.cause import Cause, Place, Qualifier

@@ -21,7 +21,7 @@ from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding
 from lore.judge.pair import Pair, is_remark
-from lore.judge.request_laws import ignored_breakpoints, needs_breakpoints
+from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import PlateauReason, ReadPlateau

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding
-from lore.judge.request_laws import UNPUBLISHED, needs_breakpoints
+from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from lore.cache.served import Served, served_by
 from lore.errors import LoreError
 from lore.judge.base import damage, finding
-from lore.judge.lint import Defect, Linter, is_refused
-from lore.judge.outlook import Outlook
 from lore.judge.policy import Budgets, Ruling
+from lore.judge.requests.lint import Defect, Linter, is_refused
+from lore.judge.requests.outlook import Outlook
 from lore.judge.totals import is_unjudged
 from lore.model.canonical import encode
 from lore.model.cause import Place

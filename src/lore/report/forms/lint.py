@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from lore.cache.served import Served
-from lore.judge.lint import is_refused
+from lore.judge.requests.lint import is_refused
 from lore.model.codes import Code
 from lore.model.differences import BreakpointNotTaken, BreakpointsApart, BreakpointsMissing
 from lore.model.fact import format_duration, format_money

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judge.test_lint import LONG, RULES, said, text
-from lore.judge.lint import Linter
+from lore.judge.requests.lint import Linter
 from model.making import parsed, turn
 
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from lore.cache.counts import cached, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding
-from lore.judge.lint import Defect, Linter
 from lore.judge.pair import Pair
-from lore.judge.request_laws import (
+from lore.judge.requests.lint import Defect, Linter
+from lore.judge.requests.request_laws import (
     UNPUBLISHED,
     Broken,
     below_minimum,
@@ -26,7 +26,7 @@ from lore.judge.request_laws import (
     request_laws,
     volatile_head,
 )
-from lore.judge.tool_pairs import ToolHistory
+from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code

@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
-from lore.judge.request_laws import Broken
+from lore.judge.requests.request_laws import Broken
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.differences import OrphanPair
@@ -44,7 +44,7 @@ def find_orphan(turn: Turn) -> Broken | None:
     return tools.find_orphan(turn)
 
 
-class _Message(NamedTuple):
+class _ToolMessage(NamedTuple):
     start: int  # its place among the segments of the messages
     envelope: bytes
     run: int  # how many times the model has begun to answer
@@ -55,7 +55,7 @@ class ToolHistory:
 
     def __init__(self) -> None:
         self._pairs = ToolPairs()
-        self._messages: list[_Message] = []
+        self._messages: list[_ToolMessage] = []
 
     def read(self, prompt: Prompt, same: int = 0) -> list[tuple[Segment, bytes]]:
         """Read the segments of the messages from `same` on; return the user's blocks after a message with results.
@@ -65,14 +65,14 @@ class ToolHistory:
         self._pairs.cut(same)
         while self._messages and self._messages[-1].start >= same:
             self._messages.pop()
-        last = self._messages[-1] if self._messages else _Message(0, b"", 0)
+        last = self._messages[-1] if self._messages else _ToolMessage(0, b"", 0)
         results, before = self._pairs.has_results_since(last.start), False
         was_model, by_id = is_by_model(last.envelope), prompt.dialect == _PAIRED_BY_ID
         after: list[tuple[Segment, bytes]] = []
         for at, segment in enumerate(prompt.messages.since(same), same):
             if segment.kind in ("envelope", "opaque"):
                 is_model = is_by_model(segment.data)
-                last = _Message(at, segment.data, last.run + (is_model and not was_model and not by_id))
+                last = _ToolMessage(at, segment.data, last.run + (is_model and not was_model and not by_id))
                 was_model, before, results = is_model, results, False
                 self._messages.append(last)
             part = _part_of(segment)

@@ -16,10 +16,10 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.views import Count
-from lore.judge import request_laws as laws
 from lore.judge.base import price_of
-from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
-from lore.judge.tool_pairs import find_orphan
+from lore.judge.requests import request_laws as laws
+from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
+from lore.judge.requests.tool_pairs import find_orphan
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.differences import (

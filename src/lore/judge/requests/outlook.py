@@ -21,7 +21,7 @@ from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
 from lore.judge.base import price_of
-from lore.judge.request_laws import path_at
+from lore.judge.requests.request_laws import path_at
 from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
 
