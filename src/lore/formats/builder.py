@@ -22,7 +22,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, peek
 from lore.formats.documents import ElementCutter
 from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many, too_much
-from lore.formats.sizes import sized_event, sized_item
+from lore.formats.sizes import sized
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
@@ -97,12 +97,12 @@ class SessionBuilder:
         return reads
 
     def emit(self, event: e.Event) -> None:
-        event = event if self.has_content else sized_event(event)
+        event = event if self.has_content else sized(event)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))
 
     def placed(self, event: e.Event) -> Read:
         """Return an event with the place of the record; without its content if that is not wanted."""
-        event = event if self.has_content else sized_event(event)
+        event = event if self.has_content else sized(event)
         return Read(event, self.line.number, self.line.byte, self.file)
 
     def problem(self, code: str, message: str) -> None:
@@ -142,7 +142,7 @@ class SessionBuilder:
 
     def append(self, item: Item) -> None:
         """Emit an item of the timeline."""
-        item = item if self.has_content else sized_item(item)
+        item = item if self.has_content else sized(item)
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 

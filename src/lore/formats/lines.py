@@ -26,7 +26,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import TRAILING, array, has_surrogate_escape, is_deep, is_json, raw_members
+from lore.model.jsonslice import TRAILING, array, is_deep, is_json, raw_members
 from lore.model.limits import RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
@@ -71,14 +71,12 @@ def too_much(limit: int) -> str:
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
-_EMPTY_LINES = pattern(rb"\n++")
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
 _STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"')
 _PRINTED_LINES = 1_000_000  # of a printed record: its values are fewer
-_VAIN_TRIES = 16  # times its greatest size that lines are parsed in vain: another layout is read line by line
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -95,11 +93,9 @@ class LineCutter:
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1, keep_spaces: bool = False) -> None:
-        """Make a cutter for lines that may have `times` as many bytes as usual; `keep_spaces`: also lines of spaces."""
+    def __init__(self, *, times: int = 1) -> None:
+        """Make a cutter for lines that may have `times` as many bytes as usual."""
         self.longest = self.limit * times
-        self._keep_spaces = keep_spaces
-        self._blank = _EMPTY_LINES if keep_spaces else _BLANK_LINES
         self.number = 0  # lines that begin before `byte`
         self.byte = 0
         self._is_skipping = False  # the next bytes belong to a line that was too long
@@ -125,7 +121,7 @@ class LineCutter:
                 self.number += 1
                 cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif data[at] in SPACE and (blank := self._blank.match(data, at)) is not None:
+            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
                 self.number += blank.group().count(b"\n")
                 self.byte += len(blank.group())
                 end = blank.end() - 1
@@ -161,13 +157,13 @@ class LineCutter:
             return
         if start == 0 and data.startswith(BOM):
             data, start = data[len(BOM) :], len(BOM)
-        if data.strip(SPACE) or (data and self._keep_spaces):
+        if data.strip(SPACE):
             cut.append(Line(self.number, start, data, is_torn))
 
 
-def read_lines(data: Iterable[bytes], *, times: int = 1, keep_spaces: bool = False) -> Iterator[Line]:
+def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
     """Yield the lines of a file that are not blank; `data` are its bytes in pieces of any size."""
-    cutter = LineCutter(times=times, keep_spaces=keep_spaces)
+    cutter = LineCutter(times=times)
     for piece in data:
         yield from cutter.feed(piece)
     yield from cutter.finish()
@@ -185,10 +181,8 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
     if not _is_alone(first or begin.removeprefix(BOM)):
-        lines = read_lines(chained((begin,), pieces), times=times, keep_spaces=True)
-        for record in _read_printed(lines, LineCutter.limit * times):
-            if record.data.strip(SPACE) or not record.data:
-                yield [record]
+        lines = read_lines(chained((begin,), pieces), times=times)
+        yield from ([record] for record in _read_printed(lines, LineCutter.limit * times))
         return
     cutter = LineCutter(times=times)
     yield cutter.feed(begin)
@@ -204,45 +198,30 @@ def _is_alone(line: bytes) -> bool:
 
 
 def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
-    """Yield values that span lines; single lines, and lines of spaces, if values are too long or of another layout."""
-    held, vain, is_passing = list[Line](), 0, False
-    depth = tried = 0  # open brackets of the lines held, and their bytes when their end was last looked for
+    """Yield the values that lines hold together; a damaged or too long one ends where the next begins."""
+    held, depth, is_passing = list[Line](), 0, False  # `is_passing`: the value is too long; its lines are not held
     for line in lines:
-        is_passing = is_passing and line.data[:1] in (b" ", b"\t", b"}", b"]", b"")
-        if is_passing:  # the value before was too long
+        is_opening = line.data[:1] in (b"{", b"[")
+        if held and is_opening and (is_passing or _is_indented(held) or not _expects_value(held)):
+            yield from _join_value(held)
+            held, is_passing = [], False
+        if is_passing:
             continue
-        if held and line.data[:1] in (b"{", b"[") and _is_next(line, held):
-            yield from _split_printed(held) or _as_damaged(held)
-            held = []
         if not held and _is_alone(line.data):
             yield line
             continue
+        depth = (depth if held else 0) + _count_open(line.data)
         held.append(line)
-        depth, tried = (depth, tried) if len(held) > 1 else (0, 0)
-        depth += _count_open(line.data)
         size = line.byte + len(line.data) - held[0].byte
-        if not line.data or size > longest or len(held) > _PRINTED_LINES or vain > _VAIN_TRIES * longest:
-            if not _is_indented(held):
-                break
-            yield Line(held[0].number, held[0].byte, b"")
-            held, vain, is_passing = [], 0, True
-            continue
-        # Printers write the end of a value at the start of a line. The brackets of a damaged value may not be even:
-        # its end is looked for each time that it has doubled.
-        is_closing = line.data[:1] in (b"}", b"]") and not line.data.rstrip(SPACE).endswith(b",")
-        if is_closing and (depth <= 0 or size >= 2 * tried):
-            tried = size
-            if (values := _split_printed(held)) is not None:
-                yield from values
-                held = []
-            else:
-                vain += size
-    else:
-        if held:
-            yield from _split_printed(held) or _as_damaged(held)
-        return
-    yield from held
-    yield from lines
+        if not line.data or size > longest or len(held) > _PRINTED_LINES:
+            is_passing = _is_indented(held)
+            if not is_passing:  # of another layout
+                yield from held
+            held = [_replaced(held[0], b"")] if is_passing else []
+        elif line.data[:1] in (b"}", b"]") if _is_indented(held) else depth <= 0:
+            yield from _join_value(held)
+            held = []
+    yield from _join_value(held)
 
 
 def _count_open(line: bytes) -> int:
@@ -251,22 +230,21 @@ def _count_open(line: bytes) -> int:
     return text.count(b"{") + text.count(b"[") - text.count(b"}") - text.count(b"]")
 
 
-def _is_next(line: Line, held: list[Line]) -> bool:
-    """Return whether a line that opens an object or a list begins another value, because nothing calls for one."""
-    is_opening = line.data.strip(SPACE) in (b"{", b"[")
-    last = next(text for before in reversed(held) if (text := before.data.rstrip(SPACE)))
-    return (is_opening and _is_indented(held)) or last[-1:] not in (b",", b"[", b":")
-
-
 def _is_indented(held: list[Line]) -> bool:
+    """Return whether only the first and the last line of a value begin at the margin."""
     return held[0].data.strip(SPACE) in (b"{", b"[") and len(held) > 1 and held[1].data[:1] in (b" ", b"\t")
 
 
-def _as_damaged(held: list[Line]) -> list[Line]:
-    """Return lines of a printed value as one, so that it is one problem; as they are if they are of another layout."""
-    if not _is_indented(held) or any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
+def _expects_value(held: list[Line]) -> bool:
+    return held[-1].data.rstrip(SPACE)[-1:] in (b",", b"[", b":")
+
+
+def _join_value(held: list[Line]) -> list[Line]:
+    """Return lines as one if they are a value, or were printed as one; else each for itself."""
+    if len(held) < 2:
         return held
-    return [Line(held[0].number, held[0].byte, _join_lines(held))]
+    whole = _join_lines(held).strip(SPACE)
+    return [_replaced(held[0], whole)] if _is_indented(held) or is_json(whole) else held
 
 
 def _join_lines(lines: list[Line], feed: bytes = b"\n") -> bytes:
@@ -275,17 +253,6 @@ def _join_lines(lines: list[Line], feed: bytes = b"\n") -> bytes:
     for before, line in pairwise(lines):
         text += [feed * (line.number - before.number), line.data]
     return b"".join(text)
-
-
-def _split_printed(held: list[Line]) -> list[Line] | None:
-    """Return the values that lines hold together; None if they are not whole values."""
-    if len(held) == 1:
-        return None
-    text = _join_lines(held).strip(SPACE)
-    if is_json(text):
-        return [Line(held[0].number, held[0].byte, text)]
-    values = None if is_deep(text) else split_joined(text)
-    return None if values is None else [Line(held[0].number, held[0].byte, value) for value in values]
 
 
 def nonblank_lines(head: bytes) -> Iterator[bytes]:
@@ -304,43 +271,22 @@ def on_single_lines(head: bytes) -> bytes:
     """Return the beginning of a file with each record on one line; empty if its first line is a whole value."""
     if _is_alone(next(nonblank_lines(head), b"")):
         return b""
-    values, _ = _split_values(head.removeprefix(BOM).decode("utf-8", "replace"))
-    return b"".join(value.encode("utf-8", "surrogatepass").translate(None, b"\r\n") + b"\n" for value in values)
+    records = (line.data for lines in read_records([head]) for line in lines)
+    return b"".join(data.translate(None, b"\r\n") + b"\n" for data in records if is_json(data))
 
 
 def split_joined(line: bytes) -> list[bytes] | None:
     """Return the JSON values that are side by side in a line; None if it is anything else."""
+    values, at = list[bytes](), 0
     try:
-        values, is_whole = _split_values(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        return None
-    return [value.encode("utf-8") for value in values] if is_whole and len(values) > 1 else None
-
-
-def _split_values(text: str) -> tuple[list[str], bool]:
-    """Return the JSON values that a text begins with, and whether they are all of it."""
-    values, text, at = list[str](), text.strip(" \t\r\n"), 0
-    while at < len(text):
-        try:
+        text = line.decode("utf-8").strip(" \t\r\n")
+        while at < len(text):
             _, end = _VALUES.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return values, False
-        values.append(text[at:end])
-        at = end
-        while at < len(text) and text[at] in " \t\r\n":
-            at += 1
-    return values, True
-
-
-def _may_hold_more(line: bytes) -> bool:
-    """Return whether something may follow the first value of a line."""
-    try:
-        _VALUE.decode(line)
-    except msgspec.DecodeError as error:
-        return "trailing" in str(error) or has_surrogate_escape(line) or b"NaN" in line or b"Infinity" in line
-    except RecursionError:
-        return True
-    return False
+            values.append(text[at:end].encode("utf-8"))
+            at = end + len(text[end:]) - len(text[end:].lstrip(" \t\r\n"))
+    except (ValueError, RecursionError):
+        return None
+    return values if len(values) > 1 else None
 
 
 def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
@@ -473,7 +419,7 @@ class LineReader(TextReader):
         reason = fault(line.data)
         if not reason and (odd := self._odd(line)) is not None:
             return odd
-        if _may_hold_more(line.data) and (joined := split_joined(line.data)) is not None:
+        if (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
             return [several, *(read for value in joined for read in self._read_part(_replaced(line, value)))]
         if whole := self._find_whole(line):
@@ -569,9 +515,6 @@ class RecordReader(LineReader):
 
 def first_records(head: bytes) -> list[bytes]:
     """Return the first whole records of a file, at most eight, to recognise it by."""
-    text = head.removeprefix(BOM).strip(SPACE)
-    if is_json(text):
-        return array(text)[:8] if text[:1] == b"[" else [text]
     records: list[bytes] = []
     for line in nonblank_lines(head):
         piece = line.strip(SPACE)
