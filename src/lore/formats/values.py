@@ -98,57 +98,12 @@ class Parts(Generic[K]):
         return part if not odd and self.are_sound((part,)) else Other(Raw(raw))
 
 
-_TYPE = pattern(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
-_TYPE_KEY = b'"type":"'  # as most programs write it
-_NEAR = 256  # bytes at the beginning of a line that are searched for its type
 _TEXT = msgspec.json.Decoder(str)
 _TIME = msgspec.json.Decoder(int | float | str)
 _COUNT = msgspec.json.Decoder(int)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _BLOCK = msgspec.json.Decoder(_TextValue)
-
-
-L = TypeVar("L")  # records, each with a `type`
-
-
-class Kinds(Generic[L]):
-    """Decoder of lines whose type is near their beginning: each is decoded once, as the record of its type.
-
-    `other` is the record of any other type; `passed` that of a line of a `silent` type, of which nothing is read, if
-    the line does not fit its type.
-    """
-
-    def __init__(
-        self, kinds: Mapping[str, Any], other: type[L], silent: frozenset[str], passed: type[L] | None = None
-    ) -> None:  # fmt: skip
-        self._kinds, self._silent, self._passed = kinds, silent, passed or other
-        decoders: dict[Any, msgspec.json.Decoder[L]] = {
-            kind: msgspec.json.Decoder(kind) for kind in {*kinds.values(), other}
-        }
-        self._any = "", other, decoders[other]
-        self._named = {name.encode(): (name, kind, decoders[kind]) for name, kind in kinds.items()}
-
-    def decode(self, line: bytes) -> L:
-        """Return the record of a line; raises ValueError if it is not JSON or a field has the wrong type."""
-        at = line.find(_TYPE_KEY, 0, _NEAR) + len(_TYPE_KEY)
-        if at >= len(_TYPE_KEY):  # three times as fast as the expression
-            named = line[at : line.find(b'"', at)]
-        else:
-            named = b"" if (match := _TYPE.search(line, 0, _NEAR)) is None else match[1]
-        name, kind, decoder = self._named.get(named, self._any)
-        record: Any
-        try:
-            record = decoder.decode(line)
-        except msgspec.ValidationError:
-            if name not in self._silent:
-                raise
-            record = lenient.convert(line, self._passed)
-        except ValueError:
-            record = lenient.convert(line, kind)  # lone surrogates
-        if record.type == name or record.type not in self._kinds:
-            return record
-        return lenient.convert(line, self._kinds[record.type])  # the type at the beginning is that of a value inside
 
 
 def opens(raw: Raw | bytes) -> str:

@@ -1,9 +1,9 @@
 """Records of Codex CLI's rollouts: their schema, and the items of the Responses API as items of a timeline.
 
-A line, `{timestamp, type, payload}`, is decoded once, as the type that its beginning names. What Codex never sends
-(ids, its own metadata) is left out of items that are kept as they are. Messages that the client wrote itself are
-recognised by how their text begins. What changes between the contexts of turns (`turn_context`) is prompt content that
-Codex appends to the history, so a change by itself seldom moves the prefix; an absent field says nothing.
+What Codex never sends (ids, its own metadata) is left out of items that are kept as they are. Messages that the client
+wrote itself are recognised by how their text begins. What changes between the contexts of turns (`turn_context`) is
+prompt content that Codex appends to the history, so a change by itself seldom moves the prefix; an absent field says
+nothing.
 
 Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/history`, `codex-rs/protocol` and
 `codex-rs/core/src/context` (October 2026) for newer records.
@@ -12,13 +12,13 @@ Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/hist
 from __future__ import annotations
 
 import re
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
-from lore.formats.values import Kinds, blocks_in, text_in
+from lore.formats.values import blocks_in, text_in
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
@@ -101,24 +101,14 @@ TYPES = SILENT | {
 }  # fmt: skip
 
 
-P = TypeVar("P", covariant=True)
-
-
-class CodexLine(Struct, Generic[P], frozen=True, gc=False, kw_only=True):
-    """A line of a known type."""
+class CodexLine(Struct, frozen=True, gc=False):
+    """A line; its type says what the payload is."""
 
     type: str
-    payload: P
+    payload: Raw = NULL
     timestamp: str | None = None
     ordinal: int | None = None  # the number of the line, in newer logs
-
-
-class CodexOther(Struct, frozen=True, gc=False):
-    """A line of another type; its payload may be anything."""
-
-    type: str
-    timestamp: str | None = None
-    ordinal: int | None = None
+    metadata: Raw = NULL  # of an item: `CodexNotes`
 
 
 class CodexPayload(Struct, frozen=True, gc=False):
@@ -145,12 +135,6 @@ class CodexNotes(Struct, frozen=True, gc=False):
 
     delivered_assistant_message: str | None = None  # a tool delivered it: it is not in the prompt
     harness_authored_configuration: bool | None = None  # the client wrote it: it is in the prompt
-
-
-class CodexItemLine(CodexLine[CodexPayload], frozen=True, kw_only=True):
-    """A line with an item of the history."""
-
-    metadata: CodexNotes | None = None
 
 
 class CodexUsage(Struct, frozen=True, gc=False):
@@ -219,20 +203,15 @@ class CodexCommunication(Struct, frozen=True, gc=False):
     trigger_turn: bool = False
 
 
-LINES: Kinds[CodexLine[object] | CodexOther] = Kinds(
-    {
-        "response_item": CodexItemLine,
-        "event_msg": CodexLine[CodexEvent],
-        "session_meta": CodexLine[CodexMeta],
-        "turn_context": CodexLine[dict[str, Raw]],
-        "compacted": CodexLine[CodexCompacted],
-        "token_usage_record": CodexLine[CodexUsageRecord],
-        "inter_agent_communication": CodexLine[CodexCommunication],
-    },
-    CodexOther,
-    SILENT,
-)
-payload_of = lenient.decoding(CodexPayload)  # of an item without a line
+decode_line = lenient.decoding(CodexLine)
+payload_of = lenient.decoding(CodexPayload)
+decode_event = lenient.decoding(CodexEvent)
+decode_meta = lenient.decoding(CodexMeta)
+decode_context = lenient.decoding(dict[str, Raw])
+decode_compacted = lenient.decoding(CodexCompacted)
+decode_usage = lenient.decoding(CodexUsageRecord)
+decode_communication = lenient.decoding(CodexCommunication)
+_NOTES = lenient.decoding(CodexNotes)
 
 
 # Items that are kept as they are, with the members that are sent again.
@@ -275,12 +254,12 @@ _TEXT = msgspec.json.Decoder(str)
 _RAW = msgspec.json.Decoder(Raw)
 
 
-def is_in_prompt(record: CodexItemLine) -> bool:
+def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
     """Return whether an item is part of the prompt, as far as the client's notes say."""
-    notes, is_configuration = record.metadata, record.payload.type == CONFIGURATION
-    if notes is None:
-        return not is_configuration
-    is_written = bool(notes.harness_authored_configuration) or not is_configuration
+    if is_absent(metadata):
+        return item.type != CONFIGURATION
+    notes = _NOTES(metadata)
+    is_written = bool(notes.harness_authored_configuration) or item.type != CONFIGURATION
     return is_written and notes.delivered_assistant_message is None
 
 

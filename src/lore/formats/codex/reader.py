@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import ClassVar, TypeAlias
 
 from msgspec import Raw, Struct
@@ -176,30 +177,29 @@ class Codex(LogReader):
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
 
     def handle(self, data: bytes) -> None:
-        record, session = items.LINES.decode(data), self._session
-        session.at = record.timestamp
+        record, session = items.decode_line(data), self._session
+        session.at, payload = record.timestamp, record.payload
         is_inherited = record.ordinal is not None and record.ordinal < self._start
-        if isinstance(record, items.CodexItemLine):
-            self._read_item(record, is_inherited=is_inherited)
-            return
-        if isinstance(record, items.CodexOther):
-            if record.type not in items.SILENT:
-                session.keep_unknown("unknown record type", record.type)
-            return
-        match record.payload:
-            case items.CodexEvent() as event:
-                self._read_event(event, is_inherited=is_inherited)
-            case items.CodexMeta() as meta:
-                self._read_meta(meta)
-            case items.CodexUsageRecord() as usage_record:
+        match record.type:
+            case "response_item":
+                self._read_item(items.payload_of(payload), record.metadata, is_inherited=is_inherited)
+            case "event_msg":
+                with suppress(ValueError):  # the screen's: nothing else is in it
+                    self._read_event(items.decode_event(payload), is_inherited=is_inherited)
+            case "session_meta":
+                self._read_meta(items.decode_meta(payload))
+            case "turn_context":
+                self._read_context(items.decode_context(payload))
+            case "compacted":
+                self._compact(items.decode_compacted(payload))
+            case "token_usage_record":
+                usage_record = items.decode_usage(payload)
                 if not is_inherited:
                     self._read_usage_record(usage_record)
-            case items.CodexCompacted() as compacted:
-                self._compact(compacted)
-            case items.CodexCommunication() as told:
-                self._add_input(items.message_of(told))
-            case dict() as context:  # pyright: ignore[reportUnknownVariableType]
-                self._read_context(context)  # pyright: ignore[reportUnknownArgumentType]
+            case "inter_agent_communication":
+                self._add_input(items.message_of(items.decode_communication(payload)))
+            case kind if kind not in items.SILENT:
+                session.keep_unknown("unknown record type", kind)
             case _:
                 pass
 
@@ -263,9 +263,9 @@ class Codex(LogReader):
 
     # the history
 
-    def _read_item(self, record: items.CodexItemLine, *, is_inherited: bool) -> None:
-        session, item, kind = self._session, record.payload, record.payload.type
-        if kind in items.NEVER_SENT or not (is_inherited or items.is_in_prompt(record)):
+    def _read_item(self, item: items.CodexPayload, metadata: Raw, *, is_inherited: bool) -> None:
+        session, kind = self._session, item.type
+        if kind in items.NEVER_SENT or not (is_inherited or items.is_in_prompt(item, metadata)):
             return
         if is_inherited:
             self._add_item(item, session.line.data)

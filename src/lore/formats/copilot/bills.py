@@ -253,11 +253,11 @@ class CopilotBills:
         if self.database.problem:
             self.session.problem(Code.UNREADABLE_FILE, self.database.problem)
 
-    def usage_of_answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> e.Usage:
+    def usage_of_answer(self, answer: records.CopilotAnswer) -> e.Usage:
         """Return the usage of a request: the database's, or the output tokens of its answer."""
-        answer = record.data
-        is_main = self.session.chain == e.MAIN
-        agents = ("",) if is_main else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
+        session = self.session
+        is_main = session.chain == e.MAIN
+        agents = ("",) if is_main else tuple(filter(None, (session.agent, answer.parent_tool_call_id)))
         row = self.database.take(agents, answer.model, answer.output_tokens)
         if row is None:
             return self._usage(records.CopilotUsage(output_tokens=answer.output_tokens))

@@ -15,7 +15,7 @@ Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Raw
@@ -26,8 +26,9 @@ from lore.formats.builder import LogReader
 from lore.formats.copilot import records
 from lore.formats.copilot.bills import OPENING, Answer, CopilotBills, CopilotChain
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import Kinds, opens, text_in
+from lore.formats.values import opens, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.items import (
     NULL,
@@ -72,7 +73,7 @@ class Copilot(LogReader):
             if line.startswith(OPENING):  # lore alone writes this
                 return True
             members = raw_members(line) or {}
-            is_known = text_in(members.get("type", b"")) in _KNOWN | records.SILENT
+            is_known = text_in(members.get("type", b"")) in _DATA.keys() | records.SILENT
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
@@ -88,50 +89,51 @@ class Copilot(LogReader):
         return super().read_line(line)
 
     def handle(self, data: bytes) -> None:
-        record, session = _RECORDS.decode(data), self.session
-        if record.type not in _KNOWN or isinstance(record, records.CopilotPassed):
-            if record.type not in records.SILENT and not getattr(record, "ephemeral", False):
+        record, session = records.decode_line(data), self.session
+        if record.type not in _DATA:
+            if record.type not in records.SILENT and not record.ephemeral:
                 session.keep_unknown("unknown record type", record.type)
             return
         session.at, session.agent, session.chain = record.timestamp, record.agent_id, _chain_of(record.agent_id)
+        read = _DATA[record.type](record.data)
         match record.type:
             case "assistant.message":
-                self._read_answer(record)
+                self._read_answer(read, self._uuid(record))
             case "tool.execution_complete":
-                self._read_result(record)
+                self._read_result(read)
             case "user.message" | "system.notification":
-                self._read_message(record)
+                self._read_message(record, read)
             case "system.message":
-                self._read_system_prompt(record.data)
+                self._read_system_prompt(read)
             case "assistant.turn_start":
                 session.counter.asked_at = session.at
             case "session.usage_checkpoint":
-                self.bills.read_checkpoint(record.data)
+                self.bills.read_checkpoint(read)
             case "session.shutdown":
-                self.bills.read_shutdown(record.data)
+                self.bills.read_shutdown(read)
             case "session.error" | "model.call_failure":
                 session.signal(Sign("api-error"))
             case "abort":
                 session.signal(Sign("interrupt"))
             case "skill.invoked":
-                name = (raw_members(bytes(record.data)) or {}).get("name", b"")
+                name = (raw_members(bytes(read)) or {}).get("name", b"")
                 session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
             case "subagent.started":
-                session.chain = _chain_of(record.agent_id or record.data.tool_call_id)
-                self.chain.model = _model_named(record.data.model)
+                session.chain = _chain_of(record.agent_id or read.tool_call_id)
+                self.chain.model = _model_named(read.model)
             case "session.compaction_start":
                 chain = self.chain
                 chain.compacting, chain.compacting_at = len(chain.items), session.at
                 session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
             case "session.compaction_complete":
-                self._read_compaction(record)
+                self._read_compaction(read, self._uuid(record))
             case "session.context_cleared":
                 session.remove(self.chain.items)
                 self.chain.items, self.chain.compacting = [], None
             case "session.truncation":  # the log says how many messages were dropped, and not which
                 session.signal(Sign("micro-compaction"))
             case _:
-                self._read_change(record.type, record.data)
+                self._read_change(record.type, read)
 
     def finish(self) -> None:
         self._start_session()
@@ -142,7 +144,7 @@ class Copilot(LogReader):
         """The record's chain."""
         return self.bills.chains.setdefault(self.session.chain, CopilotChain())
 
-    def _uuid(self, record: records.CopilotLine[Any]) -> str:
+    def _uuid(self, record: records.CopilotLine) -> str:
         """Return the record's id; one of its own if another record has the same: a redactor's placeholder."""
         line = self.session.line.number
         if not record.id or self._lines.setdefault(record.id, line) != line:
@@ -213,9 +215,9 @@ class Copilot(LogReader):
             chain.system = digest
             self.session.emit(e.SessionChanged(system=content, chain=self.session.chain, at=self.session.at))
 
-    def _read_message(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
+    def _read_message(self, record: records.CopilotLine, message: records.CopilotMessage) -> None:
         """Append a message that no model made, as the model gets it."""
-        message, session = record.data, self.session
+        session = self.session
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
         if opens(text) != '"':
             raise ValueError("a message without text")
@@ -230,11 +232,11 @@ class Copilot(LogReader):
         self.chain.items.append(item.uuid)
         self.session.append(item)
 
-    def _read_answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
+    def _read_answer(self, answer: records.CopilotAnswer, uuid: str) -> None:
         """Read a response, or the continuation of one."""
-        answer, session, bills = record.data, self.session, self.bills
-        session.chain = name = _chain_of(record.agent_id or answer.parent_tool_call_id)
-        chain, counter, uuid = self.chain, session.counter, self._uuid(record)
+        session, bills = self.session, self.bills
+        session.chain = name = _chain_of(session.agent or answer.parent_tool_call_id)
+        chain, counter = self.chain, session.counter
         self._start_session()
         response = answer.api_call_id or answer.message_id or uuid
         model = answer.model or (self.model if name == e.MAIN else chain.model) or counter.model
@@ -247,7 +249,7 @@ class Copilot(LogReader):
                 usage = replace(usage, output_tokens=answer.output_tokens)
                 bills.spend(name, model, usage)
         else:
-            usage, dialect = bills.usage_of_answer(record), _dialect_of(model)
+            usage, dialect = bills.usage_of_answer(answer), _dialect_of(model)
             if dialect is not None and dialect != chain.dialect:
                 chain.dialect = dialect
                 session.emit(e.SessionChanged(dialect=dialect, chain=name))
@@ -263,9 +265,9 @@ class Copilot(LogReader):
         chain.last = Answer(counter.number, session.at, response, counter.model, usage, ids)
         bills.end_turn(name, chain.last)
 
-    def _read_result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
-        result, session = record.data, self.session
-        session.chain = _chain_of(record.agent_id or result.parent_tool_call_id)
+    def _read_result(self, result: records.CopilotResult) -> None:
+        session = self.session
+        session.chain = _chain_of(session.agent or result.parent_tool_call_id)
         session.counter.asked_at = session.at
         output, error = (result.result or {}).get("content", NULL), (result.error or {}).get("message", NULL)
         has_failed = result.success is False
@@ -275,8 +277,8 @@ class Copilot(LogReader):
             result.tool_call_id, text, failed=has_failed, error=error if has_failed and error in texts else NULL
         )
 
-    def _read_compaction(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
-        chain, compaction, uuid = self.chain, record.data, self._uuid(record)
+    def _read_compaction(self, compaction: records.CopilotCompaction, uuid: str) -> None:
+        chain = self.chain
         self._start_session()
         used, asked_at, first_kept = compaction.compaction_tokens_used, chain.compacting_at, chain.compacting
         chain.compacting, chain.compacting_at = None, None
@@ -298,26 +300,23 @@ _CHANGES = (
     "session.start", "session.resume", "session.model_change", "session.title_changed", "session.mode_changed",
     "session.permissions_changed", "session.snapshot_rewind", "subagent.started",
 )  # fmt: skip
-_DATA: dict[str, Any] = {  # the record of a line by its type; of others the data is not read
-    **dict.fromkeys(_CHANGES, records.CopilotLine[records.CopilotChange]),
-    **dict.fromkeys(
-        ("system.message", "system.notification", "user.message"), records.CopilotLine[records.CopilotMessage]
-    ),
-    "assistant.message": records.CopilotLine[records.CopilotAnswer],
-    "tool.execution_complete": records.CopilotLine[records.CopilotResult],
-    "session.compaction_complete": records.CopilotLine[records.CopilotCompaction],
-    "session.usage_checkpoint": records.CopilotLine[records.CopilotCheckpoint],
-    "session.shutdown": records.CopilotLine[records.Shutdown],
-}
+_MESSAGES = ("system.message", "system.notification", "user.message")
 _SIMPLE = (
     "session.compaction_start", "session.context_cleared", "session.truncation", "session.error", "model.call_failure",
     "abort", "skill.invoked", "assistant.turn_start",
 )  # fmt: skip
-_KNOWN = frozenset((*_DATA, *_SIMPLE))
-_RECORDS = Kinds[Any](
-    {**dict.fromkeys((*_SIMPLE, *records.SILENT), records.CopilotOther), **_DATA},
-    records.CopilotOther, records.SILENT, records.CopilotPassed,
-)  # fmt: skip
+_DATA: dict[str, Callable[[Raw], Any]] = {  # by the type of a line: how its data is decoded
+    **dict.fromkeys(_CHANGES, lenient.decoding(records.CopilotChange)),
+    **dict.fromkeys(
+        ("system.message", "system.notification", "user.message"), lenient.decoding(records.CopilotMessage)
+    ),
+    "assistant.message": lenient.decoding(records.CopilotAnswer),
+    "tool.execution_complete": lenient.decoding(records.CopilotResult),
+    "session.compaction_complete": lenient.decoding(records.CopilotCompaction),
+    "session.usage_checkpoint": lenient.decoding(records.CopilotCheckpoint),
+    "session.shutdown": lenient.decoding(records.Shutdown),
+    **dict.fromkeys(_SIMPLE, Raw),
+}
 
 
 def _chain_of(agent: str | None) -> str:

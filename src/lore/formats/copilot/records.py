@@ -1,7 +1,7 @@
 """The lines of GitHub Copilot CLI's `events.jsonl`: `{type, data, id, timestamp, parentId, agentId?}`.
 
-A line is decoded once, into the struct of the type that its beginning names. Content stays raw JSON; a wrong type of a
-field that is read raises ValueError.
+The type of a line says what its data is. Content stays raw JSON; a field that is read and has another type raises
+ValueError.
 
 Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; the event types that public readers of
 `@github/copilot` list, versions up to 1.0.91 (October 2026).
@@ -9,10 +9,9 @@ Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; the event t
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
-
 from msgspec import Raw, Struct
 
+from lore.model import lenient
 from lore.model.items import NULL
 
 # Lines about the screen, hooks, permissions and the client's own state. The text of a skill comes again as a message,
@@ -38,30 +37,15 @@ SILENT = frozenset((
 ))  # fmt: skip
 
 
-D = TypeVar("D", covariant=True)
-
-
-class CopilotLine(Struct, Generic[D], frozen=True, gc=False, kw_only=True, rename="camel"):
-    """A line."""
+class CopilotLine(Struct, frozen=True, gc=False, rename="camel"):
+    """A line; its type says what the data is."""
 
     type: str
-    data: D
+    data: Raw = NULL
     id: str | None = None
     timestamp: str | None = None
     agent_id: str | None = None  # the subagent that wrote it
-
-
-class CopilotOther(CopilotLine[Raw], frozen=True, gc=False, kw_only=True):
-    """A line whose data is not read, or of an unknown type."""
-
-    data: Raw = NULL
     ephemeral: bool = False  # it was written for a screen, and is not in the client's own log
-
-
-class CopilotPassed(Struct, frozen=True, gc=False):
-    """A line of a silent type whose fields have other types than usual."""
-
-    type: str
 
 
 class CopilotChange(Struct, frozen=True, gc=False, rename="camel"):
@@ -179,3 +163,6 @@ class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
     total_nano_aiu: int | float | None = None
     total_premium_requests: int | float | None = None
     model_metrics: dict[str, CopilotMetrics] | None = None
+
+
+decode_line = lenient.decoding(CopilotLine)
