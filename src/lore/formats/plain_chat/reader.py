@@ -23,27 +23,27 @@ perhaps in the content, too). An unknown part stays as it is; a `function_call` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from lore.formats.bills import billed_of
 from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
-from lore.formats.plain_chat.signs import TIMES, ChatConversation, ChatMessage, Role
-from lore.formats.values import CalledFunction, block_in, opens, spoken, stamp_of, text_in
+from lore.formats.plain_chat.signs import Role
+from lore.formats.values import block_in, opens, spoken, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, printable
 from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.items import NULL, Block, RawBlock, Status, TextBlock, ThinkingBlock, ToolCall, UserMessage, blocks_of
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import OPEN_CALLS
 from lore.model.mask import cut_masked
 from lore.model.state import CHATS
@@ -64,48 +64,67 @@ class ChatResult(Struct, frozen=True):
     status: Status = "completed"
 
 
-Members: TypeAlias = dict[str, bytes]
+Members: TypeAlias = Mapping[str, bytes]
 Part: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
 
-_MESSAGE = msgspec.json.Decoder(ChatMessage)
-_CONVERSATION = msgspec.json.Decoder(ChatConversation)
-_LIST = msgspec.json.Decoder(list[Raw])
+_LIST = lenient.decoding(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_FUNCTION = msgspec.json.Decoder(CalledFunction)
-_times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 
-def decode(data: bytes | Raw) -> ChatMessage:
-    """Decode a message; ValueError if it is malformed."""
-    found = lenient.decoded(_MESSAGE, data)
-    if found.data is NULL or not found.type:
-        return found
-    return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
+def decode(data: bytes) -> Members:
+    """Return the members of a message or a conversation; ValueError if it is not an object."""
+    members = raw_members(data)
+    if members is None:
+        raise ValueError("not a JSON object")
+    return signs.unpacked(members)
 
 
-def time_of(message: ChatMessage) -> str | None:
+def body_of(message: Members) -> Raw:
+    """Return the content of a message."""
+    return Raw(message.get("content", message.get("value", b"null")))
+
+
+def text_at(message: Members, *keys: str) -> str:
+    """Return the first of these members that is a text; empty if none is."""
+    return next((text for key in keys if (text := text_in(message.get(key, b"")))), "")
+
+
+def time_of(message: Members) -> str | None:
     """Return when a message was written, in RFC 3339; None if no member is a time."""
-    times = (raw for raw in _times_of(message) if raw is not NULL and decode_time(bytes(raw)) is not None)
+    times = (message[name] for name in signs.TIMES if name in message and decode_time(message[name]) is not None)
     return next((stamp for raw in times if (stamp := stamp_of(raw)) is not None), None)
 
 
-def dialect_of(message: ChatMessage) -> str:
+def dialect_of(message: Members, role: Role) -> str:
     """Return the dialect that a message shows; empty if it could be any."""
-    if message.tool_calls or message.function_call is not None or message.kind in ("call", "tool"):
+    has_calls = message.get("tool_calls", b"")[:2] not in (b"", b"nu", b"[]")
+    if has_calls or message.get("function_call", b"")[:1] == b"{" or role in ("call", "tool"):
         return "openai-chat"
-    listed = opens(message.content) == "["
-    anthropic = listed and (message.kind == "assistant" or _ANTHROPIC.search(bytes(message.content)) is not None)
-    return "anthropic" if anthropic or (message.model or "").startswith("claude") else ""
+    content = bytes(body_of(message)) if "content" in message else b""
+    anthropic = content[:1] == b"[" and (role == "assistant" or _ANTHROPIC.search(content) is not None)
+    return "anthropic" if anthropic or text_at(message, "model").startswith("claude") else ""
 
 
-def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
+def usage_of(message: Members) -> e.Usage | None:
+    """Return the usage of the response; None if the message has none."""
+    return billed_of(message.get("usage", message.get("usage_metadata", b"null")))
+
+
+def model_of(message: Members) -> str | None:
+    """Return the model of an answer; None if the message does not name it."""
+    metadata = raw_members(message.get("response_metadata", b"")) or {}
+    return text_at(message, "model") or text_at(metadata, "model_name", "model") or None
+
+
+def tools_in(raw: bytes) -> tuple[Raw, ...] | None:
     """Return the tools that a conversation lists, as JSON or as JSON in a text; None without any."""
-    listed = Raw(text_in(raw).encode()) if opens(raw) == '"' else raw
-    try:
-        found = lenient.decoded(_LIST, listed) if opens(listed) == "[" else []
-    except (ValueError, RecursionError):
-        return None
-    return tuple([Raw(bytes(tool)) for tool in found if opens(tool) == "{"]) or None
+    listed = text_in(raw).encode() if raw[:1] == b'"' else raw
+    return tuple([Raw(tool) for tool in elements_of(listed) if tool[:1] == b"{"]) or None
+
+
+def elements_of(raw: bytes) -> list[bytes]:
+    """Return the elements of text that is a JSON array; none of other text."""
+    return array(raw) if raw[:1] == b"[" and is_json(raw) else []
 
 
 def texts_of(content: Raw) -> list[Raw]:
@@ -123,7 +142,7 @@ def parts_of(content: Raw) -> list[Part]:
         case '"':
             return [TextBlock(content)] if memoryview(content).nbytes > len('""') else []
         case "[":
-            return [_part(raw) for raw in lenient.decoded(_LIST, content)]
+            return [_part(raw) for raw in _LIST(content)]
         case "n":
             return []
         case _:
@@ -175,7 +194,7 @@ def output_of(content: Raw) -> Raw:
         case '"':
             return content
         case "[":
-            blocks = [block_in(raw) for raw in lenient.decoded(_LIST, content)]
+            blocks = [block_in(raw) for raw in _LIST(content)]
             alone = blocks[0] if len(blocks) == 1 else None
             return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
         case "n" | "":
@@ -203,39 +222,51 @@ def arguments_of(arguments: Raw) -> Raw:
     return Raw(given)
 
 
-def parts_of_answer(message: ChatMessage, *, has_calls_in_text: bool = False) -> list[Block | ToolCall]:
+def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> list[Block | ToolCall]:
     """Return the thoughts, texts and calls of an answer, in order; a call that the content also holds, once."""
     parts: list[Block | ToolCall] = []
-    thoughts = (message.reasoning_content, message.reasoning, message.thinking)
-    parts += [ThinkingBlock(thought) for thought in thoughts if thought is not NULL and opens(thought) == '"'][:1]
-    for part in _calls_in_text(message.body) if has_calls_in_text else parts_of(message.body):
+    thoughts = (message.get(name, b"") for name in ("reasoning_content", "reasoning", "thinking"))
+    parts += [ThinkingBlock(Raw(thought)) for thought in thoughts if thought[:1] == b'"'][:1]
+    body = body_of(message)
+    for part in (_calls_in_text(body) if has_calls_in_text else []) or parts_of(body):
         if isinstance(part, ChatResult):
             _add_result(part, parts)
         else:
             parts.append(part)
-    if message.refusal is not NULL and opens(message.refusal) == '"':
-        parts.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
-    if message.function_call is not None:
-        parts.append(ToolCall("", "", message.function_call.name, arguments_of(message.function_call.arguments)))
+    if (refusal := message.get("refusal", b""))[:1] == b'"':
+        parts.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % refusal), "openai-chat"))
+    if (function := raw_members(message.get("function_call", b""))) is not None:
+        parts.append(_call_in(function, "id", "name", "arguments"))
     known = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
-    for call in message.tool_calls or ():
-        if not call.id or call.id not in known:
-            known.add(call.id or "")
-            parts.append(ToolCall("", call.id or "", call.named.name, arguments_of(call.named.arguments)))
+    for call in map(_listed_call, parts_in(message, "tool_calls")):
+        if not call.call_id or call.call_id not in known:
+            known.add(call.call_id)
+            parts.append(call)
     return parts
 
 
-def _calls_in_text(value: Raw) -> Sequence[Part]:
-    """Return the calls that a text holds as JSON, an object or a list of them; its parts if it holds none."""
-    try:
-        text = text_in(value).encode()
-        listed = lenient.decoded(_LIST, text) if text[:1] == b"[" else [text]
-        functions = [lenient.decoded(_FUNCTION, raw) for raw in listed]
-    except (ValueError, RecursionError):
-        functions = []
-    if not functions or not all(function.name for function in functions):
-        return parts_of(value)
-    return [ToolCall("", "", function.name, arguments_of(function.arguments)) for function in functions]
+def parts_in(message: Members, key: str) -> list[bytes]:
+    """Return the elements of a member that is a list, or absent; ValueError if it is anything else."""
+    raw = message.get(key, b"null")
+    if raw[:1] not in (b"[", b"n"):
+        raise ValueError(f"{key} are not a list")
+    return array(raw) if raw[:1] == b"[" else []
+
+
+def _listed_call(raw: bytes) -> ToolCall:
+    """Return a call in OpenAI's shape, or in LangChain's (`name`, `args`)."""
+    call = decode(raw)
+    function = raw_members(call.get("function", b""))
+    found = _call_in(call, "id", "name", "args") if function is None else _call_in(function, "", "name", "arguments")
+    return replace(found, call_id=text_at(call, "id"))
+
+
+def _calls_in_text(value: Raw) -> list[Part]:
+    """Return the calls that a text holds as JSON, an object or a list of them; none if it holds anything else."""
+    text = text_in(value).encode("utf-8", "backslashreplace")
+    functions = [raw_members(raw) or {} for raw in (elements_of(text) if text[:1] == b"[" else [text])]
+    calls = [_call_in(function, "", "name", "arguments") for function in functions]
+    return list[Part](calls) if all(call.name for call in calls) else []
 
 
 def _add_result(result: ChatResult, parts: list[Block | ToolCall]) -> None:
@@ -282,18 +313,14 @@ class _Chats:
         self._conversation = OpenConversation()
 
     def handle(self, data: bytes) -> None:
-        if not self._has_conversations:
-            message = decode(data)
-            if kind := message.kind:
-                self._read_message(message, kind, data)
-                return
-        conversation = lenient.decoded(_CONVERSATION, data)
-        if conversation.listed is None:
-            self._read_message(message := decode(data), message.kind, data)
+        record = decode(data)
+        listed = next((record[name] for name in signs.LISTS if record.get(name, b"")[:1] == b"["), None)
+        if listed is None or (not self._has_conversations and signs.role_of(record)):
+            self._read_message(record, data)
         else:
-            self._read_conversation(conversation, conversation.listed)
+            self._read_conversation(record, array(listed))
 
-    def _read_conversation(self, record: ChatConversation, listed: list[Raw]) -> None:
+    def _read_conversation(self, record: Members, listed: list[bytes]) -> None:
         session, line = self.session, self.session.line
         number = self._conversation.number + (self._has_conversations or session.is_started)
         self._conversation = OpenConversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
@@ -301,17 +328,17 @@ class _Chats:
         self._describe(record)
         for raw in listed:
             try:
-                self._read_message(message := decode(raw), message.kind, raw)
+                self._read_message(decode(raw), raw)
             except (ValueError, RecursionError) as error:
-                session.line = Line(line.number, line.byte, bytes(raw))
+                session.line = Line(line.number, line.byte, raw)
                 session.keep_malformed(error)
         session.line = line
         self._end_conversation()
 
-    def _describe(self, record: ChatConversation) -> None:
+    def _describe(self, record: Members) -> None:
         conversation = self._conversation
-        conversation.system = [] if record.system is NULL else texts_of(record.system)
-        conversation.tools, conversation.model = tools_in(record.tools), record.model or None
+        conversation.system = texts_of(Raw(record.get("system", b"null")))
+        conversation.tools, conversation.model = tools_in(record.get("tools", b"")), text_at(record, "model") or None
 
     def _end_conversation(self) -> None:
         """End a conversation; messages without an answer are its next request."""
@@ -322,17 +349,18 @@ class _Chats:
         if conversation.is_waiting:
             self._start_turn(None)
 
-    def _read_message(self, message: ChatMessage, kind: Role, data: bytes | Raw) -> None:
-        session, conversation, stamp = self.session, self._conversation, time_of(message)
+    def _read_message(self, message: Members, data: bytes) -> None:
+        session, conversation = self.session, self._conversation
+        stamp, kind = time_of(message), signs.role_of(message)
         session.chain, session.at = conversation.chain, (None if stamp == conversation.stamp else stamp)
         conversation.stamp, self._messages = stamp, self._messages + 1
         uuid = f"m{self._messages}"
         if not conversation.has_turn:
             if not conversation.is_started and kind == "system":
-                conversation.system += texts_of(message.body)
+                conversation.system += texts_of(body_of(message))
                 return
             self._start_conversation()
-            conversation.dialect = conversation.dialect or dialect_of(message)
+            conversation.dialect = conversation.dialect or dialect_of(message, kind)
         if kind in ANSWERS:
             self._read_answer(message, uuid, has_calls_in_text=kind == "call")
             return
@@ -342,8 +370,8 @@ class _Chats:
         elif kind:
             self._read_prompt(message, uuid, "user" if kind == "user" else "context_injection")
         else:
-            session.line = Line(session.line.number, session.line.byte, bytes(data))
-            role = printable(cut_masked(message.role or message.speaker, 40))
+            session.line = Line(session.line.number, session.line.byte, data)
+            role = printable(cut_masked(text_at(message, "role", "from"), 40))
             session.keep_opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}")
 
     def _start_conversation(self) -> None:
@@ -367,22 +395,22 @@ class _Chats:
         session.start_turn(model or conversation.model)
         session.counter.asked_at, conversation.is_waiting = None, False
 
-    def _read_answer(self, message: ChatMessage, uuid: str, *, has_calls_in_text: bool) -> None:
+    def _read_answer(self, message: Members, uuid: str, *, has_calls_in_text: bool) -> None:
         open_calls = self._conversation.open
         items = spoken(parts_of_answer(message, has_calls_in_text=has_calls_in_text), uuid, uuid)
-        self._start_turn(message.answered_by)
+        self._start_turn(model_of(message))
         for item in items:
             if type(item) is ToolCall and item.status == "running":
                 open_calls.append((item.call_id, item.name))
             self.session.append(item)
         del open_calls[:-OPEN_CALLS]
-        self.session.end_turn(message.usage_of_answer)
+        self.session.end_turn(usage_of(message))
 
-    def _read_prompt(self, message: ChatMessage, uuid: str, source: str) -> None:
+    def _read_prompt(self, message: Members, uuid: str, source: str) -> None:
         """Read a message that the model did not make: its results, then its other parts."""
         blocks: list[Block] = []
         results: list[ChatResult] = []
-        for part in parts_of(message.body):
+        for part in parts_of(body_of(message)):
             if isinstance(part, ToolCall):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of the record
             if isinstance(part, ChatResult):
@@ -394,16 +422,15 @@ class _Chats:
         if blocks:
             self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
 
-    def _read_results(self, message: ChatMessage, uuid: str) -> None:
+    def _read_results(self, message: Members, uuid: str) -> None:
         """Read a message with the result of one call, or of several."""
-        parts = parts_of(message.body) if opens(message.body) == "[" else []
+        body = body_of(message)
+        parts = parts_of(body) if opens(body) == "[" else []
         results = [part for part in parts if isinstance(part, ChatResult)]
         if not results:
-            name, status = (
-                message.tool_name or message.name or "",
-                "failed" if message.status == "error" else "completed",
-            )
-            results = [ChatResult(message.tool_call_id or "", name, output_of(message.body), status)]
+            call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
+            status = "failed" if text_at(message, "status") == "error" else "completed"
+            results = [ChatResult(call, name, output_of(body), status)]
         for number, result in enumerate(results):
             self._add_result(result, f"{uuid}:{number}" if number else uuid)
 
@@ -451,7 +478,7 @@ class ChatDocument(_Chats, DocumentReader):
         return signs.is_list(head) or signs.is_document(head)
 
     def handle_head(self, data: bytes) -> None:
-        self._describe(lenient.decoded(_CONVERSATION, data))
+        self._describe(decode(data))
 
     def finish(self) -> None:
         if self.is_whole:

@@ -10,7 +10,6 @@ Of a document that is longer than the beginning that is read, one that opens wit
 may still name its model at the end, and counts as a request.
 
 Messages: `{role, content}` of SDKs, `{from, value}` of ShareGPT, `{type, content}` and `{type, data}` of LangChain.
-Content stays a slice; a member of an unexpected type makes a message malformed.
 
 Sources: the message types of OpenAI's, Anthropic's, Vercel's and Ollama's SDKs and of LangChain; the roles that
 LLaMA-Factory, axolotl and FastChat read, November 2026.
@@ -22,17 +21,12 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Literal, TypeAlias
 
-from msgspec import Raw, Struct, field
-
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.bills import billed_of
 from lore.formats.documents import ElementCutter
 from lore.formats.http import FIELDS, KEPT
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import CalledFunction, text_in
+from lore.formats.values import text_in
 from lore.model.deferred import pattern
-from lore.model.events import Usage
-from lore.model.items import NULL
 from lore.model.jsonslice import array, raw_members
 
 Role: TypeAlias = Literal["system", "user", "assistant", "call", "tool", ""]
@@ -60,102 +54,21 @@ def role_in(word: str) -> Role:
     return ROLES.get(word) or ROLES.get(word.lower(), "")
 
 
-class ChatCall(Struct, frozen=True, gc=False):
-    """A call in OpenAI's shape, or in LangChain's (`name`, `args`)."""
-
-    function: CalledFunction | None = None
-    id: str | None = None
-    name: str = ""
-    args: Raw = NULL
-
-    @property
-    def named(self) -> CalledFunction:
-        """The name and the arguments, in OpenAI's shape."""
-        return self.function or CalledFunction(self.name, self.args)
-
-
-class ChatMessage(Struct, frozen=True, gc=False):
-    """A message."""
-
-    role: str = ""
-    speaker: str = field(name="from", default="")
-    type: str | None = None
-    content: Raw = NULL
-    value: Raw = NULL
-    name: str | None = None
-    tool_calls: list[ChatCall] | None = None
-    tool_call_id: str | None = None
-    tool_name: str | None = None
-    function_call: CalledFunction | None = None
-    refusal: Raw = NULL
-    reasoning: Raw = NULL
-    reasoning_content: Raw = NULL
-    thinking: Raw = NULL
-    model: str | None = None
-    usage: Raw = NULL
-    usage_metadata: Raw = NULL
-    response_metadata: Raw = NULL
-    status: str | None = None
-    data: Raw = NULL
-    timestamp: Raw = NULL
-    ts: Raw = NULL
-    time: Raw = NULL
-    created_at: Raw = NULL
-    createdAt: Raw = NULL  # noqa: N815 - the name in the file
-    created: Raw = NULL
-    at: Raw = NULL
-    date: Raw = NULL
-
-    @property
-    def kind(self) -> Role:
-        """The message's role; empty if it is unknown."""
-        return ROLES.get(self.role) or role_in(self.role or self.speaker or self.type or "")
-
-    @property
-    def body(self) -> Raw:
-        """The message's content."""
-        return self.value if self.content is NULL else self.content
-
-    @property
-    def usage_of_answer(self) -> Usage | None:
-        """The usage of the response; None if the message has none."""
-        raw = self.usage_metadata if self.usage is NULL else self.usage
-        return None if raw is NULL else billed_of(bytes(raw))
-
-    @property
-    def answered_by(self) -> str | None:
-        """The model; None if the message does not name it."""
-        if self.model or self.response_metadata is NULL:
-            return self.model or None
-        metadata = raw_members(bytes(self.response_metadata)) or {}
-        return text_in(metadata.get("model_name", metadata.get("model", b""))) or None
-
-
-class ChatConversation(ChatMessage, frozen=True, gc=False):
-    """A conversation, or a message."""
-
-    messages: list[Raw] | None = None
-    conversations: list[Raw] | None = None
-    conversation: list[Raw] | None = None
-    system: Raw = NULL
-    tools: Raw = NULL
-
-    @property
-    def listed(self) -> list[Raw] | None:
-        """The messages of a conversation; None if it is a message."""
-        lists = (self.messages, self.conversations, self.conversation)
-        return next((listed for listed in lists if listed is not None), None)
-
-
 def role_of(members: Mapping[str, bytes]) -> Role:
     """Return the role of a message; empty if it is unknown."""
     return role_in(text_in(members.get("role", members.get("from", members.get("type", b"")))))
 
 
+def unpacked(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Return a message that LangChain packed as `{type, data}` in the shape of others."""
+    if members.keys() != {"type", "data"}:
+        return members
+    return {**(raw_members(members["data"]) or {}), "type": members["type"]}
+
+
 def is_message(members: Mapping[str, bytes]) -> bool:
     """Return whether an object is a message of a plain chat; unknown members may be numbers, true, false or null."""
-    if set(members) == {"type", "data"}:
-        members = {**(raw_members(members["data"]) or {}), "type": members["type"]}
+    members = unpacked(members)
     role = role_of(members)
     if not role:
         return False
