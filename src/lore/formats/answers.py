@@ -29,7 +29,7 @@ from lore.model.jsonslice import array, first_element, raw_members, sliced_membe
 from lore.model.mask import cut_masked
 from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
 from lore.model.times import decode_time
-from lore.model.turn import Call, Exchange, Output, StreamedOutput, parse_verdict
+from lore.model.turn import Call, Output, StreamedOutput, parse_verdict
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -57,17 +57,6 @@ def answer_of(raw: bytes) -> ParsedAnswer:
         last = sliced_members(chunks[-1]) if chunks else {}
         return replace(answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
     return answer_in(sliced_members(raw)) if raw else NOTHING
-
-
-def with_response(exchange: Exchange, response: bytes, *, at: float | None = None) -> Exchange:
-    """Return the exchange with what its response says; an event may hold the response as its `message`."""
-    own = sliced_members(response)
-    inner = sliced_members(own["message"]) if "usage" not in own and own.get("message", b"")[:1] == b"{" else {}
-    answer = answer_in(inner or own)
-    return replace(
-        exchange, usage=answer.usage, verdict=answer.verdict, answered=at, response_id=answer.response_id,
-        output=answer.output, call=complete_call(exchange.call, answer),
-    )  # fmt: skip
 
 
 def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:

@@ -13,13 +13,12 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.answers import with_response
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.captures.layouts import ASSEMBLED, BODIES, Record, call_in
 from lore.formats.contents import Content, recorded_body
-from lore.formats.folders import PackHeader, PackMember, PackReader, placed
-from lore.formats.http import ASKED, Http, Judged, call_of, exchanges_of, is_body
+from lore.formats.folders import PackMember, PackReader, placed
+from lore.formats.http import ASKED, Http, Judged, exchanges_of, is_body
 from lore.formats.lines import Line, RecordReader, fault, is_crowded, nonblank_lines, problem, too_many
 from lore.formats.lines import placed as at_line
 from lore.formats.plain_chat import signs
@@ -81,39 +80,37 @@ class BodyPairs(PackReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._request: Read | None = None  # one that awaits its response
+        self._request: tuple[PackMember, Http] | None = None  # one that awaits its response
 
     def _read(self, member: PackMember) -> Iterable[Read]:
         """Return a request whose response could not be read before what follows it."""
         before = self._rest() if member.header.fault else []
         return chained(before, super()._read(member))
 
-    def _member(self, member: PackMember) -> list[Exchange | Problem | Read]:
+    def _member(self, member: PackMember) -> list[Judged | Read]:
         header, data = member.header, member.data.strip()
         if header.orphan:
             return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
         if self._request is not None:
-            return self._answered(self._request, header, data)
+            if raw_members(data) is None:
+                return [
+                    *self._rest(),
+                    Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object"),
+                ]
+            request, call = self._request
+            self._request = request, replace(call, response=Content(data, "json"))
+            return list[Judged | Read](self._rest())
         body = recorded_body(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
-        call = call_of({}, raw_members(body.body) or {})
-        request = placed(Exchange(body.body, "wire", header.at, call=call), member.number, member.byte, header)
-        if not header.awaits:
-            return [request]
-        self._request = request
-        return []
-
-    def _answered(self, request: Read, header: PackHeader, data: bytes) -> list[Exchange | Problem | Read]:
-        self._request = None
-        if raw_members(data) is None:
-            return [request, Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object")]
-        assert isinstance(request.value, Exchange)
-        return [Read(with_response(request.value, data, at=None), request.line, request.byte, request.file)]
+        self._request = member, Http(request=Content(body.body, "json"), fidelity="wire", at=header.at)
+        return [] if header.awaits else list[Judged | Read](self._rest())
 
     def _rest(self) -> list[Read]:
-        request, self._request = self._request, None
-        return [] if request is None else [request]
+        if self._request is None:
+            return []
+        (member, call), self._request = self._request, None
+        return [placed(value, member.number, member.byte, member.header) for value in exchanges_of(call)]
 
 
 def _looks_like_body(head: bytes) -> bool:

@@ -18,14 +18,14 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.formats.answers import with_response
 from lore.formats.base import Read
 from lore.formats.bills import billed_from
 from lore.formats.captures.layouts import SPANS, Record, call_in
 from lore.formats.contents import (
+    NO_CONTENT,
+    Content,
     RecordedBody,
     array_of,
     body_of,
@@ -35,8 +35,8 @@ from lore.formats.contents import (
     part_of,
     unescape,
 )
-from lore.formats.http import Judged, call_of, exchanges_of, failure_of
-from lore.formats.lines import Line, RecordReader, first_records
+from lore.formats.http import Http, Judged, exchanges_of, failure_of
+from lore.formats.lines import Line, RecordReader, first_records, placed
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
@@ -44,7 +44,6 @@ from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import TYPED_LEVELS
 from lore.model.times import decode_time
-from lore.model.turn import Exchange
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
 _ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
@@ -337,16 +336,15 @@ WAITING = 16  # requests that wait for spans that describe them
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
-class _PendingCall(Struct, frozen=True):
+class _PendingCall(NamedTuple):
     """A request whose response has not come."""
 
-    exchange: Exchange | None  # None: its body was cut
+    call: Http | None  # None: its body was cut
     key: tuple[str, str, str]  # the same in its response
-    line: int
-    byte: int
+    line: Line
 
-    def reads(self) -> list[Problem | Read]:
-        return [] if self.exchange is None else [Read(self.exchange, self.line, self.byte)]
+    def reads(self) -> list[Read]:
+        return [] if self.call is None else [placed(value, self.line) for value in exchanges_of(self.call)]
 
 
 class ClaudeEvents(RecordReader):
@@ -361,7 +359,7 @@ class ClaudeEvents(RecordReader):
     def __init__(self) -> None:
         super().__init__()
         self._pending: list[_PendingCall] = []
-        self._cut = False
+        self._has_cut = False  # a body that was cut is reported
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -379,38 +377,37 @@ class ClaudeEvents(RecordReader):
 
     def _rest(self) -> list[Read]:
         left, self._pending = self._pending, []
-        return [read for request in left for read in request.reads() if isinstance(read, Read)]
+        return [read for request in left for read in request.reads()]
 
     def _request(self, span: SpanRecord, line: Line) -> list[Problem | Read]:
-        body = _body(span)
-        request, problems = None, list[Problem | Read]()
-        if body is None:
-            problems = self._cut_once(span)
-        else:
-            known = call_of({}, raw_members(body) or {})
-            session, agent = span.text("session.id") or known.session, span.text("agent.id", "agent_id")
-            call = replace(known, session=session, agent=agent, purpose=span.text("query_source"))
-            request = Exchange(body, "wire", span.at, call=call)
-        self._pending.append(_PendingCall(request, _key(span), line.number, line.byte))
-        return [*problems, *(self._pending.pop(0).reads() if len(self._pending) > WAITING else [])]
+        body, call = _body(span), None
+        if body is not None:
+            agent, purpose = span.text("agent.id", "agent_id"), span.text("query_source")
+            call = Http(
+                request=Content(body, "json"), fidelity="wire", at=span.at, session=span.text("session.id"),
+                agent=agent, purpose=purpose,
+            )  # fmt: skip
+        self._pending.append(_PendingCall(call, _key(span), line))
+        reads = self._pending.pop(0).reads() if len(self._pending) > WAITING else []
+        return [*self._cut(span, body), *reads]
 
     def _response(self, span: SpanRecord) -> list[Problem | Read]:
         body = _body(span)
-        problems = self._cut_once(span) if body is None else []
+        problems = self._cut(span, body)
         place = next((n for n, request in enumerate(self._pending) if request.key == _key(span)), None)
         if place is None:
             return problems or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
         request = self._pending.pop(place)
-        if request.exchange is not None:
-            whole = with_response(request.exchange, body or b"{}", at=span.at)
-            request = replace(request, exchange=whole)
+        if request.call is not None:
+            response = Content(body, "json") if body is not None else NO_CONTENT
+            request = request._replace(call=replace(request.call, response=response, answered=span.at))
         return [*problems, *request.reads()]
 
-    def _cut_once(self, span: SpanRecord) -> list[Problem | Read]:
+    def _cut(self, span: SpanRecord, body: bytes | None) -> list[Problem | Read]:
         """Return a problem for the first body that was cut."""
-        if self._cut:
+        if body is not None or self._has_cut:
             return []
-        self._cut = True
+        self._has_cut = True
         length = span.text("body_length")
         what = f"a body of {length} bytes" if length.isdigit() else "a body"
         return [Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged")]
