@@ -39,8 +39,6 @@ def without_plugins(*args: str) -> Ran:
         (("simulate", STABLE, "--cache", "llama.cpp"), "the cache 'llama.cpp'"),
         (("diff-prefix", STABLE, "--cache", "sglang"), "the cache 'sglang'"),
         (("simulate", STABLE, "--measured", "sglang.log"), "--measured"),
-        (("simulate", "sglang.log"), "sglang.log (a log of SGLang)"),
-        (("check", "sglang.log"), "sglang.log (a log of SGLang)"),
         (("check", "sglang.log", "--format", "vllm-log"), "the format vllm-log"),
     ],
 )

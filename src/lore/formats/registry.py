@@ -11,7 +11,6 @@ format whose reader is asked after it), or only a reader class, which is asked a
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lore.formats.base import HOLDS, Reader
@@ -22,7 +21,6 @@ from lore.formats.documents import elements_on_lines
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import is_crowded, nonblank_lines, on_single_lines
-from lore.formats.unrecognised import members_of
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
 from lore.model.jsonslice import Sliced, raw_members
@@ -72,7 +70,6 @@ def _requests(
 
 # Formats whose records look alike in a file that lacks its first line.
 _ALIKE = {"pi": ("flue",), "flue": ("pi",)}
-_RECORDS_SEEN = 64  # records that are examined to find the plug-in of a file
 LAST = frozenset(("chat", "chat-json"))  # asked only if no reader of a plug-in recognises a file
 GENERIC = LAST | {"bodies"}  # formats that many programs write
 FORMATS: dict[str, Format] = {
@@ -141,58 +138,11 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 
-class PlugInFormat(NamedTuple):
-    """A format of one of lore's own plug-ins: recognised without the plug-in, to say that it is missing."""
-
-    name: str
-    what: str
-    members: frozenset[str]  # all of them are keys of the first records
-    sign: bytes = b""  # is in the beginning of the file
-    plug_in: str = "formats"
-
-    def may_be(self, head: bytes) -> bool:
-        """Return whether a file has the words of this format; nothing is decoded."""
-        return self.sign in head and all(f'"{member}"'.encode() in head for member in self.members)
-
-
-def _of_formats(name: str, what: str, *members: str, sign: bytes = b"") -> PlugInFormat:
-    return PlugInFormat(name, what, frozenset(members), sign)
-
-
-def _of_engines(name: str, what: str, *signs: bytes) -> tuple[PlugInFormat, ...]:
-    return tuple([PlugInFormat(name, what, frozenset(), sign, "engines") for sign in signs])
-
-
-_PLUG_IN_FORMATS = (
-    _of_formats("kimi-cli-session", "a session of Kimi CLI", "lore_pack", sign=b'"kimi-cli-session"'),
-    _of_formats("openhands", "a conversation of OpenHands", "lore_pack", sign=b'"openhands"'),
-    _of_formats("kimi-cli", "a file of Kimi CLI", "type", "protocol_version"),
-    _of_formats("kimi-cli", "a file of Kimi CLI", "timestamp", "message", sign=b'"payload"'),
-    _of_formats("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_system_prompt"'),
-    _of_formats("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_checkpoint"'),
-    _of_formats("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_usage"'),
-    _of_formats("flue", "a session of flue", "version", "leafId"),
-    _of_formats("flue", "a session of flue", "entries", sign=b'"parentId"'),
-    _of_formats("flue", "a session of flue", "type", "id", "parentId", "timestamp"),
-    _of_formats("flue", "a session of flue", "newEntries"),
-    _of_formats("flue", "a session of flue", "removedEntryIds"),
-    _of_formats("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini_version"'),
-    _of_formats("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini-swe-agent'),
-    _of_formats("swe-agent", "a trajectory of SWE-agent", "trajectory"),
-    _of_formats("openfang", "a session of openfang", "role", "content", "source"),
-    _of_formats("openfang", "a session of openfang", "role", "content", "tool_use"),
-    _of_formats("openfang", "a session of openfang", "role", "content", "msg_id"),
-    _of_formats("openfang", "a session of openfang", "role", "content", "orphan"),
-    _of_formats("openfang", "a session of openfang", "role", "content", sign=b'"type":"image","media_type"'),
-    _of_formats("openfang", "a session of openfang", "role", "content", sign=b'"[Context refresh '),
-    _of_formats("openfang", "a session of openfang", "role", "content", sign=b" TICK]"),
-    *_of_engines("engine-metrics", "a scrape of an engine's metrics", b"# TYPE vllm:", b"# TYPE sglang:",
-             b"# TYPE llamacpp:", b"# TYPE lmcache:"),
-    *_of_engines("vllm-log", "a log of vLLM", b" Avg prompt throughput: ", b" vLLM API server version "),
-    *_of_engines("sglang-log", "a log of SGLang", b"] Prefill batch", b"] Finish: obj=", b"server_args=ServerArgs("),
-    *_of_engines("llama-log", "a log of llama-server", b"slot print_timing: id ", b"slot update_slots: id ",
-             b"slot launch_slot_: id "),
-)  # fmt: skip
+# Formats of lore's own plug-ins, by plug-in: an installation may lack these.
+_PLUG_INS = {
+    "formats": ("flue", "kimi-cli", "kimi-cli-session", "mini-swe-agent", "openfang", "openhands", "swe-agent"),
+    "engines": ("engine-metrics", "llama-log", "sglang-log", "vllm-log"),
+}
 READERS = Registry[type[Reader]]({name: f"lore.formats.{row.place}" for name, row in FORMATS.items()})
 _NEITHER = "the system prompt and the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
@@ -281,20 +231,9 @@ def rank_alike(head: bytes, name: str) -> list[str]:
     return sorted(problems, key=problems.__getitem__)
 
 
-def missing_plug_in(head: bytes) -> PlugInFormat | None:
-    """Return the format of a file if it belongs to a plug-in of lore that is not installed."""
-    missing = [row for row in _PLUG_IN_FORMATS if row.name not in FORMATS and row.may_be(head)]
-    if not missing:
-        return None
-    keys = {
-        key for line in islice(nonblank_lines(head), _RECORDS_SEEN) for key in raw_members(line) or ()
-    } or members_of(head).keys()
-    return next((row for row in missing if row.members <= keys), None)
-
-
 def plug_in_of(name: str) -> str:
     """Return the name of lore's plug-in that has a format; empty if none has it."""
-    return next((row.plug_in for row in _PLUG_IN_FORMATS if row.name == name), "")
+    return next((plug_in for plug_in, names in _PLUG_INS.items() if name in names), "")
 
 
 def formats() -> list[FormatResult]:

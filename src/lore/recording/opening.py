@@ -10,7 +10,7 @@ import msgspec
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
-from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, missing_plug_in, plug_in_of, rank_alike, reader_of
+from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_of
 from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -95,13 +95,9 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def _unread(path: str, head: bytes) -> UnrecognisedError | None:
-    """Return the error for a file of an agent that lore does not read, or whose reader is in a missing plug-in."""
-    if (kind := find_foreign_file(head, path)) is not None:
-        return UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
-    if (missing := missing_plug_in(head)) is not None:
-        error = lacks_plug_in(missing.plug_in, f"{corpus.show(path)} ({missing.what})")
-        return UnrecognisedError(error.message, hint=error.hint)
-    return None
+    """Return the error for a file of an agent that lore does not read."""
+    kind = find_foreign_file(head, path)
+    return kind and UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
 
 
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
