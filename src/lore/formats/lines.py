@@ -515,6 +515,9 @@ class RecordReader(LineReader):
 
 def first_records(head: bytes) -> list[bytes]:
     """Return the first whole records of a file, at most eight, to recognise it by."""
+    text = head.removeprefix(BOM).strip(SPACE)
+    if is_json(text):
+        return array(text)[:8] if text[:1] == b"[" else [text]
     records: list[bytes] = []
     for line in nonblank_lines(head):
         piece = line.strip(SPACE)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
+from lore.formats.values import text_in
 from lore.model import lenient
 from lore.model.items import NULL
+from lore.model.jsonslice import raw_members
 
 # Lines about the screen, hooks, permissions and the client's own state. The text of a skill comes again as a message,
 # name and arguments of a call with the message that made it.
@@ -165,4 +167,15 @@ class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
     model_metrics: dict[str, CopilotMetrics] | None = None
 
 
-decode_line = lenient.decoding(CopilotLine)
+_LINE = lenient.decoding(CopilotLine)
+
+
+def decode_line(data: bytes) -> CopilotLine:
+    """Decode a line; raise ValueError if a field has the wrong type, unless nothing of such a line is read."""
+    try:
+        return _LINE(data)
+    except ValueError:
+        kind = text_in((raw_members(data) or {}).get("type", b""))
+        if kind in SILENT:
+            return CopilotLine(kind)
+        raise
