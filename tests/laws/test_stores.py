@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from helpers.states import dump_state
-from helpers.storing import WITHOUT, opened
+from helpers.storing import opened
 from helpers.strategies import any_events
 from lore.model.canonical import canonical
 from lore.model.events import Remove, Saved, SessionStarted, encode
 from lore.session import Session
 from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
-from lore.store.deltas import lines_of, save_delta
+from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, digest_lines
 from lore.store.session import StoredSession
 from lore.testing.scenarios import add, header, line, message
@@ -153,7 +153,7 @@ class History:
 
     def _restart(self, _) -> None:
         """Kill the harness: only unsaved events are lost."""
-        if self._kind not in ("memory", WITHOUT):
+        if self._kind != "memory":
             self.store.close()
             self._open()
         self.kept = StoredSession.open(self.faulty.store, "s")
@@ -176,7 +176,7 @@ def test_memory_store_loads_saved_state(steps):
     played("memory", steps)
 
 
-@pytest.mark.parametrize("kind", [WITHOUT, "jsonl", "sqlite"])
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 @given(_steps)
 @settings(max_examples=12)
 def test_other_stores_load_saved_state(kind, steps):
@@ -211,7 +211,7 @@ def answer(call: Callable[[], Any]) -> Any:
 class Alike(RuleBasedStateMachine):
     """Compares a store with the one in memory."""
 
-    kind: ClassVar[str] = WITHOUT
+    kind: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,7 +258,7 @@ class Alike(RuleBasedStateMachine):
             updated_at=at,
         )  # fmt: skip
         for _ in range(1 + twice):
-            self._known(self.both(lambda store: save_delta(store, name, delta)))
+            self._known(self.both(lambda store: store.save_delta(name, delta)))
 
     @rule(name=_names, after=st.integers(-1, 6))
     def load(self, name, after):
@@ -290,9 +290,8 @@ class Alike(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        if self.kind != WITHOUT:
-            self.subject.close()
-            self.subject = opened(self.kind, self.place)
+        self.subject.close()
+        self.subject = opened(self.kind, self.place)
 
     @rule()
     def vacuum(self):
@@ -323,6 +322,5 @@ def case_of(machine: type[Alike], examples: int) -> Any:
     return case
 
 
-TestWithoutDeltas = case_of(Alike, 40)
 TestJsonl = case_of(AlikeJsonl, 15)
 TestSqlite = case_of(AlikeSqlite, 15)

@@ -7,7 +7,6 @@ from typing import cast
 from helpers.states import dump_state
 from lore.session import Session, event
 from lore.store.base import Head, SessionDelta, Store, StoreError
-from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
 
 HEADER = event("session_started", session_id="s", system="You help.", tools=[])
@@ -26,7 +25,7 @@ class Faulty:
         if self.before:
             self.before -= 1
             raise StoreError("no room")
-        head = save_delta(self.inner, session_id, delta)
+        head = self.inner.save_delta(session_id, delta)
         if self.after:
             self.after -= 1
             raise StoreError("the answer was lost")

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from helpers.storing import WITHOUT, opened
+from helpers.storing import opened
 from lore.session import event
 from lore.store import registry
 from lore.store.base import DamagedError
@@ -30,15 +30,6 @@ class TestMemory(StoreContract):
 
     def make(self, place):
         return opened("memory", place)
-
-
-class TestMemoryWithoutDeltas(StoreContract):
-    """Every scenario again, with each delta saved in full."""
-
-    restarts = False
-
-    def make(self, place):
-        return opened(WITHOUT, place)
 
 
 class TestJsonl(StoreContract, ProcessScenarios):

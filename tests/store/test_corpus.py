@@ -14,7 +14,6 @@ from lore.recording.opening import Options
 from lore.run.converting import convert
 from lore.session import Session
 from lore.store.base import SessionDelta, Store
-from lore.store.deltas import save_delta
 from lore.store.lines import read_header
 
 
@@ -46,7 +45,7 @@ def turns(lines: list[bytes]) -> Iterator[tuple[bytes, ...]]:
 def saved_by_turns(store: Store, lines: list[bytes]) -> str:
     name, head = read_header(lines[0]).session_id, store.create(lines[0])
     for turn in turns(lines):
-        head = save_delta(store, name, SessionDelta(base=head, new_events=turn))
+        head = store.save_delta(name, SessionDelta(base=head, new_events=turn))
     assert head.number == len(lines)
     return name
 

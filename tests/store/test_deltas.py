@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.storing import Hiding
 from lore.store.base import Head, SessionData, SessionDelta
-from lore.store.deltas import WholeSession, digests_of, merge_metadata, save_delta, session_with_forks, settle
+from lore.store.deltas import WholeSession, digests_of, merge_metadata, session_with_forks, settle
 from lore.store.lines import digest_notes
-from lore.store.sqlite import Memory
 from lore.testing.scenarios import header, message
 
 
@@ -65,22 +63,6 @@ def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
 )
 def test_metadata_is_merged_by_key(before, more, after):
     assert merge_metadata(before, more) == after
-
-
-# a store that takes no deltas
-
-
-def begun():
-    hidden = Hiding(Memory())
-    return hidden, hidden.inner.create(header())
-
-
-@pytest.mark.parametrize("able", [None, "yes", 1])
-def test_uncallable_save_delta_is_not_used(able):
-    hidden, base = begun()
-    hidden.save_delta = able
-    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
-    assert len(hidden.saves) == 1
 
 
 # which sessions are deleted together

@@ -23,7 +23,6 @@ from lore.model.events import Event, encode
 from lore.model.limits import RECORD_BYTES
 from lore.recording import corpus, filesystem
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError, now
-from lore.store.deltas import save_delta
 from lore.store.registry import SessionAddress, address_of, load_notes, mask_url, open_existing, print_note_once
 from lore.store.reserved import refuse_reserved
 
@@ -74,7 +73,7 @@ def _append_to_session(store: Store, session_id: str, head: Head, events: Iterab
     lines = tuple(encode(event) for event in events)
     try:
         if lines:
-            save_delta(store, session_id, SessionDelta(base=head, new_events=lines, updated_at=now()))
+            store.save_delta(session_id, SessionDelta(base=head, new_events=lines, updated_at=now()))
     except ConflictError as error:
         error.hint = HINT_AGAIN
         raise

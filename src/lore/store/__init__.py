@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from lore.store.base import SessionSummary as SessionSummary, Store as Store, StoreError as StoreError, Tell as Tell
     from lore.store.base import UnknownSessionError as UnknownSessionError, now as now
     from lore.store.base import refuse_other_version as refuse_other_version
-    from lore.store.deltas import save_delta as save_delta
     from lore.store.lines import NOTHING as NOTHING
     from lore.store.locks import trylock as trylock
     from lore.store.registry import ignore as ignore, load_notes as load_notes, mask_url as mask_url
@@ -28,7 +27,6 @@ __getattr__ = public_names(
             "Clock ConflictError DamagedError FormatError Head SessionData SessionDelta SessionSummary Store "
             "StoreError Tell UnknownSessionError now refuse_other_version"
         ),
-        "deltas": "save_delta",
         "lines": "NOTHING",
         "locks": "trylock",
         "registry": "ignore load_notes mask_url open_store print_note_once",

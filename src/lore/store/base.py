@@ -9,8 +9,8 @@ stored, and a delta holds the changes since a head, its base. `lore.testing.Stor
 - values that go in or come out are immutable;
 - a store of a newer format is refused and not touched.
 
-`WRITING.md` in this folder shows how to write a store: a class with the methods of `Store` (`save_delta` is optional:
-without it a session is loaded and saved in full), published under the entry-point group `lore.stores`.
+`WRITING.md` in this folder shows how to write a store: a class with the methods of `Store`, published under
+the entry-point group `lore.stores`.
 
 Threads may share a store: each method may be called from any of them. No method knows an event loop; in asyncio call
 it with `asyncio.to_thread`.
@@ -224,6 +224,10 @@ class Store(Protocol):
 
         Raises ConflictError if the store holds an event that `data` lacks.
         """
+        ...
+
+    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
+        """Add a delta and return the head after it; raises ConflictError, UnknownSessionError."""
         ...
 
     def delete(self, session_id: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -32,7 +32,6 @@ from lore.store.base import (
     SessionData,
     SessionDelta,
     SessionSummary,
-    Store,
     StoreError,
     UnknownSessionError,
     refuse_other_version,
@@ -231,22 +230,6 @@ class WholeSession:
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         return self._events[after : after + count]
-
-
-def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
-    """Add a delta to a session and return the head after it.
-
-    A store whose `save_delta` is missing or cannot be called at this moment loads the session and saves it in full:
-    that costs O(the session). Raises the errors of the store's own `save_delta`.
-    """
-    if callable(getattr(store, "save_delta", None)):
-        return cast("DeltaStore", store).save_delta(session_id, delta)
-    data = store.load(session_id)
-    change = settle(delta, WholeSession(data))
-    if isinstance(change, Head):
-        return change
-    store.save(change.after.with_events((*data.events, *change.lines), 1))
-    return change.after.head
 
 
 class DeltaStore(ABC):

@@ -133,14 +133,7 @@ class _Timed(msgspec.Struct):
 
 
 _TIMED = msgspec.json.Decoder(_Timed)
-_TURN_WORDS = (b'"turn_started"', b'"turnStarted"')
-_DELTA_WORDS = (b'"prompt_delta"', b'"promptDelta"')
-_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")  # in any of the words; no writer is known that escapes letters
-
-
-def may_contain(line: bytes, words: tuple[bytes, bytes]) -> bool:
-    """Return whether a line may contain one of these words, with or without escapes."""
-    return words[0] in line or words[1] in line or (b"\\u00" in line and _ESCAPED_LETTER.search(line) is not None)
+_TURN, _DELTA = re.compile(rb"turn_?[sS]tarted"), re.compile(rb"prompt_?[dD]elta")  # in lines of these events
 
 
 def count_activity(lines: Sequence[bytes], turns: int = 0, used_at: str | None = None) -> tuple[int, str | None]:
@@ -148,7 +141,7 @@ def count_activity(lines: Sequence[bytes], turns: int = 0, used_at: str | None =
 
     `turns` and `used_at` are those before the lines. Times are taken in the order of the events, and never compared.
     """
-    turns += sum(may_contain(line, _TURN_WORDS) and isinstance(event_of(line), TurnStarted) for line in lines)
+    turns += sum(_TURN.search(line) is not None and isinstance(event_of(line), TurnStarted) for line in lines)
     return turns, next((at for line in reversed(lines) if (at := _time_of(line)) is not None), used_at)
 
 
@@ -165,7 +158,7 @@ def prompt_deltas_in(data: SessionData) -> tuple[DeltaRow, ...]:
     """Return the durable prompt deltas of a session, by `seq`. Costs O(bytes)."""
     rows: dict[int, DeltaRow] = {}
     for line in data.events:
-        reads = LoreLog().read_line(Line(1, 0, line)) if may_contain(line, _DELTA_WORDS) else ()
+        reads = LoreLog().read_line(Line(1, 0, line)) if _DELTA.search(line) else ()
         for event in (read.value for read in reads):
             if isinstance(event, PromptDelta):
                 known = rows.get(event.seq)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import lru_cache
 from importlib import import_module
@@ -202,19 +202,10 @@ def session_exists(address: SessionAddress) -> bool:
         return False
 
 
-def read_log(address: SessionAddress, size: int) -> Iterator[bytes]:
-    """Yield the log of a stored session in pieces of about `size` bytes that end with a line; raises StoreError."""
+def read_log(address: SessionAddress) -> bytes:
+    """Return the log of a stored session; raises StoreError."""
     with closing(open_existing(address.url, print_note_once)) as store:
         try:
-            events = store.load(address.session_id).events
+            return store.load(address.session_id).log
         except UnknownSessionError:
             raise UnknownSessionError(address.session_id, mask_url(address.url)) from None
-    piece = bytearray()
-    for event in events:
-        piece += event
-        piece += b"\n"
-        if len(piece) >= size:
-            yield bytes(piece)
-            piece.clear()
-    if piece:
-        yield bytes(piece)

@@ -66,7 +66,7 @@ from lore.store.base import (
     UnknownSessionError,
     now,
 )
-from lore.store.deltas import is_same_event, lines_of, merge_metadata, save_delta
+from lore.store.deltas import is_same_event, lines_of, merge_metadata
 from lore.store.lines import check_line, check_notes, is_id
 from lore.store.registry import ignore, open_store
 
@@ -229,7 +229,7 @@ class StoredSession(Session):
         self._refuse_while_saving()
         delta = self.delta(at=at)
         if not _is_empty(delta):
-            self._advance(delta, save_delta(self.store, self.session_id, delta))
+            self._advance(delta, self.store.save_delta(self.session_id, delta))
         return self.head
 
     async def save_async(self, *, at: str | None = None) -> Head:
@@ -240,7 +240,7 @@ class StoredSession(Session):
         async with self._saving:
             delta = self.delta(at=at)
             if not _is_empty(delta):
-                self._advance(delta, await asyncio.to_thread(save_delta, self.store, self.session_id, delta))
+                self._advance(delta, await asyncio.to_thread(self.store.save_delta, self.session_id, delta))
             return self.head
 
     def _advance(self, delta: SessionDelta, head: Head) -> None:

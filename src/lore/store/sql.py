@@ -196,12 +196,12 @@ class SqlSession:
         rows = self._tx.execute(sql, (self.key, after, after + count))
         return tuple(chain.from_iterable(_typed(rows, list[tuple[bytes]])))
 
-    def events(self) -> Iterator[list[_EventRow]]:
-        """Yield all events with their digests, some at a time."""
+    def events(self) -> Iterator[_EventRow]:
+        """Yield all events with their digests; raises DamagedError."""
         after = 0
         sql = "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?"
         while rows := _typed(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[_EventRow]):
-            yield rows
+            yield from rows
             after = rows[-1].number
 
     def check_end(self) -> None:
@@ -392,82 +392,36 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
 
 
 def _verify_session(session: SqlSession) -> Verified:
-    """Compare the events of a session with their digests, and its row with the events. Costs O(bytes)."""
-    name, head, events = session.summary.session_id, session.summary.head, list[_EventRow]()
-    left, damage = "every event that is not named", list[DamagedPlace]()
+    """Recompute the digest of each event, and compare the session's row with them; names the first damaged place."""
+    lines = list[bytes]()
+    found = _find_damage(session, lines)
+    damage = () if found is None else (DamagedPlace(session.summary.session_id, *found, "every event before it"),)
+    return Verified(1, len(lines), damage)
+
+
+def _find_damage(session: SqlSession, lines: list[bytes]) -> tuple[int | None, str, str] | None:
+    """Return number, place and message of the first damage, and append the events before it to `lines`."""
+    last, digest = session.summary.head.number, SEED
     try:
-        for rows in session.events():
-            events += rows
-    except StoreError as error:  # a page that the database cannot read: the rows before it count
-        last = events[-1].number if events else 0
-        message = f"the database cannot read them: {error}"
-        damage.append(DamagedPlace(name, last + 1, f"events after row {last}", message, left))
-    within = [event for event in events if event.number <= head.number]
-    faults = [*_find_changed(within)]
-    if not damage:
-        faults += _compare_end(within, events, head)
-    if not damage and not faults:
-        faults += _compare_summary([event.line for event in within], session.summary)
-    left = left if within else "nothing"
-    damage[:0] = [
-        DamagedPlace(name, number, "sessions row" if number is None else f"events row {number}", message, left)
-        for number, message in faults
-    ]
-    return Verified(1, len(within), tuple(damage))
-
-
-def _find_changed(events: Iterable[_EventRow]) -> list[tuple[int | None, str]]:
-    """Return number and message for each event that does not follow from the digest stored before it."""
-    faults: list[tuple[int | None, str]] = []
-    last, previous = 0, SEED  # number and stored digest of the last event
-    derived: bytes | None = None  # the digest that the last event should have, if it has another
-    for number, line, digest in events:
-        if number != last + 1:
-            faults.append((last + 1, f"{_events(last + 1, number - 1)} missing"))
-            faults.append((number, "it cannot be checked: the event before it is missing"))
-        elif (expected := digest_lines(previous, (line,))[0]) == digest:
-            derived = None
-        elif derived is not None and digest_lines(derived, (line,))[0] == digest:
-            faults[-1] = last, "its digest is damaged, its line is whole"
-            derived = None
+        for number, line, stored in session.events():
+            digest = digest_lines(digest, (line,))[0]
+            if (number, stored) != (len(lines) + 1, digest) or number > last:
+                break
+            lines.append(line)
         else:
-            faults.append((number, "its line is not as it was written"))
-            derived = expected
-        last, previous = number, digest
-    return faults
+            if len(lines) == last:
+                is_whole = _is_summary_of(session.summary, lines)
+                return None if is_whole else (None, "sessions row", "it does not match its events")
+    except StoreError as error:  # a page that the database cannot read
+        return len(lines) + 1, f"events after row {len(lines)}", f"the database cannot read them: {error}"
+    return len(lines) + 1, f"events row {len(lines) + 1}", "the event is missing, or not as it was written"
 
 
-def _compare_end(
-    within: Sequence[_EventRow], events: Sequence[_EventRow], head: Head
-) -> Iterator[tuple[int | None, str]]:
-    """Compare the last event with the stored head."""
-    if len(events) > len(within):
-        yield head.number + 1, f"{_events(head.number + 1, events[-1].number)} after the stored head"
-    last, digest = (within[-1].number, within[-1].digest) if within else (0, SEED)
-    if last < head.number:
-        yield last + 1, f"{_events(last + 1, head.number)} missing"
-    elif digest.hex() != head.digest:
-        yield None, "its digest is not that of the last event"
-
-
-def _events(first: int, last: int) -> str:
-    return f"event {first} is" if first == last else f"events {first} to {last} are"
-
-
-def _compare_summary(lines: Sequence[bytes], summary: SessionSummary) -> Iterator[tuple[int | None, str]]:
-    """Compare a session's row with its events, which are all whole."""
+def _is_summary_of(summary: SessionSummary, lines: Sequence[bytes]) -> bool:
+    """Return whether a session's row is what its events and its notes make it."""
+    own = ("project_id", "leaf_id", "metadata", "created_at", "updated_at")  # that no event holds
     try:
         header = read_header(lines[0])
-    except StoreError as error:
-        yield 1, error.message
-        return
-    own = ("project_id", "leaf_id", "metadata", "created_at", "updated_at")  # that no event holds
-    expected = extend(empty_session(header), lines, **{name: getattr(summary, name) for name in own}).after
-    for name in SessionSummary.__struct_fields__:
-        if getattr(expected, name) != getattr(summary, name):
-            yield (
-                None,
-                "leaf or metadata are not as they were written"
-                if name == "head"
-                else (f"its {name} is not that of its events"),
-            )
+    except StoreError:
+        return False
+    return extend(empty_session(header), lines, **{name: getattr(summary, name) for name in own}).after == summary

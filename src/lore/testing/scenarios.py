@@ -13,7 +13,6 @@ import pytest
 
 from lore.model.canonical import encode
 from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
-from lore.store.deltas import save_delta
 
 AT = "2026-01-02T03:04:05Z"
 LATER = "2026-01-02T03:05:00Z"
@@ -82,8 +81,8 @@ def add(store: Store, *lines: bytes, session_id: str = "s", base: Head | None = 
     """Add a delta after a base, or after the stored head; it is sent twice, and must get the same answer."""
     base = store.load(session_id).head if base is None else base
     delta = SessionDelta(base=base, new_events=lines, **fields)
-    head = save_delta(store, session_id, delta)
-    assert save_delta(store, session_id, delta) == head
+    head = store.save_delta(session_id, delta)
+    assert store.save_delta(session_id, delta) == head
     return head
 
 

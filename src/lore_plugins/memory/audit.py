@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError
 from lore.model import mask_credentials
-from lore.store import ConflictError, SessionDelta, Store, StoreError, Tell, UnknownSessionError, load_notes, save_delta
+from lore.store import ConflictError, SessionDelta, Store, StoreError, Tell, UnknownSessionError, load_notes
 from lore_plugins.memory.buckets import ATTEMPTS, header_line
 from lore_plugins.memory.identities import audit_id
 
@@ -62,7 +62,7 @@ def append_audit(store: Store, user: str, record: AuditRecord, tell: Tell) -> No
             try:
                 known = load_notes(store, name)
                 head = store.create(header_line(name, user)) if known is None else known.head
-                save_delta(store, name, SessionDelta(base=head, new_events=(line,), updated_at=record.at))
+                store.save_delta(name, SessionDelta(base=head, new_events=(line,), updated_at=record.at))
             except (ConflictError, UnknownSessionError):
                 continue
             return

@@ -36,7 +36,6 @@ from lore.store import (
     StoreError,
     UnknownSessionError,
     load_notes,
-    save_delta,
 )
 from lore_plugins.memory.identities import MemoryBucket, anchor_id, parse_owner
 
@@ -310,7 +309,7 @@ def change_bucket(
             current = len(after.entries) + len(after.topics) + len(after.learnt) + 2
             seal = purge or len(place.data.events) + len(lines) > max(SMALL_VOLUME, MOST_OUTDATED * current)
             new = (*lines, *_encoded((Sealed(at=at),))) if seal else lines
-            save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
+            store.save_delta(place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
         except (ConflictError, UnknownSessionError):
             continue  # another writer wrote, moved or wiped the bucket: read it again
         if seal:
@@ -388,7 +387,7 @@ def _move(store: Store, bucket: MemoryBucket, place: _BucketPlace, known: KnownM
     head = _point_to_new_volume(store, bucket, place, _encoded(records))
     for name in (*leftovers, sealed):  # made before the anchor was read, so no writer can still point there
         _delete(store, name)
-    save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
+    store.save_delta(bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
 
 
 def _point_to_new_volume(store: Store, bucket: MemoryBucket, place: _BucketPlace, lines: tuple[bytes, ...]) -> Head:
@@ -408,7 +407,7 @@ def _point_to_new_volume(store: Store, bucket: MemoryBucket, place: _BucketPlace
 
 
 def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
-    return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
+    return store.save_delta(anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
 
 
 def _delete(store: Store, session_id: str) -> None:

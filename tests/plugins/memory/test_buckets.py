@@ -8,10 +8,9 @@ import threading
 import msgspec
 import pytest
 
-from helpers.storing import URLS, WITHOUT, opened
+from helpers.storing import URLS, opened
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
-from lore.store.deltas import save_delta
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_failure, read_audit_log
 from lore_plugins.memory.buckets import (
     SMALL_VOLUME,
@@ -62,18 +61,18 @@ def sessions(store):
     return [one.session_id for one in store.list()]
 
 
-@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
+@pytest.mark.parametrize("kind", URLS)
 def test_every_store_keeps_memory(kind, tmp_path, store):
     learn(store, "one", "two")
     change_bucket(store, ANN, lambda known: [Topic(topic="t", summary="s", content="c")], at=AT)
-    again = store if kind.startswith("memory") else opened(kind, tmp_path)
+    again = store if kind == "memory" else opened(kind, tmp_path)
     assert facts(again) == ("one", "two")
     assert [one.topic for one in read_bucket(again, ANN).visible_topics(AT)] == ["t"]
     assert sessions(again)[:2] == ["lore.memory/ann", "lore.memory/ann/main"]
     assert sessions(again)[2:] == [volume(again)]
 
 
-@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
+@pytest.mark.parametrize("kind", URLS)
 def test_users_and_agents_have_separate_memory(store):
     for whose in (ANN, bucket("ann", "helper"), bucket("Ann"), bucket("../ann")):
         learn(store, f"of {whose}", whose=whose)
@@ -96,7 +95,7 @@ def test_empty_store_has_no_memory(store):
     assert sessions(store) == []
 
 
-@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
+@pytest.mark.parametrize("kind", URLS)
 def test_forgotten_text_leaves_the_store(store):
     learn(store, "a secret", "one")
     before = volume(store)
@@ -262,7 +261,7 @@ def test_interrupted_wipe_is_finished_by_next_wipe(kind, agent, tmp_path):
     assert deaths == 2
 
 
-@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
+@pytest.mark.parametrize("kind", URLS)
 def test_wipe_deletes_user_or_agent_and_counts(store):
     learn(store, "one", "two")
     learn(store, "three", section="tasks", whose=bucket("ann", "helper"))
@@ -300,12 +299,12 @@ def test_foreign_lines_and_notes_are_reported(store):
         b'{"kind":"cache_reset"}',
         b"{}",
     )
-    save_delta(store, volume(store), SessionDelta(base=store.load(volume(store)).head, new_events=odd))
+    store.save_delta(volume(store), SessionDelta(base=store.load(volume(store)).head, new_events=odd))
     assert (facts(store), read_bucket(store, ANN).unreadable) == (("one",), 4)
-    save_delta(store, ANN.anchor, SessionDelta(base=store.load(ANN.anchor).head, metadata=b'{"volume":3}'))
+    store.save_delta(ANN.anchor, SessionDelta(base=store.load(ANN.anchor).head, metadata=b'{"volume":3}'))
     with pytest.raises(StoreError, match="are not those of a memory"):
         read_bucket(store, ANN)
-    save_delta(store, ANN.anchor, SessionDelta(base=store.load(ANN.anchor).head, metadata=b'{"volume":"x"}'))
+    store.save_delta(ANN.anchor, SessionDelta(base=store.load(ANN.anchor).head, metadata=b'{"volume":"x"}'))
     for act in (lambda: read_bucket(store, ANN), lambda: learn(store, "two")):
         with pytest.raises(StoreError, match="its memory is lost"):
             act()
@@ -313,7 +312,7 @@ def test_foreign_lines_and_notes_are_reported(store):
     assert sessions(store) == []
 
 
-@pytest.mark.parametrize("kind", [*URLS, WITHOUT])
+@pytest.mark.parametrize("kind", URLS)
 def test_audit_log_survives_wipe_and_masks_credentials(store):
     learn(store, "one")
     entry = AuditRecord(

@@ -20,7 +20,7 @@ from lore.model.events import KINDS
 from lore.model.jsonslice import member_ranges, without_member
 from lore.model.results.store import StoreAppended
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store, now
-from lore.store.deltas import is_same_event, save_delta
+from lore.store.deltas import is_same_event
 from lore.store.lines import read_header, refusal
 from lore.store.registry import load_notes
 from lore.store.reserved import refuse_header, refuse_reserved
@@ -94,7 +94,7 @@ class SessionAppender:
             events = (event.data,)
             delta = SessionDelta(base=self._head, new_events=events, leaf_id=find_leaf(events), updated_at=now())
             try:
-                self._head = save_delta(self._store, self._session_id, delta)
+                self._head = self._store.save_delta(self._session_id, delta)
                 return following
             except ConflictError:
                 self._head = self._load_head() or self._head

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.formats.lore_log import event_of
+from lore.formats.lore_log import event_of, kind_of
 from lore.model import lenient
 from lore.model.canonical import encode as encode_json
 from lore.model.events import MAIN, Append, Remove, encode
 from lore.model.jsonslice import member_ranges
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store, now
-from lore.store.deltas import is_same_event, save_delta
-from lore.store.lines import NOTHING, SessionHeader, is_id, may_contain
+from lore.store.deltas import is_same_event
+from lore.store.lines import NOTHING, SessionHeader, is_id
 from lore.store.registry import load_notes
 from lore.store.reserved import refuse_header
 
@@ -46,7 +46,7 @@ def find_leaf(lines: Iterable[bytes]) -> str | None:
     """
     removed = set[str]()
     for line in reversed(tuple(lines)):
-        event = event_of(line) if may_contain(line, (b'"append"', b'"remove"')) else None
+        event = event_of(line) if kind_of(line) in ("append", "remove") else None
         if isinstance(event, Remove):
             removed.update(event.uuids)
         elif isinstance(event, Append) and event.chain == MAIN and event.item.uuid not in removed:
@@ -94,12 +94,12 @@ def sync(store: Store, source: SyncSource, progress: Callable[[], None]) -> Sync
         batches = _batches(comparison.find_new(lines))
     for batch in batches:
         delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=now())
-        head = save_delta(store, header.session_id, delta)
+        head = store.save_delta(header.session_id, delta)
         progress()
     new = head.number - stored
     if new and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
         delta = SessionDelta(base=head, updated_at=now(), leaf_id=notes.leaf_id, metadata=notes.metadata)
-        head = save_delta(store, header.session_id, delta)
+        head = store.save_delta(header.session_id, delta)
     return Synced("created" if known is None else "extended" if new else "unchanged", new, head)
 
 
