@@ -11,7 +11,7 @@ _SCRIPT = """
 import sys
 import lore.run.checking.check, lore.run.checking.pool
 from lore.commands.main import main
-lore.run.checking.check.SMALL = 0
+lore.run.checking.verdicts.SMALL = 0
 {patch}
 sys.exit(main(sys.argv[1:]))
 """

@@ -22,8 +22,8 @@ DATA = Path("home/.local/share")
 ALL = ("--since", "2020-01-01", "--json", "--no-cache")
 # bare `lore` asks for a terminal; four processes however little there is, and however few cores
 BARE = """
-import lore.commands.common, lore.run.spending.ledgers
-lore.run.spending.ledgers.SMALL = 0
+import lore.commands.common, lore.run.checking.verdicts
+lore.run.checking.verdicts.SMALL = 0
 lore.commands.common.cores = lambda: {jobs}
 """
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")

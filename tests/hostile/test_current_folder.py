@@ -17,7 +17,7 @@ import sys
 import lore.run.checking.check, lore.run.checking.pool
 from lore.commands.main import main
 if __name__ == "__main__":
-    lore.run.checking.check.SMALL = 0
+    lore.run.checking.verdicts.SMALL = 0
     lore.run.checking.pool._method = lambda: {method!r}
     sys.exit(main(["check", "--json", "-j", "2", "logs"]))
 """

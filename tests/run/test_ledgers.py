@@ -140,7 +140,7 @@ def test_ledger_unused_for_60_days_is_deleted(log):
 
 
 def test_ledgers_of_processes_are_the_same(desk, monkeypatch):
-    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr("lore.run.checking.verdicts.SMALL", 0)
     paths = [put(f"{number}.jsonl", *lines(number)) for number in range(1, 6)]
     put("words.txt", b"no recording\n")
     alone = read(".", folder="")[1]

@@ -198,7 +198,7 @@ def test_recording_is_read_once_for_tables(tmp_path, monkeypatch):
 @pytest.mark.parametrize("extra", [("--jobs", "2"), ("--redact",)])
 def test_jobs_and_redaction_give_the_same_tables(tmp_path, extra, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lore.run.checking.check.SMALL", 0)
+    monkeypatch.setattr("lore.run.checking.verdicts.SMALL", 0)
     kept = [arg for arg in extra if arg == "--redact"]
     assert lore("check", RECORDINGS[1], "--report", "parquet=once", *kept).code in (0, 1)
     assert lore("check", RECORDINGS[1], "--report", "parquet=again", *extra).code in (0, 1)

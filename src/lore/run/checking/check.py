@@ -25,15 +25,20 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.plugins import published
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, inputs
+from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.joining import join_bodies
 from lore.recording.opening import reader_named
 from lore.run.checking.exemptions import unused_exemptions
-from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, path_of, place_of
+from lore.run.checking.verdicts import (
+    CheckContext,
+    InterruptedRunError,
+    judge_file,
+    path_of,
+    place_of,
+    processes_for,
+)
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
-
-SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
 
 class CheckRun(Struct, frozen=True):
@@ -241,7 +246,6 @@ def _judge_files(files: list[Input], run: CheckRun, context: CheckContext, monit
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
     here = partial(judge_file, context=context)
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
-    processes = min(run.jobs, sum(not file.stream for file in files))
     if run.cluster is not None:
         from lore.run.checking.program import maker_of  # noqa: PLC0415 - few runs have a cluster
 
@@ -249,7 +253,7 @@ def _judge_files(files: list[Input], run: CheckRun, context: CheckContext, monit
         apart, report = partial(judge_apart, context=silent), partial(monitor.report, 0)
         with suppress(InterruptedRunError):
             yield from run.cluster.results(files, ClusterJob(here, apart, partial(maker_of, silent), report))
-    elif processes > 1 and monitor.total >= SMALL and not fetched_ahead(files):
+    elif (processes := processes_for(files, run.jobs)) > 1:
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 
         apart, report = partial(judge_apart, context=silent), partial(monitor.report, 0)

@@ -27,13 +27,16 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, written_at
+from lore.recording.inputs import Input, fetched_ahead, written_at
 from lore.recording.joining import open_input
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED, Dated
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
+
+
+SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
 
 class InterruptedRunError(Exception):
@@ -133,6 +136,13 @@ class CheckContext(Struct, frozen=True):
         from lore.report.redacted.findings import redacted_finding  # noqa: PLC0415 - few runs redact
 
         return redacted_finding
+
+
+def processes_for(files: list[Input], jobs: int) -> int:
+    """Return how many processes judge files: one if starting others would cost more than they save."""
+    if sum(file.size for file in files) < SMALL or fetched_ahead(files):
+        return 1
+    return max(1, min(jobs, sum(not file.stream for file in files)))
 
 
 def judge_file(file: Input, context: CheckContext, progress: Callable[[int], None] | None = None) -> FileResult:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from functools import cache, partial
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,17 +21,15 @@ from msgspec.structs import replace
 
 import lore
 from lore.cache.rules import DatedRules
-from lore.errors import LoreError
 from lore.files import make_folder, replaced
-from lore.model.cause import Place
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
 from lore.recording.agents.logs import Surroundings, project_beside, project_in
 from lore.recording.agents.usage_stores import stores_beside
-from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, written_at
+from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.inputs import Input, ahead, written_at
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED, Dated
 from lore.store.registry import ignore
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 KEPT_DAYS = 60  # days that an unused ledger is kept
-SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 _DAY = 86_400.0
 Progress = Callable[[int, int], None]
 
@@ -86,17 +83,7 @@ class Ledgers:
         self.taken += len(known)
         todo = [file for file in files if file.path not in known]
         total, done = sum(file.size for file in todo), 0
-        able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL and not fetched_ahead(todo) else 1
-        apart = partial(_made_apart, folder=self._folder, dated=self.dated, options=replace(
-            self.options, log=ignore, counter=None))  # fmt: skip
-        with ExitStack() as stack:
-            stack.enter_context(collected_seldom())
-            fresh = (self.made(file) for file in ahead(todo))
-            if able > 1:
-                from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - as in `judging`
-
-                fresh = ProcessPool(able, self.made, apart).results(todo)
-            stack.enter_context(closing(fresh))
+        with collected_seldom(), closing(self._made(todo, jobs)) as fresh:
             for file in files:
                 ledger = known.pop(file.path, None)
                 if ledger is None:
@@ -109,26 +96,35 @@ class Ledgers:
                     yield file, placed(ledger, file)
         self._expire()
 
+    def _made(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
+        if not files:
+            return
+        from lore.run.checking.verdicts import processes_for  # noqa: PLC0415 - not needed if no recording is new
+
+        if (processes := processes_for(files, jobs)) == 1:
+            yield from map(self.made, ahead(files))
+            return
+        from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - as above
+
+        silent = replace(self.options, log=ignore, counter=None)  # can be pickled
+        yield from ProcessPool(processes, self.made, Ledgers(silent, self._folder, dated=self.dated).made).results(
+            files
+        )
+
     def keeps(self, file: Input) -> bool:
         """Return whether a ledger of the unchanged file is kept."""
         return self._kept(file) is not None
 
     def made(self, file: Input) -> Ledger | None:
         """Read a ledger, and keep it; None if the file is not a recording. It has the problem that ended it."""
-        shown = corpus.show(file.path)
-        if file.error is not None:
-            return Ledger(shown, message=file.error.message)
-        signature = self._signature(file)
-        try:
-            ledger = self._read(file)
-        except UnrecognisedError as error:
-            if file.named and not file.optional:
-                return Ledger(shown, message=error.message)
-            self.options.log(f"{shown}: not a recording, skipped")
-            return None
-        except LoreError as error:
-            return Ledger(shown, written=written_at(file), message=error.message)
-        if signature:
+        from lore.run.checking.verdicts import CheckContext, judge_file  # noqa: PLC0415 - as above
+
+        signature = "" if file.error is not None else self._signature(file)
+        result = judge_file(file, CheckContext(dated=self.dated, options=self.options, tabled=True))
+        if result.error is not None:
+            return Ledger(corpus.show(file.path), written=written_at(file), message=result.error.message)
+        ledger = result.ledger
+        if ledger is not None and ledger.format and signature:
             _keep(self._place(file), _KeptLedger(self._maker, signature, ledger))
         return ledger
 
@@ -150,17 +146,6 @@ class Ledgers:
     def _place(self, file: Input) -> Path:
         path = file.path if filesystem.is_remote(file.path) else os.path.abspath(file.path)
         return Path(self._folder, hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest())
-
-    def _read(self, file: Input) -> Ledger:
-        # not needed if no recording is new
-        from lore.run.checking.verdicts import reader_of, verdicts  # noqa: PLC0415
-
-        made = LedgerMaker(file, self.options, self.rules, Problems())
-        place = Place(made.recording.shown, reader=reader_of(made.recording, None))
-        for verdict, _ in verdicts(made.recording, self.dated.judge(quick=True), place):
-            if verdict is not None:
-                made.add(verdict)
-        return made.ledger()
 
     @property
     def _maker(self) -> str:
@@ -216,10 +201,6 @@ class LedgerMaker:
             bytes=self._bytes, rows=tuple(self._rows), problems=problems.total,
             message=None if broken is None else f"{broken.message}{where}", unseen=self._unseen,
         )  # fmt: skip
-
-
-def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> Ledger | None:
-    return Ledgers(options, folder, dated=dated).made(file)
 
 
 @cache
