@@ -1,9 +1,9 @@
 """The line of `lore statusline`, from a small file with the figures of a log.
 
-The file holds what judging the log gave (`run/running.py`), in numbers and names alone, with the log's size and a
-checksum of its last 4 KiB at that time. A log that has grown since is judged again by a background process; until then
-the line says `judging …`. Errors are not shown: what cannot be read counts as absent. Only the standard library is
-imported, so that the line takes about as long as Python's start.
+The file holds what judging the log gave (`run/running.py`), in numbers and names alone, with the log's size and time of
+then. A log that has grown since is judged again by a background process; until then the line says `judging …`. Errors
+are not shown: what cannot be read counts as absent. Only the standard library is imported, so that the line takes about
+as long as Python's start.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ from lore.files import cache_root, current_folder
 from lore.model.running import LastBreak, RunningTotals
 from lore.report.status_line import DEFAULT, Shown, client_and_path, parts_of, status_line
 
-TAIL = 4096  # bytes of a log's end that are compared
 CLAIMED, UNUSED = 600.0, 60 * 86_400.0  # seconds that judging may take, and after which an unused file is deleted
 PACE, NEWEST = 10, 20.0  # judging takes at most 1/10 of the time; seconds for which a project's newest session holds
 STDIN_LIMIT, STDIN_SECONDS = 1024 * 1024, 0.5  # tmux leaves standard input open and writes nothing
 
 
 class KeptStatus(NamedTuple):
-    """The kept figures of a log, its size and checksum at `judged_at`; judging took `cost` seconds."""
+    """The kept figures of a log."""
 
     running: RunningTotals
-    size: int
-    end: int
-    judged_at: float
-    cost: float
+    size: int  # of the log when it was judged
+    written: int  # its time then, in nanoseconds
+    judged_at: float  # seconds since the epoch
+    cost: float  # seconds that judging took
 
 
 def quick(args: Sequence[str]) -> str | None:
@@ -90,7 +89,7 @@ def status_of(name: str, given: bytes, project: str, folder: str, now: float) ->
 
 
 def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
-    """Return the kept figures of a log, and if they are current; None if the log was truncated or rewritten since."""
+    """Return the kept figures of a log, and if they are current; None if the log was truncated since."""
     kept = read_state(folder, path)
     try:
         fields: dict[str, Any] = kept["running"]
@@ -101,21 +100,17 @@ def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
         known = KeptStatus(running, *(kept[field] for field in KeptStatus._fields[1:]))
     except (TypeError, KeyError, AttributeError):
         return None, False
-    now = end_of(path, known.size)
-    if now is not None and (now[0] < known.size or now[1] != known.end):
+    now = stamp_of(path)
+    if now is not None and now[0] < known.size:
         return None, False
-    return known, now is not None and now[0] == known.size
+    return known, now == (known.size, known.written)
 
 
-def end_of(path: str, size: int | None = None) -> tuple[int, int] | None:
-    """Return a file's size and the checksum of its last 4 KiB, or of those before `size`; None if it is not a file."""
+def stamp_of(path: str) -> tuple[int, int] | None:
+    """Return a file's size and time; None if it is not a file."""
     with suppress(OSError, ValueError):
-        if stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would block
-            with open(path, "rb", buffering=0) as file:
-                whole = file.seek(0, os.SEEK_END)
-                until = whole if size is None else min(size, whole)
-                file.seek(max(0, until - TAIL))
-                return whole, crc32(file.read(min(TAIL, until)))
+        status = os.stat(path)
+        return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
     return None
 
 
@@ -144,26 +139,25 @@ def read_state(folder: str, name: str) -> dict[str, Any]:
     return {}
 
 
-def write_state(folder: str, name: str, state: dict[str, Any]) -> None:
-    """Write a state to a private file, whole or not at all."""
+def write_state(folder: str, name: str, state: dict[str, Any]) -> bool:
+    """Write a state to a private file, whole or not at all; return whether that was possible."""
     temporary = f"{state_file(folder, name)}.{os.getpid()}.part"
     with suppress(OSError, ValueError):
         os.makedirs(folder, 0o700, exist_ok=True)
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(json.dumps({**state, "lore": __version__, "path": os.path.abspath(name)}).encode())
         os.replace(temporary, state_file(folder, name))
+        return True
+    return False
 
 
 def claim(folder: str, name: str, now: float) -> bool:
-    """Claim the judging of a log or a project's newest session; False if another process does it."""
-    lock = state_file(folder, name) + ".lock"
-    with suppress(OSError):
-        os.makedirs(folder, 0o700, exist_ok=True)
-        if os.path.exists(lock) and os.stat(lock).st_mtime < now - CLAIMED:  # that process is gone
-            os.unlink(lock)
-        os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        return True
-    return False
+    """Write into a state that a process judges from now on; False if another one does, or nothing can be written.
+
+    Judging writes the state without it. Two that claim at the same moment both judge, and write the same.
+    """
+    state = read_state(folder, name)
+    return not now - CLAIMED < state.get("claimed", 0.0) <= now and write_state(folder, name, {**state, "claimed": now})
 
 
 def standard_input() -> bytes:

@@ -113,42 +113,37 @@ def _session_named(name: str | None, given: bytes, here: Surroundings) -> tuple[
 
 def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
     """Judge a log, or the newest session of a project's folder, and keep the result for later lines."""
-    from lore.commands.status_file import UNUSED, state_file, write_state
+    from lore.commands.status_file import UNUSED, write_state
     from lore.run.running import newest_session
 
-    began = time.time()
-    try:
-        path: str | None = name
-        if os.path.isdir(name):
-            path = newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
-            write_state(folder, name, {"newest": path or "", "at": began})
-        if path is not None:
-            keep_status(folder, path, options, dated)
+    began, path = time.time(), name
+    if os.path.isdir(name):
+        path = newest_session(here._replace(folder=os.path.abspath(name)), machine=False) or ""
+    if path:
+        keep_status(folder, path, options, dated)
+    if path != name:
+        write_state(folder, name, {"newest": path, "at": began})
+    with suppress(OSError):  # the folder cannot be written
         for entry in os.scandir(folder):
             if entry.stat().st_mtime < began - UNUSED:
                 os.unlink(entry.path)
-    except OSError:  # the folder cannot be written
-        pass
-    finally:
-        with suppress(OSError):
-            os.unlink(state_file(folder, name) + ".lock")
 
 
 def keep_status(folder: str, path: str, options: Options, dated: Dated) -> KeptStatus:
     """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
-    from lore.commands.status_file import KeptStatus, end_of, write_state
+    from lore.commands.status_file import KeptStatus, stamp_of, write_state
     from lore.model.running import RunningTotals
     from lore.recording.tailing import check_followable
     from lore.run.running import judge_running
 
-    began, (size, end) = time.time(), end_of(path) or (0, 0)
+    began, (size, written) = time.time(), stamp_of(path) or (0, 0)
     try:
         check_followable(path)
         running = judge_running(path, options, dated).running
     except LoreError as error:
         options.log(error.message)
         running = RunningTotals("")
-    known = KeptStatus(running, size, end, began, time.time() - began)
+    known = KeptStatus(running, size, written, began, time.time() - began)
     last = running.last_break
     fields = {**running._asdict(), "last_break": None if last is None else last._asdict()}
     write_state(folder, path, {**known._asdict(), "running": fields})
