@@ -19,7 +19,6 @@ from lore.errors import LoreError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
 
     from lore.recording.agents.logs import Surroundings
     from lore.recording.opening import Options
@@ -82,7 +81,7 @@ def _write_lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> in
 
 # looking
 
-_File: TypeAlias = tuple[str, int, int, int]  # name, number, size, time
+_Files: TypeAlias = tuple[tuple[str, int, int, int], ...]  # name, number, size, time of each
 
 
 class WatchLook(NamedTuple):
@@ -90,7 +89,7 @@ class WatchLook(NamedTuple):
 
     path: str  # of its log; empty: none was found
     log: RunningLog | None
-    note: str = ""  # an error, or what changed
+    note: str = ""  # an error
     title: str = ""  # of the session, if it has one
 
     @property
@@ -112,78 +111,58 @@ class SessionWatch:
         self._here = here if folder is None else here._replace(folder=os.path.abspath(folder))
         self._of_project = folder is not None  # of that project alone
         self._fixed = "" if name is None or folder is not None else name
-        self._path = self._fixed
-        self._files: tuple[_File, ...] | None = None
+        self._last = WatchLook(self._fixed, None)
+        self._files: _Files | None = None
         self._searched: float | None = None
         self._rests_until = 0.0
-        self._last: WatchLook | None = None
 
     def look(self) -> WatchLook | None:
         """Return the session if it changed since the last look, else None."""
-        note = self._search()
-        files = _files(self._path) if self._path else ()
-        if self._last is not None and not note and (files == self._files or self._clock() < self._rests_until):
-            return None
-        note = note or _change(self._files, files)
-        self._files = files
-        self._last = self._judge(note)
+        try:
+            path = self._search()
+            files = _files(path)
+            if files == self._files or (path == self._last.path and self._clock() < self._rests_until):
+                return None
+            self._files = files
+            self._last = self._judge(path)
+        except LoreError as error:
+            self._last = self._last._replace(note=error.message)
         return self._last
 
     def _search(self) -> str:
-        """Search for a newer session from time to time; return a note if there is one."""
+        """Return the log to look at: from time to time a newer one is searched for."""
         from lore.run.running import newest_session
 
         now = self._clock()
         if self._fixed or (self._searched is not None and now < self._searched + LOOKED):
-            return ""
+            return self._last.path
         self._searched = now
-        try:
-            found = newest_session(self._here, machine=not self._of_project) or ""
-        except LoreError as error:
-            return error.message
-        before, self._path = self._path, found or self._path
-        if before == self._path:
-            return ""
-        self._files, self._rests_until = None, 0.0
-        return "a newer session" if before else ""
+        return newest_session(self._here, machine=not self._of_project) or self._last.path
 
-    def _judge(self, note: str) -> WatchLook:
+    def _judge(self, path: str) -> WatchLook:
         from lore.recording.titles import title_of
         from lore.run.running import judge_running
 
-        if not self._path:
-            return WatchLook("", None, note)
+        if not path:
+            return self._last
+        if path != self._last.path:
+            self._last = WatchLook(path, None)
         began = self._clock()
         try:
-            log = judge_running(self._path, self._options, self._dated)
-        except LoreError as error:
-            before = self._last.log if self._last is not None and self._last.path == self._path else None
-            return WatchLook(self._path, before, error.message)
+            return WatchLook(path, judge_running(path, self._options, self._dated), "", title_of(path) or "")
         finally:
             self._rests_until = self._clock() + PACE * (self._clock() - began)
-        return WatchLook(self._path, log, note, title_of(self._path) or "")
 
 
-def _files(path: str) -> tuple[_File, ...]:
+def _files(path: str) -> _Files:
     """Return the files of a recording; none if they are missing."""
     from lore.run.spending.ledgers import files_of_recording
 
     try:
-        found = [(name, os.stat(name)) for name in files_of_recording(path)]
+        found = [(name, os.stat(name)) for name in files_of_recording(path)] if path else []
     except (OSError, ValueError):
         return ()
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)
-
-
-def _change(before: tuple[_File, ...] | None, now: tuple[_File, ...]) -> str:
-    if before is None or not before:
-        return ""
-    if not now:
-        return "the log does not exist any more; waiting for it"
-    (_, number, size, _), (_, number_now, size_now, _) = before[0], now[0]
-    if number != number_now:
-        return "the log was replaced by another file"
-    return "the log was truncated" if size_now < size else ""
 
 
 # the screen
@@ -216,6 +195,7 @@ class WatchScreen:
     def drawn(self) -> RenderableType:
         """Return the screen: figures, a sparkline of prompt sizes, and the latest requests that fit."""
         from rich.console import Group
+        from rich.table import Table
         from rich.text import Text
 
         from lore.report.plain import visible
@@ -231,8 +211,14 @@ class WatchScreen:
         most = max(sizes, default=0) or 1
         bars = "".join(BARS[size * (len(BARS) - 1) // most] for size in sizes)
         head = Group(*self._figures(found, log), Text(), Text(bars, "cyan"), Text())
-        used = len(self._console.render_lines(head))
-        return Group(head, self._table(log, max(1, self._console.height - used - 1)))
+        rows = max(1, self._console.height - len(self._console.render_lines(head)) - 1)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in words.HEADS:
+            table.add_column(Text(title), no_wrap=True)
+        for number in range(max(0, len(log.rows) - rows), len(log.rows)):
+            cells = words.turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
+            table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
+        return Group(head, table)
 
     def _figures(self, found: WatchLook, log: RunningLog) -> list[RenderableType]:
         from rich.text import Text
@@ -251,17 +237,3 @@ class WatchScreen:
             Text(words.break_line(running, now, redact=self._redact)),
             Text(words.advice(running, now), "green"),
         ]
-
-    def _table(self, log: RunningLog, rows: int) -> Table:
-        from rich.table import Table
-        from rich.text import Text
-
-        from lore.report.sentences import running as words
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for head in words.HEADS:
-            table.add_column(Text(head), no_wrap=True)
-        for number in range(max(0, len(log.rows) - rows), len(log.rows)):
-            cells = words.turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
-            table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
-        return table
