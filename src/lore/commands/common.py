@@ -312,50 +312,39 @@ Progress = Callable[[int, int], None]
 def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
     """Return a callback for progress (bytes done, bytes in all); None if no bar is shown.
 
-    The bar is labelled with `what`. It is drawn only if standard error is a terminal that can move its cursor.
+    The bar is labelled with `what`. It is drawn only if standard error is a terminal that can move its cursor. It is
+    redrawn when the callback is called: a thread must not be there when processes fork.
     """
     if not wanted or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         yield None
         return
-    bar = _Bar(colour, what)
-    try:
-        yield bar.update
-    finally:
-        bar.stop()
+    bar: RichProgress | None = None
+    next_at = 0.0
 
-
-class _Bar:
-    """A bar that is redrawn when it is updated: a thread must not be there when processes fork."""
-
-    def __init__(self, colour: bool | None, what: str) -> None:
-        self._colour, self._what = colour, what
-        self._shown: RichProgress | None = None
-        self._next = 0.0
-
-    def update(self, done: int, total: int) -> None:
-        """Show how far the work is."""
-        now = time.monotonic()
-        if total < LEAST or now < self._next:
+    def update(done: int, total: int) -> None:
+        nonlocal bar, next_at
+        if total < LEAST or time.monotonic() < next_at:
             return
-        self._next = now + REDRAW_SECONDS
-        if self._shown is None:
-            self._shown = self._start(total)
-        self._shown.update(self._shown.task_ids[0], completed=done, refresh=True)
+        bar = bar or _start_bar(what, total, colour)
+        bar.update(bar.task_ids[0], completed=done, refresh=True)
+        next_at = time.monotonic() + REDRAW_SECONDS
 
-    def _start(self, total: int) -> RichProgress:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    try:
+        yield update
+    finally:
+        if bar is not None:
+            bar.stop()
 
-        shown = Progress(
-            TextColumn(self._what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-            console=Console(file=sys.stderr, no_color=None if self._colour is None else not self._colour),
-            auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
-        shown.add_task("", total=total)
-        shown.start()
-        return shown
 
-    def stop(self) -> None:
-        """Remove the bar."""
-        if self._shown is not None:
-            self._shown.stop()
+def _start_bar(what: str, total: int, colour: bool | None) -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = Progress(
+        TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+        console=Console(file=sys.stderr, no_color=None if colour is None else not colour),
+        auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
+    )  # fmt: skip
+    shown.add_task("", total=total)
+    shown.start()
+    return shown
