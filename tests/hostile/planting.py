@@ -258,7 +258,6 @@ COMMANDS = {
     "simulate": Command(("simulate", "FILE", "--all", "-v")),
     "simulate json": Command(("simulate", "FILE", "--all", "--json")),
     "simulate csv": Command(("simulate", "FILE", "--csv")),
-    "simulate markdown": Command(("simulate", "FILE", "--markdown")),
     "simulate page": Command(("simulate", "FILE", "--report", "html=pages")),
     "simulate reliability": Command(("simulate", "FILE", "--by", "reliability")),
     "simulate what-if": Command(("simulate", "FILE", "--what-if")),

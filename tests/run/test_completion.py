@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from formats.claude import answered, asked, joined, line, text
 from lore.errors import LoreError
@@ -82,15 +80,6 @@ def test_completion_keeps_spelling_of_content():
 def test_tools_are_read_from_whole_body():
     made = read_completion(None, put("t", dumps({"tools": TOOLS, "system": "x"})), strict=True)
     assert [json.loads(one) for one in made.tools] == TOOLS
-
-
-# A set of tools, which has no order, was said to hold none; in the order of a file it would change with it.
-@hypothesis.settings(max_examples=50, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
-@hypothesis.given(st.permutations(["b", "a", "é", "tool", "B"]))
-def test_tools_by_name_are_sorted(names):
-    made = read_completion(None, put("t", dumps({name: {"name": name, "n": 1.0} for name in names})), strict=True)
-    assert [json.loads(one)["name"] for one in made.tools] == ["B", "a", "b", "tool", "é"]
-    assert made.tools[0] == b'{"name":"B","n":1.0}'
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options
     from lore.run.pages import PageRequest
 
-Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
+Form: TypeAlias = Literal["json", "csv", "reliability", "turns"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ class SimulateOptions:
     model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None
     provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None
     csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False
-    markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums and costliest turns.")] = False
     by: Annotated[
         str | None,
         typer.Option("--by", help="reliability: how often everything cached was read, by model, hour, gateway."),
@@ -83,9 +82,7 @@ class SimulateOptions:
     @property
     def form(self) -> Form:
         """The form of the answer on standard output."""
-        if self.as_json:
-            return "json"
-        return "csv" if self.csv else "markdown" if self.markdown else "reliability" if self.by else "turns"
+        return "json" if self.as_json else "csv" if self.csv else "reliability" if self.by else "turns"
 
 
 @flags.takes(SimulateOptions)
@@ -113,9 +110,7 @@ def run(options: SimulateOptions) -> int:
     caches = tuple(options.cache or settings.settings.simulate.caches)
     who = common.reader_named(options.reader) or settings.settings.check.reader
     form = options.form
-    page = page_target(
-        options.report, opens=options.open_page, name="simulate", taken=form in ("json", "csv", "markdown")
-    )
+    page = page_target(options.report, opens=options.open_page, name="simulate", taken=form in ("json", "csv"))
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
@@ -158,8 +153,7 @@ def _check_options(options: SimulateOptions) -> Loaded:
     """Return the settings; raises LoreError for options that contradict each other."""
     chooses_rules = options.model is not None or options.provider is not None
     common.refuse(
-        (options.csv + options.as_json + options.markdown > 1, "--csv, --json and --markdown: two answers at once",
-         "choose one"),
+        (options.csv and options.as_json, "--csv and --json: two answers at once", "choose one"),
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
         (bool(options.measured) and options.by is not None, "--by shows no measured reads",
          "leave it out with --measured"),
@@ -206,10 +200,6 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
             from lore.report.simulated_turns import write_csv
 
             write_csv(result, sys.stdout, header=first)
-        case "markdown":
-            from lore.report.forms.markdown import simulated_lines
-
-            sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
         case "reliability":
             from lore.report.simulation import write_reliability
 

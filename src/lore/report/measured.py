@@ -25,10 +25,6 @@ class MeasuredView(Protocol):
         """Yield lines for a terminal: each log's sums, then rows; of requests `every` one, else those that differ."""
         ...
 
-    def summary(self, result: MeasuredResult) -> Iterator[str]:
-        """Yield each log's sums, and what both sides come to."""
-        ...
-
     def block(self, result: MeasuredResult) -> PageBlock:
         """Return the same as a part of a page."""
         ...

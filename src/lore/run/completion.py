@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Raw
-
 from lore.errors import LoreError, Where
-from lore.fold.step import tool_name
 from lore.formats.beginning import BOM, SPACE
 from lore.model.canonical import decode, encode
 from lore.model.jsonslice import array, is_json, raw_members
@@ -16,16 +13,11 @@ from lore.recording.overrides import Completion
 
 _BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes
 _HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text blocks"
-_HINT_TOOLS = "give a JSON array of tools, an object with `tools`, or one that has each tool under its name"
+_HINT_TOOLS = "give a JSON array of tools, or an object with `tools`"
 
 
-def read_completion(system: str | None, tools: str | None, *, strict: bool) -> Completion | None:
-    """Read the files of --system and --tools; None if neither is named.
-
-    Raises LoreError with the place of the fault in a file.
-    """
-    if system is None and tools is None:
-        return None
+def read_completion(system: str | None, tools: str | None, *, strict: bool) -> Completion:
+    """Read the files of --system and --tools; raises LoreError with the place of the fault in a file."""
     if system == tools == corpus.STDIN:
         raise LoreError("standard input can be one of --system and --tools only", hint="name a file for the other")
     return Completion(
@@ -64,12 +56,9 @@ def _texts_of(path: str, raw: bytes) -> bytes:
 
 
 def _read_tools(path: str) -> tuple[bytes, ...]:
-    """Return tools in the order given; an object that has each tool under its name has no order: by name then."""
+    """Return tools in the order given."""
     value = _read_value(path, b"".join(corpus.pieces(path)).removeprefix(BOM))
-    members = raw_members(value) or {}
-    if members and "tools" not in members and all(map(_is_named, members.items())):
-        return tuple(members[name] for name in sorted(members))
-    listed = members.get("tools", b"") if value[:1] == b"{" else value
+    listed = (raw_members(value) or {}).get("tools", b"") if value[:1] == b"{" else value
     if listed[:1] != b"[":
         raise _fault(path, " holds no tools", _HINT_TOOLS)
     tools = tuple(array(listed))
@@ -77,11 +66,6 @@ def _read_tools(path: str) -> tuple[bytes, ...]:
         if tool[:1] != b"{":
             raise _fault(path, f": element {number} of the tools is no object", _HINT_TOOLS)
     return tools
-
-
-def _is_named(member: tuple[str, bytes]) -> bool:
-    name, tool = member
-    return tool[:1] == b"{" and tool_name(Raw(tool)) == name
 
 
 def _read_value(path: str, data: bytes) -> bytes:

@@ -96,12 +96,6 @@ class _Measures:
 
         return measured_lines(result, every=every)
 
-    def summary(self, result: MeasuredResult) -> Iterator[str]:
-        """Yield the sums of each log, and the comparison with the predictions."""
-        from lore_plugins.engines.report import comparison_lines  # noqa: PLC0415 - as above
-
-        return comparison_lines(result)
-
     def block(self, result: MeasuredResult) -> PageBlock:
         """Return the measurements as a part of a page."""
         from lore_plugins.engines.report import measured_block  # noqa: PLC0415 - as above

@@ -10,14 +10,10 @@ import re
 from collections.abc import Iterable
 
 from lore.model.results import CostlyCause, Finding
-from lore.model.results.measured import MeasuredResult
-from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.report.console import Console
 from lore.report.forms import terminal
-from lore.report.measured import measured_view
 from lore.report.plain import counted, place_of, turn_of, visible
 from lore.report.sentences.findings import format_fix
-from lore.report.simulation import agreement_lines
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
@@ -43,8 +39,11 @@ def lines(result: terminal.Reported, *, verbose: bool) -> Iterable[str]:
         yield f"- {line}"
     yield ""
     yield from _top(terminal.top_shown(result.top, verbose=verbose))
-    head = "| | finding | where | what | lost tokens |", "|---|---|---|---|---:|"
-    yield from _table(head, list(map(_row, found[:ROWS])), len(found), "finding")
+    if found:
+        yield from ("| | finding | where | what | lost tokens |", "|---|---|---|---|---:|")
+        yield from (*map(_row, found[:ROWS]), "")
+    if len(found) > ROWS:
+        yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")
 
 
 def _top(causes: list[CostlyCause]) -> Iterable[str]:
@@ -53,38 +52,6 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         for number, cause in enumerate(causes, 1):
             yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
         yield ""
-
-
-def simulated_lines(result: SimulateResult) -> Iterable[str]:
-    """Yield a simulation: how far predictions were from the usage, and the turns that lost tokens, most first."""
-    yield "## lore simulate"
-    yield ""
-    yield f"- cache: {_text(result.cache or 'as served')}, rules as of {result.rules.as_of or 'unknown'}"
-    for line in agreement_lines(result.agreement):
-        yield f"- {_text(line)}"
-    yield f"- re-billed as waste: {result.totals.waste_tokens:,} tokens"
-    if isinstance(result.measured, MeasuredResult):
-        yield from (f"- {_text(line)}" for line in measured_view().summary(result.measured))
-    yield ""
-    lost = sorted((turn for turn in result.turns if turn.cause), key=lambda turn: -(turn.lost_tokens or 0))
-    head = "| turn | predicted | billed | lost tokens | why |", "|---|---:|---:|---:|---|"
-    yield from _table(head, list(map(_simulated, lost[:ROWS])), len(lost), "turn")
-
-
-def _table(head: tuple[str, str], rows: list[str], count: int, word: str) -> Iterable[str]:
-    if rows:
-        yield from (*head, *rows, "")
-    if count > ROWS:
-        yield from (f"And {counted(count - ROWS, word)} more.", "")
-
-
-def _simulated(turn: SimulatedTurn) -> str:
-    name = f"{turn.path}: {turn.turn}" + ("" if turn.chain == "main" else f" of {turn.chain}")
-    read = None if turn.billed is None else turn.billed.read_tokens
-    counts = [None if count is None else f"{count:,}" for count in (turn.predicted.read_tokens, read, turn.lost_tokens)]
-    cause = turn.cause
-    why = "" if cause is None else f"{cause.code} {cause.name} ({cause.strength}): {_text(cause.message)}"
-    return f"| {_text(name)} | {counts[0] or 'unknown'} | {counts[1] or 'unknown'} | {counts[2] or ''} | {why} |"
 
 
 def _row(finding: Finding) -> str:
