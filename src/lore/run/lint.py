@@ -92,7 +92,7 @@ def lint(
     return LintOutcome(result, failed, list(filter(is_unjudged, result.problems)))
 
 
-class _Request(NamedTuple):
+class _LintedRequest(NamedTuple):
     """A request."""
 
     turn: Turn
@@ -178,7 +178,7 @@ class _Lint:
         )  # fmt: skip
 
     def _recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name) -> None:
-        latest: dict[str, _Request] = {}  # of each chain, the one with the newest request last
+        latest: dict[str, _LintedRequest] = {}  # of each chain, the one with the newest request last
         rows: dict[str, LintRequest] = {}
         seen = 0
         for request in _requests(recording):
@@ -199,7 +199,7 @@ class _Lint:
             message, hint = f"{name}: this file has no such request", "leave the number out to examine all of them"
             raise LoreError(message, hint=hint)
 
-    def _examine(self, request: _Request, place: Place, ruling: Ruling) -> _Request:
+    def _examine(self, request: _LintedRequest, place: Place, ruling: Ruling) -> _LintedRequest:
         """Keep the findings about a request, of each kind and place the one with most at stake."""
         stakes: dict[str, int | None] = {}
         refused = False
@@ -224,7 +224,7 @@ class _Lint:
         self.summary.exempted += decided.out == "exempted"
         return None if decided.out else decided.finding
 
-    def _row(self, request: _Request, place: Place) -> LintRequest:
+    def _row(self, request: _LintedRequest, place: Place) -> LintRequest:
         turn, outlook = request.turn, self._linter.outlook(request.turn)
         where = outlook.where
         self._preventing.append(_preventing(request, outlook))
@@ -253,17 +253,17 @@ class _Lint:
                 self._found[made.code, place.path] = _Found(made, 0)
 
 
-def _requests(recording: Recording) -> Iterator[_Request]:
+def _requests(recording: Recording) -> Iterator[_LintedRequest]:
     if not isinstance(recording, RequestRecording):
-        yield from (_Request(turn, b"") for turn in recording.turns())
+        yield from (_LintedRequest(turn, b"") for turn in recording.turns())
         return
     for exchange, turn in recording.exchanges():
         if turn is not None:
             continues = exchange.call.previous or turn.prompt.params.keys() & {"previous_response_id", "conversation"}
-            yield _Request(turn, b"" if continues else exchange.body)
+            yield _LintedRequest(turn, b"" if continues else exchange.body)
 
 
-def _finding(defect: Defect, request: _Request, place: Place) -> Finding:
+def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
     broken, turn = defect.broken, request.turn
     at = _offsets(request.body, turn, broken.path, defect.text, broken.start)
     made = finding(
@@ -278,7 +278,7 @@ def _finding(defect: Defect, request: _Request, place: Place) -> Finding:
     )  # fmt: skip
 
 
-def _preventing(request: _Request, outlook: Outlook) -> set[str]:
+def _preventing(request: _LintedRequest, outlook: Outlook) -> set[str]:
     """Return the codes of the findings that leave nothing of a request to be read from a cache.
 
     Nothing would be cached, or text that is new in each request precedes all that would be.
