@@ -12,6 +12,7 @@ import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
+from helpers.matrix import some
 from helpers.schemas import valid
 from lore.store import open_store
 from lore.testing.scenarios import begin
@@ -268,7 +269,7 @@ def test_add_with_a_known_title_adds_another_entry():
     assert (entries["abcdef1"], entries[ran.out.strip()], len(entries)) == ("first", "second", 4)
 
 
-@pytest.mark.parametrize("url", ["sqlite:sessions.db", "jsonl:sessions"])
+@pytest.mark.parametrize("url", some(["sqlite:sessions.db", "jsonl:sessions"]))
 def test_eight_parallel_adds_to_one_store_succeed(url):
     with closing(open_store(url)) as store:
         begin(store)

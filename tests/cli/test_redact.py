@@ -17,7 +17,7 @@ from cli.running import lore, put
 from formats import cline, codex, copilot, kimi, opencode, pi, qwen
 from formats import gemini as gemini_log
 from formats.claude import answered, asked, counts, result, text, use
-from helpers.matrix import some
+from helpers.matrix import crossed, some
 from helpers.plugins import has_plugin
 from model.making import call, header, record, said, user
 
@@ -191,8 +191,7 @@ def leaks():
 
 
 @pytest.mark.parametrize("every", some([EVERY, 1]))
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("name", RECORDINGS)
+@crossed("name, how", RECORDINGS, HOW)
 def test_redacted_outputs_have_no_planted_text(name, how, every):
     recording = RECORDINGS[name]
     able = [place for place in places(recording) if len(place) > 1 and planted(recording, place, how) is not None]

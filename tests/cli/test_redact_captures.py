@@ -12,6 +12,7 @@ import yaml
 
 from cli.running import put
 from cli.test_redact import CANARY, HOW, outputs, places, planted
+from helpers.matrix import crossed
 from hostile import captured
 
 EVERY = 240  # with 3 this takes minutes, and finds nothing either
@@ -67,8 +68,7 @@ def silent():
     return not any(CANARY.lower() in one.lower() for one in outputs())
 
 
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("format", captured.WRITERS)
+@crossed("format, how", captured.WRITERS, HOW)
 def test_redacted_outputs_have_no_text_of_a_capture(format, how):
     recording = read(format, captured.capture(format))
     for place in able(recording, how)[-1 - HOW.index(how) :: -EVERY]:

@@ -20,9 +20,12 @@ def test_stable_capture_has_no_waste_and_no_break(dialect, tmp_path):
     assert [one.code for findings in said for one in findings if one.code.startswith("LORE10")] == []
 
 
+@pytest.mark.parametrize(
+    "part", [pytest.param(slice(3), id="some"), pytest.param(slice(3, None), id="others", marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("number", range(len(EXPECTED)), ids=[one.name for one in EXPECTED])
-def test_expected_event_is_no_waste_and_named(number, tmp_path):
-    cases = happening(number)
+def test_expected_event_is_no_waste_and_named(number, part, tmp_path):
+    cases = happening(number)[part]
     assert cases, "no capture has a place for it"
     said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))
     missed = [Missed(case.name, line) for case, findings in said for line in waste(findings)]

@@ -166,6 +166,7 @@ def test_list_is_found_only_by_its_path(data, found):
     assert (array_at(data, PATHS) >= 0) is found
 
 
+@pytest.mark.soak
 def test_endless_number_is_never_held_whole():
     pieces = chain((b'[{"a":',), repeat(b"1" * 2**20, 120))
     tracemalloc.start()

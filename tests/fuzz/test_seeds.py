@@ -10,9 +10,11 @@ from lore.formats.lines import LineCutter
 from lore.formats.registry import READERS
 
 SEEDS = sorted(samples.SEEDS.glob("*.bin"))
+HEAVY = ("nested-too-deeply", "cassette-of-many-keys")  # seconds each: `make soak`
+CASES = [pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem in HEAVY else []) for path in SEEDS]
 
 
-@pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
+@pytest.mark.parametrize("seed", CASES)
 def test_seed_keeps_the_laws(seed, tmp_path):
     other = seed.with_suffix(".other")
     with run.limit(run.SLOW):  # what hangs must not hang the suite
@@ -20,7 +22,7 @@ def test_seed_keeps_the_laws(seed, tmp_path):
     assert broken is None  # it raises where a law is broken
 
 
-@pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
+@pytest.mark.parametrize("seed", CASES)
 @each(READERS)
 def test_seed_keeps_the_laws_with_short_limits(reader, seed, monkeypatch):
     monkeypatch.setattr(LineCutter, "limit", 30)

@@ -63,6 +63,7 @@ def test_workers_import_nothing_of_the_current_folder(trapped, method):
     assert (done.returncode, marks(trapped)) == (0, []), done.stderr
 
 
+@pytest.mark.soak
 def test_cluster_imports_nothing_of_the_current_folder(trapped):
     pytest.importorskip("distributed")
     done = run(_CLUSTER, trapped)

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from helpers.matrix import crossed
+from helpers.matrix import crossed, some
 from hostile.child import MEGABYTE, TIMEOUT
 from hostile.making import GOOD
 
@@ -123,7 +123,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("command", [("check", "--json", "-"), ("diff-prefix", "--json", "--no-tokens", "-")])
+@pytest.mark.parametrize("command", some([("check", "--json", "-"), ("diff-prefix", "--json", "--no-tokens", "-")]))
 def test_closed_output_is_no_error(desk, command):
     """`… | lore diff-prefix - | head -1` ends, though the input does not."""
     process = subprocess.Popen(

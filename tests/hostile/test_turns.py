@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.running import lore
+from helpers.matrix import crossed
 from helpers.work import calls
 from lore.formats.registry import READERS
 from lore.testing import everything
@@ -55,12 +56,11 @@ SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
 
 
 @pytest.mark.usefixtures("desk")
-@pytest.mark.parametrize("command", ["check", "simulate"])
-@pytest.mark.parametrize("name", SHAPES)
+@crossed("name, command", SHAPES, ["check", "simulate"])
 def test_turn_costs_its_new_items_only(name, command):
     """The last message was looked through at each turn, all calls, all tools: n turns of n blocks cost their square."""
     counted: list[int] = []
-    for size in (100, 200, 400):
+    for size in (60, 120, 240):
         with open(f"{size}.jsonl", "w", encoding="utf-8") as file:
             file.writelines(json.dumps(event) + "\n" for event in SHAPES[name](size))
         counted.append(calls(lambda size=size: lore(command, f"{size}.jsonl", "--json")))

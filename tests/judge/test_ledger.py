@@ -60,7 +60,7 @@ def holds(path):
 
 
 def test_ledger_sums_equal_those_of_simulate():
-    assert sum(map(holds, FIXTURES)) > 20
+    assert sum(map(holds, FIXTURES[::3])) > 20  # every sum of each: `tests/laws/test_law_11_same_sums.py`
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,7 @@ class TestWorlds:
     def test_output_is_the_same_in(self, answers, world):
         assert answers(world) == answers("seed 0")
 
+    @pytest.mark.soak
     def test_fixtures_have_same_answers_in_two_worlds(self):
         commands = fixture_commands()
         first, second = (run_in(world, commands, ROOT) for world in ("seed 3, far west, bare ASCII", "seed 1, UTF-8"))

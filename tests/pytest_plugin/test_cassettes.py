@@ -162,6 +162,7 @@ def test_unneeded_mark_is_reported(suite, folder) -> None:
     assert "marked, and moves nothing" not in said(result)
 
 
+@pytest.mark.soak
 def test_xdist_changes_nothing(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__bad=MOVED, cassettes__unused=MOVED)
     result = suite(USES.format(name="bad"), "--lore-cassettes", "-n2", apart=True)

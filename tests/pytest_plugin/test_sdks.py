@@ -1,12 +1,13 @@
 """SDKs and HTTP libraries of today under the recorder: a moved prefix is caught through each.
 
-Each catches a date, reordered tools and changed history. The SDKs are development dependencies: an installed one that
+Each catches a date, reordered tools or changed history. The SDKs are development dependencies: an installed one that
 cannot be imported fails.
 """
 
 import json
 from functools import partial
 from importlib.util import find_spec
+from itertools import cycle
 
 import pytest
 
@@ -43,13 +44,15 @@ def is_installed(name: str) -> bool:
 
 
 def agent_params():
+    """Yield each way to call each SDK, with one of the changes in turn."""
+    changes = cycle(MOVED)
     for name, ways in CALLED.items():
         absent = pytest.mark.skipif(not is_installed(name), reason=f"{name} is not installed: run `make test`")
         for way in ways:
             called = getattr(way, "func", way).__name__
             for stream in (False, True):
                 mode = f"{'async' if called.endswith('_async') else 'sync'}{' streaming' if stream else ''}"
-                yield pytest.param(partial(way, stream=stream), id=f"{name}-{mode}", marks=absent)
+                yield pytest.param(partial(way, stream=stream), next(changes), id=f"{name}-{mode}", marks=absent)
 
 
 def exchanges(recorded) -> list:
@@ -66,8 +69,8 @@ def server():
 
 
 @pytest.mark.filterwarnings("ignore")  # an SDK's own warnings are its makers' concern
-@pytest.mark.parametrize("agent", list(agent_params()))
-def test_moved_prefix_is_caught_through_sdk(agent, server, tmp_path) -> None:
+@pytest.mark.parametrize(("agent", "change"), list(agent_params()))
+def test_moved_prefix_is_caught_through_sdk(agent, change, server, tmp_path) -> None:
     server.received.clear()
     with recording() as stable:
         agent(server.url, STABLE)
@@ -75,11 +78,11 @@ def test_moved_prefix_is_caught_through_sdk(agent, server, tmp_path) -> None:
     assert_prefix_stable(stable)
     bills = [exchange.usage for exchange in exchanges(stable)]  # of the answers, whole or streamed
     assert [(bill.uncached_tokens, bill.output_tokens) for bill in bills] == [(7, 2)] * 3
-    for code, prompts in MOVED.values():
-        with recording() as moved:
-            agent(server.url, prompts)
-        with pytest.raises(AssertionError, match=code):
-            assert_prefix_stable(moved)
+    code, prompts = MOVED[change]
+    with recording() as moved:
+        agent(server.url, prompts)
+    with pytest.raises(AssertionError, match=code):
+        assert_prefix_stable(moved)
     stable.save(tmp_path / "run.jsonl")
     written = (tmp_path / "run.jsonl").read_text()
     assert SECRET not in written + repr(stable.requests)

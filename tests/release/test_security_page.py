@@ -10,7 +10,7 @@ PAGE = (ROOT / ".github" / "SECURITY.md").read_text("utf-8")
 
 
 def test_every_promise_names_existing_tests():
-    promises = PAGE.partition("lore promises")[2].partition("**What is opened.**")[0]
+    promises = PAGE.partition("## Promises")[2].partition("**Files and connections.**")[0]
     rows = [line for line in promises.splitlines() if line.startswith("| ") and "checked by" not in line]
     assert len(rows) > 10
     assert [row for row in rows if not re.search(r"`(tests/|make |lint-imports)", row)] == []

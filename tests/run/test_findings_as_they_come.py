@@ -23,8 +23,7 @@ def plain(file: io.StringIO) -> object:
     return Console(file, colour=False, terminal=False)
 
 
-@pytest.mark.parametrize("verbose", [False, True])
-@pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.parametrize(("verbose", "redact"), [(False, True), (True, False)])
 def test_streamed_findings_equal_the_whole_report(verbose: bool, redact: bool) -> None:
     whole, parts = io.StringIO(), io.StringIO()
     writer = FindingsWriter(plain(parts), verbose=verbose)

@@ -76,6 +76,7 @@ PAGE = Path(registry.__file__).with_name("WRITING.md")
 NAMES = definitions()
 
 
+@pytest.mark.soak
 class TestThePagesStore(NAMES["TestOneFile"]):
     """The class of the page, collected by its own name."""
 

@@ -65,7 +65,7 @@ def test_no_byte_of_an_event_changes_unnoticed(tmp_path, kept, place, step):
 def test_log_cut_anywhere_holds_its_beginning(tmp_path, kept):
     path = tmp_path / "s.jsonl"
     whole, before = path.read_bytes(), kept.load("s")
-    for cut in range(len(whole)):
+    for cut in range(0, len(whole), 3):
         path.write_bytes(whole[:cut])
         store = Logs(tmp_path)
         found, damage = loaded(store), store.verify().damage

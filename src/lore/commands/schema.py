@@ -6,7 +6,10 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
+from itertools import takewhile
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -113,7 +116,7 @@ def field_comments(struct: type[Struct]) -> dict[str, str]:
         if not issubclass(kind, Struct) or kind is Struct:
             continue
         above: list[str] = []
-        for line in inspect.getsource(kind).splitlines():
+        for line in _body(kind):
             if line.startswith("    # "):
                 above.append(line[6:])
                 continue
@@ -122,6 +125,18 @@ def field_comments(struct: type[Struct]) -> dict[str, str]:
                 comments[field[1]] = " ".join(words)
             above = []
     return comments
+
+
+def _body(kind: type) -> Iterator[str]:
+    """Yield the lines of a class below its first one. `inspect.getsource` parses the whole module for each class."""
+    lines = iter(_source(kind.__module__))
+    next(line for line in lines if line.startswith(f"class {kind.__name__}("))
+    yield from takewhile(lambda line: not line or line.startswith((" ", ")")), lines)
+
+
+@cache
+def _source(module: str) -> list[str]:
+    return inspect.getsource(import_module(module)).splitlines()
 
 
 def _add_structs(info: object, structs: dict[str, type[Struct]]) -> None:
