@@ -97,8 +97,7 @@ class SessionBuilder:
         return reads
 
     def emit(self, event: e.Event) -> None:
-        event = event if self.has_content else sized(event)
-        self._reads.append(Read(event, self.line.number, self.line.byte, self.file))
+        self._reads.append(self.placed(event))
 
     def placed(self, event: e.Event) -> Read:
         """Return an event with the place of the record; without its content if that is not wanted."""

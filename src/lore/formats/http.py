@@ -91,24 +91,14 @@ def exchanges_of(http: Http) -> list[Judged]:
     if not sent and _OTHER.search(endpoint):
         return []
     try:
-        body = open_content(http.request, http.headers.get("content-encoding", ""))
+        body, members = _opened_body(http, sent=sent)
     except ContentError as error:
-        return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
-    if is_crowded(body):
-        return [_unread(http, endpoint, too_many(), large=True)] if sent else []
-    if http.request.form != "json" and is_deep(body):  # a parsed body is part of a record, whose depth was checked
-        return [_unread(http, endpoint, f"it is {too_deep()}")] if sent else []
-    members = http.request.members or sliced_members(body)
-    if not is_body(members, sent=sent):
-        return [_unread(http, endpoint, "it was not recorded" if not body else "it is not a request")] if sent else []
+        return [_unread(http, endpoint, error)] if sent else []
     found: list[Judged] = []
     answer = NOTHING
     try:
-        answer = (
-            answer
-            if http.response is NO_CONTENT
-            else content_answer(http.response, http.response_headers.get("content-encoding", ""))
-        )
+        if http.response is not NO_CONTENT:
+            answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
     except ContentError as error:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
@@ -183,10 +173,23 @@ def _error_in(body: bytes) -> str:
     return body[: 8 * _QUOTED].decode("utf-8", "replace")
 
 
-def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> Problem:
+def _opened_body(http: Http, *, sent: bool) -> tuple[bytes, dict[str, bytes]]:
+    """Return the request body of a call, and its members; raises ContentError if it is not one that can be judged."""
+    body = open_content(http.request, http.headers.get("content-encoding", ""))
+    if is_crowded(body):
+        raise ContentError(too_many(), large=True)
+    if http.request.form != "json" and is_deep(body):  # a parsed body is part of a record, whose depth was checked
+        raise ContentError(f"it is {too_deep()}")
+    members = http.request.members or sliced_members(body)
+    if not is_body(members, sent=sent):
+        raise ContentError("it is not a request" if body else "it was not recorded")
+    return body, members
+
+
+def _unread(http: Http, endpoint: str, error: ContentError) -> Problem:
     kept = http.request.form not in ("elsewhere", "nothing")
-    code = Code.CAPTURE_TOO_LARGE if large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
-    return Problem(code, f"the body of a request to {endpoint or 'the API'} cannot be read: {reason}")
+    code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
+    return Problem(code, f"the body of a request to {endpoint or 'the API'} cannot be read: {error}")
 
 
 def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:

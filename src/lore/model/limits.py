@@ -65,7 +65,6 @@ BRANCH_WALKS = 16  # times that each line of Claude Code's log is read again, on
 UNBILLED_EVENTS = 1_000  # of a response of Codex that waits for its usage
 UNBILLED_BYTES = 4 * 1024 * 1024  # of such a response
 REPLAYED_ENTRIES = 100_000  # entries of pi that come again on another branch: a session has some hundred
-REPLAYED_BYTES = 8 * 1024 * 1024  # of the latest lines of pi, kept for entries that come again
 OPEN_CALLS = 512  # calls of a chat without a result: each result is looked for among them
 
 # Other files

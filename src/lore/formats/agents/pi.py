@@ -7,7 +7,7 @@ has no usage if all its counts are 0, and its content is in no later prompt.
 
 If an entry does not follow the last one, the items after its parent are removed, and those of the parent's branch are
 appended again. A compaction keeps the entries from one on (version 1 gives its index in the file), or lists what it
-keeps (`retainedTail`). Only the latest lines, up to `REPLAYED_BYTES`, are held in memory to be appended again.
+keeps (`retainedTail`).
 
 The system prompt is in the file of oh-my-pi's subagents only; tools are in none. A summary with usage was a request, on
 a chain of its own. The title in the first line of oh-my-pi's files is the latest one.
@@ -54,7 +54,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, is_absent
 from lore.model.jsonslice import raw_members
-from lore.model.limits import REPLAYED_BYTES, REPLAYED_ENTRIES
+from lore.model.limits import REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
@@ -71,7 +71,7 @@ class Node:
     id: str
     parent: Node | None
     depth: int  # 0: a root
-    line: bytes  # empty once it is no longer held
+    line: bytes
     kind: _Kind = "items"
     items: tuple[str, ...] = ()  # uuids of the items that it made
 
@@ -90,8 +90,6 @@ class Tree:
         self.path: list[Node] = []
         self.boundary = -1  # index of the path's last compaction or reset; -1: none
         self.kept = -1  # index of the first entry that the boundary keeps
-        self._oldest = 0  # index of the first node whose line is held
-        self._held_bytes = 0
 
     @property
     def leaf(self) -> Node | None:
@@ -103,13 +101,6 @@ class Tree:
         node = self.by_id[id] = Node(id, path[-1] if path else None, len(path), line)
         self.nodes.append(node)
         path.append(node)
-        self._held_bytes += len(line)
-        if self._held_bytes > REPLAYED_BYTES:
-            while self._held_bytes > REPLAYED_BYTES // 2:
-                oldest = self.nodes[self._oldest]
-                self._held_bytes -= len(oldest.line)
-                self._oldest += 1
-                oldest.line = b""
         return node
 
     def is_on_path(self, node: Node) -> bool:
@@ -257,9 +248,6 @@ class Pi(LogReader):
 
     def _compact_again(self, node: Node) -> None:
         tree, session = self.tree, self.session
-        if not node.line:
-            self._report_lost(1)
-            return
         entry = decode_entry(node.line)
         tree.kept = self._first_kept(entry, tree.boundary)
         kept = tree.between(tree.kept, tree.boundary)
@@ -272,19 +260,16 @@ class Pi(LogReader):
         session, lost = self.session, 0
         for node in nodes:
             self.replayed += 1
-            if node.line and self.replayed <= REPLAYED_ENTRIES:
+            if self.replayed <= REPLAYED_ENTRIES:
                 entry = decode_entry(node.line)
                 now, session.at = session.at, entry.timestamp
                 self._show(node, entry)
                 session.at = now
             else:
                 lost += node.kind == "items" and bool(node.items)
-        self._report_lost(lost)
-
-    def _report_lost(self, entries: int) -> None:
-        if entries:
-            detail = f"{entries} entries of another branch are too far back to be read again; the timeline lacks them"
-            self.session.problem(Code.CAPTURE_TOO_LARGE, detail)
+        if lost:
+            detail = f"{lost} entries of another branch are too many to be read again; the timeline lacks them"
+            session.problem(Code.CAPTURE_TOO_LARGE, detail)
 
     # entries
 

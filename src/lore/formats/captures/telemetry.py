@@ -15,6 +15,7 @@ Sources: OTLP's JSON encoding; OpenTelemetry's semantic conventions for generati
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
@@ -52,28 +53,11 @@ _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time
            "observedTimeUnixNano")  # fmt: skip
 
 
-class Attributes(Record):
-    """Attributes of a span, by names that may have dots, and those that it shares with a thousand others."""
-
-    def __init__(self, own: dict[str, bytes], shared: dict[str, bytes]) -> None:
-        super().__init__(own)
-        self._shared = shared
-
-    def at(self, path: str) -> bytes:
-        found = self.members.get(path)
-        return self._shared.get(path, b"") if found is None else found
-
-    @property
-    def all(self) -> Mapping[str, bytes]:
-        """Both kinds."""
-        return {**self._shared, **self.members} if self._shared else self.members
-
-
 class SpanRecord(NamedTuple):
     """A span or log record."""
 
     name: str
-    attributes: Attributes
+    attributes: Record  # its own, then those that it shares with a thousand others
     at: float | None  # when it began
     failure: str | None = None  # why it failed, as its exception or status says; None if it did not
 
@@ -103,9 +87,8 @@ def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
     body = _plain(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
     at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
-    return SpanRecord(
-        name or (text_of(body) if body[:1] == b'"' else ""), Attributes(own, shared), at, _failure(record, own)
-    )
+    name = name or (text_of(body) if body[:1] == b'"' else "")
+    return SpanRecord(name, Record(ChainMap(own, shared)), at, _failure(record, own))
 
 
 def _failure(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
@@ -215,7 +198,7 @@ _CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)
 _BEGINNING = 300  # characters of a message that are searched for it
 
 
-def _messages(own: Attributes) -> list[bytes]:
+def _messages(own: Record) -> list[bytes]:
     given = next((_list(raw) for key in _INPUT if (raw := own.at(key))), b"")
     messages = [message for raw in array(given) for message in messages_of(raw_members(raw) or {"content": raw})]
     if not given:
@@ -260,7 +243,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _usage(own: Attributes) -> Usage | None:
+def _usage(own: Record) -> Usage | None:
     """Return the counts of a span.
 
     By the conventions the input includes tokens read from or written to a cache. Instrumentations that copy
@@ -299,10 +282,10 @@ def _numbered(own: Mapping[str, bytes], keys: re.Pattern[str]) -> list[dict[str,
     return [found[number] for number in sorted(found)]
 
 
-def _numbered_tools(own: Attributes) -> bytes:
+def _numbered_tools(own: Record) -> bytes:
     """Return the tools of a call as an array; empty bytes if it has none."""
     functions: list[bytes] = []
-    for function in _numbered(own.all, _FUNCTION):
+    for function in _numbered(own.members, _FUNCTION):
         parameters = function.get("parameters", b"")
         if parameters[:1] == b'"':
             text = unescape(parameters).strip()
@@ -312,9 +295,9 @@ def _numbered_tools(own: Attributes) -> bytes:
     return array_of(functions) if functions else b""
 
 
-def _numbered_messages(own: Attributes) -> list[bytes]:
+def _numbered_messages(own: Record) -> list[bytes]:
     found: list[bytes] = []
-    for message in _numbered(own.all, _PROMPT):
+    for message in _numbered(own.members, _PROMPT):
         calls = _numbered(message, _CALLED)
         if message.get("content") == b'""' and message.get("role") != b'"tool"':
             del message["content"]
@@ -323,7 +306,7 @@ def _numbered_messages(own: Attributes) -> list[bytes]:
     return found
 
 
-def _event_messages(own: Attributes) -> list[bytes]:
+def _event_messages(own: Record) -> list[bytes]:
     """Return the messages in `events`; the content of one is text, or a list of texts and parts."""
     found: list[bytes] = []
     for event in filter(None, map(raw_members, array(_list(own.at("events"))))):
