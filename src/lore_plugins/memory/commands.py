@@ -233,24 +233,25 @@ def dream_(
 def page(
     store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
 ) -> int:  # fmt: skip
-    """Show memory in a browser: users, topics, texts with their sessions, export, delete, wipe, the audit log.
+    """Show memory in a browser: users, topics, texts with their sessions, export, wipe, the audit log.
 
     Served only to this computer, at a printed address with a token: anyone who has the address can read and wipe. It
     ends with Ctrl-C, and the address with it. Pages load nothing from elsewhere. Needs the extra memory-page.
     """
-    import secrets
-
+    from lore.errors import LoreError, install_hint
     from lore.run import listening
-    from lore_plugins.memory.html import content_policy
-    from lore_plugins.memory.page import MemoryPage, get_pages, post_pages
-    from lore_plugins.memory.server import application, serve, site_of
 
+    try:
+        from lore_plugins.memory.page import MemoryPage, serve
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("lore"):
+            raise
+        raise LoreError("pages for a browser need Starlette and uvicorn", hint=install_hint("memory-page")) from None
     with opened(store) as memories:  # an error of the store is reported here, not on every page
-        pages = MemoryPage(lambda: opened(store), secrets.token_bytes(32), memories.url)
+        url = memories.url
     with listening(port) as listener:
-        site = site_of(listener.getsockname()[1], content_policy())
-        made = application(pages, get_pages, post_pages, site, tell)
-        print(site.url, flush=True)
+        pages = MemoryPage(lambda: opened(store), url, listener.getsockname()[1], tell)
+        print(pages.url, flush=True)
         tell("Open it in a browser on this computer. Ctrl-C ends it.")
-        serve(made, listener)
+        serve(pages.application(), listener)
     return 0

@@ -1,171 +1,295 @@
-"""The pages of `lore memory page`: the functions of `actions.py`, called from a browser.
+"""The pages of `lore memory page`, and the same as JSON: the functions of `actions.py` for a browser on this computer.
 
-The store is opened and closed for each answer. A GET changes nothing. A POST deletes exactly what its page asked
-about: its `proof` is a digest, under a key of this process, of the action, the owner, the names and the contents."""
+A request is answered only if its Host names this server (against DNS rebinding) and its path begins with the token,
+which is new for each process and compared in constant time; a form only if its origin is this server (against CSRF).
+A GET changes nothing. A form wipes exactly what its page asked about: it carries a digest of the memory it showed.
+No answer is cached, framed, sniffed, or readable by another origin. Pages load nothing and run nothing, and set no
+cookie. Every text passes `visible` (no control characters, direction marks or credentials) and is escaped.
+
+Source: Fetch Standard (WHATWG), "Origin" of requests under `Referrer-Policy: same-origin`; Fetch Metadata Request
+Headers and Content Security Policy Level 3 (W3C); RFC 9110, 7.4 (421); read on 2026-11-23.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
+import os
+import secrets
+import socket
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from functools import cache
+from importlib import resources
+from urllib.parse import parse_qs, urlencode
 
 import msgspec
+import uvicorn
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
 
 from lore.errors import LoreError
-from lore.model import encode
+from lore.report import counted, named, visible
+from lore.run import ADDRESS
 from lore.store import Clock, Store
 from lore.store import now as now_utc
-from lore_plugins.memory import actions
-from lore_plugins.memory import html as page
-from lore_plugins.memory.html import MemoryFilter, PageSubject
+from lore_plugins.memory import actions, report
 from lore_plugins.memory.identities import valid_user
 from lore_plugins.memory.results import MemoryShown
-from lore_plugins.memory.server import Fields, PageAnswer
 
+LONGEST_FORM = 64 * 1024  # bytes
+MOST = 500  # entries of the audit log on its page
+_FORM = "application/x-www-form-urlencoded"
+SHUTDOWN_SECONDS = 1  # for running answers when the server is stopped
 _CHANGED = "memory changed since the page was shown, or the form does not belong to this page. Look again."
-_UNSURE = "the box was not ticked."
-
-
-class MemoryRequest(NamedTuple):
-    """The memory that a request names."""
-
-    user: str
-    agent: str | None
-    names: tuple[str, ...]  # topics and ids of texts
 
 
 class MemoryPage:
-    """The pages of a store. `opened` opens it for one answer, `key` signs forms, `store` is the URL to show."""
+    """The pages of a store. `opened` opens it for one answer, `store` is the URL to show, `tell` reports faults."""
 
     def __init__(
-        self, opened: Callable[[], AbstractContextManager[Store]], key: bytes, store: str, *, clock: Clock = now_utc
+        self, opened: Callable[[], AbstractContextManager[Store]], store: str, port: int, tell: Callable[[str], None],
+        *, clock: Clock = now_utc,
     ) -> None:  # fmt: skip
-        self._opened = opened
-        self._key = key
-        self._store = store
-        self._clock = clock
+        self._opened, self._store, self._tell, self._clock = opened, store, tell, clock
+        names = (ADDRESS, "localhost")
+        self._hosts = (*(f"{name}:{port}" for name in names), *(names if port == 80 else ()))
+        self.token = secrets.token_urlsafe(32)
+        self.url = f"http://{self._hosts[0]}/{self.token}/"
 
-    def answer(self, name: str, query: Fields, form: Fields | None) -> PageAnswer:
-        """Answer a GET (`form` is None) or a POST of a page; a LoreError becomes a page with status 400."""
-        try:
-            return get_pages[name](self, query) if form is None else post_pages[name](self, form)
-        except LoreError as error:
-            return self.error_answer(error)
+    def application(self) -> Starlette:
+        """Return the application that serves the pages below the token."""
+        routes = [
+            Route("/", self.users),
+            Route("/user", self.user),
+            Route("/audit", self.audit),
+            Route("/export", self.export),
+            Route("/wipe", self.ask_wipe),
+            Route("/wipe", self.wipe, methods=["POST"]),
+            Route("/api/users", self.users_json),
+            Route("/api/users/{user:path}/memory", self.memory_json),
+            Route("/api/users/{user:path}/memory", self.wipe_json, methods=["DELETE"]),
+            Route("/api/users/{user:path}/memory/audit", self.audit_json),
+        ]
+        return Starlette(
+            routes=[Mount(f"/{self.token}", routes=routes)],
+            middleware=[Middleware(BaseHTTPMiddleware, dispatch=self._guard)],
+            exception_handlers={LoreError: self._show_error, Exception: self._report_bug},
+        )
 
-    def error_answer(self, error: LoreError, status: int = 400) -> PageAnswer:
-        """Return the page of an error."""
-        return PageAnswer(page.error_page(error.message, error.hint, self._store).encode(), status)
-
-    def users(self, _: Fields) -> PageAnswer:
+    def users(self, _: Request) -> Response:
         """Show the users."""
         with self._opened() as store:
-            return PageAnswer(page.users_page(actions.list_users(store)).encode())
+            return self._page("users.html", users=actions.list_users(store).users)
 
-    def user(self, query: Fields) -> PageAnswer:
-        """Show a user's memory, or the part that the query selects."""
-        asked, notes = _parse_request(query), list[str]()
-        memory_filter = MemoryFilter(_single(query, "q") or "", session := _single(query, "session"))
+    def user(self, request: Request) -> Response:
+        """Show a user's topics and texts."""
+        notes = list[str]()
+        user, agent = _owner(request)
         with self._opened() as store:
-            found = actions.read_memory(store, asked.user, asked.agent, now=self._clock(), tell=notes.append)
-            log = actions.read_audit(store, asked.user, asked.agent).entries if session is not None else []
-            entries = [entry for entry in log if entry.session_id == session]
-            texts = (text for agent in found.agents for text in agent.texts)
-            is_source = session is not None and (entries or any(text.session_id == session for text in texts))
-            summaries = store.list() if is_source else ()
-            source = next((summary for summary in summaries if summary.session_id == session), None)
-        shown = page.user_page(found, self._subject(asked, notes), memory_filter, source, entries)
-        return PageAnswer(shown.encode())
+            found = actions.read_memory(store, user, agent, now=self._clock(), tell=notes.append)
+        agents = [part for part in found.agents if any(part.counts.values())]
+        return self._page("user.html", user=user, agent=agent, notes=notes, agents=agents)
 
-    def audit(self, query: Fields) -> PageAnswer:
-        """Show a user's audit log."""
-        asked = _parse_request(query)
+    def audit(self, request: Request) -> Response:
+        """Show a user's audit log, the latest entry first."""
+        user, agent = _owner(request)
         with self._opened() as store:
-            found = actions.read_audit(store, asked.user, asked.agent)
-        return PageAnswer(page.audit_page(found, self._subject(asked)).encode())
+            found = actions.read_audit(store, user, agent)
+        entries, left = found.entries[::-1][:MOST], max(0, len(found.entries) - MOST)
+        return self._page(
+            "audit.html", user=user, agent=agent, entries=entries, left=left, unreadable=found.unreadable
+        )  # fmt: skip
 
-    def export(self, query: Fields) -> PageAnswer:
+    def export(self, request: Request) -> Response:
         """Return a user's memory as a JSON file, as `lore memory export` writes it."""
-        asked = _parse_request(query)
         with self._opened() as store:
-            found = self._read(store, asked)
-        return PageAnswer(msgspec.json.encode(found) + b"\n", kind="application/json", file="memory.json")
+            answer = _json(self._read(store, *_owner(request)))
+        answer.headers["content-disposition"] = 'attachment; filename="memory.json"'
+        return answer
 
-    def ask_wipe(self, query: Fields, *, stale: str = "") -> PageAnswer:
+    def ask_wipe(self, request: Request) -> Response:
         """Show the question that confirms a wipe."""
-        asked = _parse_request(query)
         with self._opened() as store:
-            found = actions.preview_wipe(store, asked.user, asked.agent)
-            proof = self._proof("wipe", asked, self._read(store, asked)) if found.entries else ""
-        shown = page.wipe_page(found, self._subject(asked), proof, stale=stale)
-        return PageAnswer(shown.encode(), 409 if stale else 200)
+            return self._question(store, *_owner(request))
 
-    def wipe(self, form: Fields) -> PageAnswer:
+    def _question(self, store: Store, user: str, agent: str | None, stale: str = "") -> Response:
+        found, shown = actions.preview_wipe(store, user, agent), _digest(self._read(store, user, agent))
+        return self._page(
+            "wipe.html", 409 if stale else 200, user=user, agent=agent, extent=report.describe_wipe(found),
+            shown=shown if found.entries else "", stale=stale,
+        )  # fmt: skip
+
+    async def wipe(self, request: Request) -> Response:
         """Wipe what the page asked about."""
-        asked, notes = _parse_request(form), list[str]()
+        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        if kind != _FORM or int(request.headers.get("content-length", LONGEST_FORM + 1)) > LONGEST_FORM:
+            raise LoreError("the form does not belong to the page", hint="follow a link of the page")
+        body = (await request.body()).decode(errors="replace")
+        form = {name: values[-1] for name, values in parse_qs(body, keep_blank_values=True).items()}
+        return await run_in_threadpool(self._wipe, form.get("user", ""), form.get("agent"), form.get("shown", ""))
+
+    def _wipe(self, user: str, agent: str | None, shown: str) -> Response:
+        notes = list[str]()
+        user = valid_user(user)
         with self._opened() as store:
-            stale = self._refusal("wipe", form, asked, self._read(store, asked))
-            if not stale:
-                found = actions.wipe_memory(store, asked.user, asked.agent, now=self._clock(), tell=notes.append)
-                return PageAnswer(page.wiped_page(found, self._subject(asked, notes)).encode())
-        return self.ask_wipe(form, stale=stale)
+            now_shown = _digest(self._read(store, user, agent))
+            if not hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), now_shown.encode()):
+                return self._question(store, user, agent, _CHANGED)
+            found = actions.wipe_memory(store, user, agent, now=self._clock(), tell=notes.append)
+        return self._page("done.html", title="Wiped", texts=[report.describe_wipe(found), *notes], user=user)
 
-    def ask_delete(self, query: Fields, *, stale: str = "") -> PageAnswer:
-        """Show the question that confirms a deletion. Raise LoreError for an unknown name."""
-        asked = _parse_request(query)
-        if not asked.names:
-            raise LoreError("nothing is chosen", hint="tick the entries to delete")
+    def users_json(self, _: Request) -> Response:
+        """Return the users, as `lore memory users --json` prints them."""
         with self._opened() as store:
-            found = actions.select_names(self._read(store, asked), asked.names)
-        proof = self._proof("delete", asked, found)
-        shown = page.delete_page(found, self._subject(asked), asked.names, proof, stale=stale)
-        return PageAnswer(shown.encode(), 409 if stale else 200)
+            return _json(actions.list_users(store))
 
-    def delete(self, form: Fields) -> PageAnswer:
-        """Delete what the page asked about."""
-        asked, notes = _parse_request(form), list[str]()
+    def memory_json(self, request: Request) -> Response:
+        """Return a user's memory, as `lore memory export` writes it."""
         with self._opened() as store:
-            stale = self._refusal("delete", form, asked, actions.select_names(self._read(store, asked), asked.names))
-            if not stale:
-                now = self._clock()
-                found = actions.delete_names(store, asked.names, asked.user, asked.agent, now=now, tell=notes.append)
-                return PageAnswer(page.deleted_page(found, self._subject(asked, notes)).encode())
-        return self.ask_delete(form, stale=stale)
+            return _json(self._read(store, *_owner(request)))
 
-    def _subject(self, asked: MemoryRequest, notes: Sequence[str] = ()) -> PageSubject:
-        return PageSubject(self._store, asked.user, asked.agent, notes)
+    def wipe_json(self, request: Request) -> Response:
+        """Wipe a user's memory, and return what was wiped."""
+        with self._opened() as store:
+            return _json(actions.wipe_memory(store, *_owner(request), now=self._clock(), tell=self._tell))
 
-    def _read(self, store: Store, asked: MemoryRequest) -> MemoryShown:
-        return actions.read_memory(store, asked.user, asked.agent, now=self._clock())
+    def audit_json(self, request: Request) -> Response:
+        """Return a user's audit log, as `lore memory audit --json` prints it."""
+        with self._opened() as store:
+            return _json(actions.read_audit(store, *_owner(request)))
 
-    def _refusal(self, action: str, form: Fields, asked: MemoryRequest, found: MemoryShown) -> str:
-        """Return why a form may not be carried out; "" if its page asked about exactly this memory."""
-        proof = (_single(form, "proof") or "").encode("utf-8", "surrogatepass")
-        if not hmac.compare_digest(proof, self._proof(action, asked, found).encode()):
-            return _CHANGED
-        return "" if _single(form, "sure") == "yes" else _UNSURE
+    def _read(self, store: Store, user: str, agent: str | None) -> MemoryShown:
+        return actions.read_memory(store, user, agent, now=self._clock())
 
-    def _proof(self, action: str, asked: MemoryRequest, found: MemoryShown) -> str:
-        content = encode([action, asked.user, asked.agent, list(asked.names), page.fingerprint(found)])
-        return hmac.digest(self._key, content, "sha256").hex()
+    def _page(self, name: str, status: int = 200, *, notes: Sequence[str] = (), **values: object) -> Response:
+        shared = {"style": Markup(_style()), "store": self._store, "notes": notes}  # noqa: S704 - lore's own file
+        return HTMLResponse(_environment().get_template(name).render(_FUNCTIONS | shared | values), status)
+
+    # what is refused, and how
+
+    async def _guard(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        response = self._refusal(request) or await call_next(request)
+        response.headers.update(_headers())
+        return response
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request that is refused; None if it is allowed."""
+        hosts, fetched_by = request.headers.getlist("host"), request.headers.get("sec-fetch-site")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return PlainTextResponse("the request names another server\n", 421)
+        first = str(request.scope["path"]).partition("/")[2].partition("/")[0]
+        if not hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self.token.encode()):
+            return PlainTextResponse("not found: open the address that lore printed\n", 404)
+        if request.method in ("GET", "HEAD"):
+            follows_link = request.headers.get("sec-fetch-mode") == "navigate"
+            is_own = follows_link or fetched_by not in ("cross-site", "same-site")
+        else:  # a program may send DELETE without an origin; another page cannot
+            own = f"http://{hosts[0]}"
+            origin = request.headers.get("origin", None if request.method == "POST" else own)
+            is_own = origin == own and fetched_by in (None, "same-origin")
+        return None if is_own else PlainTextResponse("refused: another page sent the request\n", 403)
+
+    async def _show_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, LoreError)
+        if "/api/" in request.scope["path"]:
+            return Response(msgspec.json.encode({"error": error.message}), 400, media_type="application/json")
+        return self._page(
+            "done.html", 400, title="This could not be done", texts=[error.message, error.hint], user=None
+        )
+
+    async def _report_bug(self, _: Request, error: Exception) -> Response:
+        """Answer without quoting anything; LORE_DEBUG=1 prints the place on standard error."""
+        text = f"a bug in lore: {type(error).__name__}"
+        self._tell(f"error: {text} (LORE_DEBUG=1 shows where)")
+        if os.environ.get("LORE_DEBUG") == "1":
+            traceback.print_tb(error.__traceback__)
+        return PlainTextResponse(f"{text}\n", 500, _headers())
 
 
-def _parse_request(fields: Fields) -> MemoryRequest:
-    names = tuple(dict.fromkeys(fields.get("name", ())))
-    return MemoryRequest(valid_user(_single(fields, "user")), _single(fields, "agent"), names)
+def serve(application: Starlette, listener: socket.socket) -> None:
+    """Serve until interrupted; raise KeyboardInterrupt once running answers had a second to finish."""
+    config = uvicorn.Config(
+        application, log_config=None, log_level="critical", access_log=False, server_header=False, lifespan="off",
+        ws="none", http="h11", loop="asyncio", proxy_headers=False, limit_concurrency=64, timeout_keep_alive=5,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[listener])
 
 
-def _single(fields: Fields, name: str) -> str | None:
-    values = fields.get(name, ())
-    if len(values) > 1:
-        raise LoreError(f"{name!r} is given more than once", hint="follow a link of the page")
-    return values[0] if values else None
+def _owner(request: Request) -> tuple[str, str | None]:
+    """Return the user and the agent (None: all) that a request names; raises LoreError for an invalid user."""
+    user = request.path_params.get("user", request.query_params.get("user"))
+    return valid_user(user), request.query_params.get("agent")
 
 
-get_pages: dict[str, Callable[[MemoryPage, Fields], PageAnswer]] = {
-    "": MemoryPage.users, "user": MemoryPage.user, "audit": MemoryPage.audit, "export": MemoryPage.export,
-    "wipe": MemoryPage.ask_wipe, "delete": MemoryPage.ask_delete,
-}  # fmt: skip
-post_pages: dict[str, Callable[[MemoryPage, Fields], PageAnswer]] = {
-    "wipe": MemoryPage.wipe, "delete": MemoryPage.delete,
+def _digest(memory: MemoryShown) -> str:
+    """Return a digest of memory, to detect that it changed since a question was shown."""
+    agents = [replace(agent, last_failure=None) for agent in memory.agents]
+    return hashlib.sha256(msgspec.json.encode((memory.user, agents))).hexdigest()
+
+
+def _json(result: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(result) + b"\n", media_type="application/json")
+
+
+@cache
+def _headers() -> dict[str, str]:
+    """Return the headers of every answer; the content policy allows nothing but the pages' own style."""
+    style = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return {
+        "content-security-policy": f"default-src 'none'; style-src 'sha256-{style}'; img-src data:; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "same-origin",  # with no-referrer a browser's POST would name no origin
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "x-robots-tag": "noindex",
+    }
+
+
+@cache
+def _style() -> str:
+    return resources.files("lore_plugins.memory").joinpath("templates", "style.css").read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("lore_plugins.memory"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=_made_visible,
+    )  # fmt: skip
+
+
+def _made_visible(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _link(page: str, **query: str | None) -> Markup:
+    """Return the address of a page; values stay exact, so that it leads to the same memory."""
+    fields = {name: value for name, value in query.items() if value is not None}
+    return escape(f"{page}?{urlencode(fields, errors='surrogatepass')}")
+
+
+def _lines(text: str) -> Markup:
+    """Return a text with its line breaks."""
+    return escape("\n".join(map(visible, text.split("\n"))))
+
+
+_FUNCTIONS: dict[str, object] = {
+    "link": _link, "raw": escape, "lines": _lines, "counted": counted, "named": named,
+    "agent_label": report.agent_label, "format_counts": report.format_counts, "kind_label": report.kind_label,
+    "describe_change": report.describe_change, "describe_owner": report.describe_owner,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Write the results of `lore memory` to a terminal; the page shares the sentences."""
+"""Write the results of `lore memory` to a terminal; the page uses some of the sentences."""
 
 from __future__ import annotations
 
@@ -93,12 +93,8 @@ def write_deleted(result: results.MemoryDeleted, out: Console) -> None:
     for name in result.deleted:
         out.print(line(("deleted ", "bold"), name))
     for name in result.still_in:
-        out.print(line((f"note: {still_in_topic(name)}", "yellow")))
-
-
-def still_in_topic(topic: str) -> str:
-    """Return the sentence about a topic that still contains a deleted text."""
-    return f"topic {topic} still contains it, until the next dream or until the topic is deleted"
+        text = f"note: topic {name} still contains it, until the next dream or until the topic is deleted"
+        out.print(line((text, "yellow")))
 
 
 def write_wiped(result: results.MemoryWiped, out: Console) -> None:
