@@ -149,17 +149,13 @@ def delete_names(
         texts = [key for key in memory.entries if buckets.entry_id(*key) in names]
         return texts, [name for name in memory.topics if name in names]
 
-    def make(memory: buckets.KnownMemory) -> tuple[buckets.Record, ...]:
-        texts, topics = selected(memory)
-        forgotten = [buckets.Forgotten(section=section, text=text, at=now) for section, text in texts]
-        superseded = [buckets.Superseded(topic=name, at=now) for name in topics]
-        return (*forgotten, *superseded, *((buckets.Extracted(at=now),) if texts else ()))
-
     for owner, memory in known.items():
         texts, topics = selected(memory)
         if not texts and not topics:
             continue
-        after = buckets.change_bucket(store, owner, make, at=now, purge=True)
+        after = buckets.change_bucket(
+            store, owner, lambda memory: memory.without(*selected(memory)), at=now, purge=True
+        )
         removed = {kind: sum(section == kind for section, _ in texts) for kind in buckets.SECTIONS}
         removed["topics"] = len(topics)
         counts = {kind: number + removed[kind] for kind, number in counts.items()}

@@ -25,9 +25,8 @@ from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
 from lore.model import CompactDivider, Event, FoldedSession, SessionStarted, decode_time, encode, format_timestamp
 from lore.store import Store, StoreError, Tell, ignore, is_reserved, trylock
-from lore_plugins.memory import buckets
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_wipe, nonzero, read_audit_log
-from lore_plugins.memory.buckets import SECTIONS, KnownMemory, Learnt, MemoryTexts, read_bucket
+from lore_plugins.memory.buckets import SECTIONS, KnownMemory, Learnt, MemoryTexts, change_bucket, read_bucket
 from lore_plugins.memory.extraction import (
     NO_ENTRIES,
     Extraction,
@@ -115,7 +114,7 @@ class AgentMemory:
         if another writer changes the bucket.
         """
         at, name, mark = self._clock(), self._session_id, mark_of(entries, stop)
-        learnt = [] if name is None or not mark else [Learnt(session_id=name, mark=mark, at=at)]
+        learnt = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
         tries = 0
 
         def extract(known: KnownMemory) -> tuple[KnownMemory, NewEntries, Extraction]:
@@ -124,7 +123,7 @@ class AgentMemory:
 
         before, new, found = extract(read_bucket(self.store, self.bucket))
 
-        def make(known: KnownMemory) -> tuple[buckets.Record, ...]:
+        def change(known: KnownMemory) -> KnownMemory:
             nonlocal before, new, found, tries
             if (known.texts, known.learnt) != (before.texts, before.learnt):
                 tries += 1
@@ -132,11 +131,12 @@ class AgentMemory:
                     raise StoreError("gave up after repeated write conflicts", hint="extract again")
                 before, new, found = extract(known)
             if new is NO_ENTRIES or found.failure:
-                return ()
-            return (*buckets.records_to_texts(known, found.texts, at=at, session_id=name), *learnt)
+                return known
+            after = known.with_texts(found.texts, at=at, session_id=name)
+            return after if learnt is None else after.with_mark(learnt)
 
         if new is not NO_ENTRIES and not found.failure and (learnt or found.texts != before.texts):
-            buckets.change_bucket(self.store, self.bucket, make, at=at)
+            change_bucket(self.store, self.bucket, change, at=at)
         if found.failure:
             self._tell(f"{self._owner} remembered nothing: {found.failure}; the known texts stay as they were")
             self._audit("extract", at, failure=found.failure, unusable=found.unusable)
@@ -206,14 +206,14 @@ class AgentMemory:
                 return ConsolidationResult(skipped=NO_NEWS)
             made, written = consolidate(before, self.ask, at=at), before
 
-            def make(known: KnownMemory) -> tuple[buckets.Record, ...]:
+            def change(known: KnownMemory) -> KnownMemory:
                 nonlocal written
                 if known.texts != before.texts:
                     raise StoreError("something else was extracted meanwhile", hint="dream again")
                 written = known
-                return buckets.records_of_dream(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
+                return known.with_topics(made.topics, made.supersedes, is_whole=not made.failure)
 
-            buckets.change_bucket(self.store, self.bucket, make, at=at)
+            change_bucket(self.store, self.bucket, change, at=at)
             removed = tuple(name for name in written.topics if name in made.supersedes)
             if made.unusable and not made.failure:
                 self._tell(f"{self._owner}: a model's first answer could not be used, the second could")

@@ -1,16 +1,15 @@
 """Remembered texts and topics, and how a store keeps them as sessions.
 
 Every store works, because only sessions are used. A user has an anchor session; each agent's anchor is forked from it
-and names the current volume, a session forked from that anchor, which holds the records. `store.delete` of an anchor
-therefore deletes everything below it. Rules:
+and names the current volume: a session, forked from that anchor, whose lines are the whole memory. `store.delete` of an
+anchor therefore deletes everything below it. Rules:
 
-- An invalid line is counted and ignored. The latest record of a name wins. A change removes before it adds.
-- A change is one delta, so one transaction; it is repeated if another writer wrote first.
-- A session log is never shortened, but memory must be. To remove something for good, or when a volume holds mostly
-  outdated records, the change also seals the volume; its current contents become the next volume; the agent's anchor is
-  pointed there (the deciding write); the old volume is deleted. A writer that finds a sealed or an old volume completes
-  that first. Volumes left by a process that died are never read; the next move or wipe deletes them.
+- A session log is never shortened, but memory must be. So a change writes the next volume, points the agent's anchor to
+  it (the deciding write), and deletes the previous volume. A writer whose anchor changed meanwhile starts again.
+- The anchor names the previous volume, too: if a process dies before it deleted that one, the next change does. Other
+  volumes are never read; a change that must leave nothing behind (`purge`), or a wipe, deletes it.
 - A wipe is first noted on the anchor: from then on nothing below it is read, even if the deletion is interrupted.
+- An invalid line is counted and ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from lore.model import SessionStarted, decode_time, encode
 from lore.store import (
     NOTHING,
     ConflictError,
-    Head,
     SessionData,
     SessionDelta,
     Store,
@@ -65,27 +63,20 @@ class MemoryTexts(Struct, frozen=True):
         return not any(map(self.section, SECTIONS))
 
 
-class _MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    at: str | None = None
+class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    at: str | None = None  # when it was learned or made
 
 
-class Remembered(_MemoryRecord, frozen=True, kw_only=True, tag="remembered"):
-    """Add a text; `session_id` is the session that it was learned from."""
+class Remembered(_Line, frozen=True, kw_only=True, tag="remembered"):
+    """A text; `session_id` is the session that it was learned from."""
 
     section: str
     text: str
     session_id: str | None = None
 
 
-class Forgotten(_MemoryRecord, frozen=True, kw_only=True, tag="forgotten"):
-    """Remove a text."""
-
-    section: str
-    text: str
-
-
-class Topic(_MemoryRecord, frozen=True, kw_only=True, tag="topic"):
-    """Add or replace a topic; sessions do not get it from `expires_at` on."""
+class Topic(_Line, frozen=True, kw_only=True, tag="topic"):
+    """A topic; sessions do not get it from `expires_at` on."""
 
     topic: str
     summary: str
@@ -93,51 +84,30 @@ class Topic(_MemoryRecord, frozen=True, kw_only=True, tag="topic"):
     expires_at: str | None = None
 
 
-class Superseded(_MemoryRecord, frozen=True, kw_only=True, tag="superseded"):
-    """Remove a topic."""
-
-    topic: str
-
-
-class Extracted(_MemoryRecord, frozen=True, kw_only=True, tag="extracted"):
-    """The texts changed: the next dream has something to do."""
-
-    session_id: str | None = None
-
-
-class Consolidated(_MemoryRecord, frozen=True, kw_only=True, tag="dreamt"):
-    """A dream has covered all texts."""
-
-
-class Learnt(_MemoryRecord, frozen=True, kw_only=True, tag="learnt"):
+class Learnt(_Line, frozen=True, kw_only=True, tag="learnt"):
     """How far a session was learned from: `extraction.mark_of`."""
 
     session_id: str
     mark: tuple[str, ...]
 
 
-class Horizon(_MemoryRecord, frozen=True, kw_only=True, tag="horizon"):
-    """Marks made up to `at` were dropped: a session without a mark, silent since then, counts as learned from."""
+class _State(_Line, frozen=True, kw_only=True, tag="state"):
+    is_fresh: bool = False
+    horizon: str | None = None
 
 
-class Sealed(_MemoryRecord, frozen=True, kw_only=True, tag="sealed"):
-    """The volume takes no more records: its contents move to the next one."""
+_DECODER = msgspec.json.Decoder(Remembered | Topic | Learnt | _State)
 
 
-Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Consolidated | Learnt | Horizon | Sealed
-_DECODER = msgspec.json.Decoder(Record)
-
-
-class KnownMemory(Struct):
+class KnownMemory(Struct, frozen=True):
     """The contents of a bucket."""
 
     entries: dict[tuple[str, str], Remembered] = {}  # by section and text
     topics: dict[str, Topic] = {}  # by name
     is_fresh: bool = False  # whether texts changed since the last dream
-    is_sealed: bool = False
-    unreadable: int = 0  # lines that are not valid records
+    unreadable: int = 0  # lines that are not valid; the next change drops them
     learnt: dict[str, Learnt] = {}  # marks by session, the oldest first
-    horizon: str | None = None  # when the latest dropped mark was made
+    horizon: str | None = None  # marks up to then were dropped: a session silent since then counts as learned from
 
     @property
     def texts(self) -> MemoryTexts:
@@ -155,6 +125,68 @@ class KnownMemory(Struct):
         """Return the number of entries of each kind."""
         return {**{section: len(self.texts.section(section)) for section in SECTIONS}, "topics": len(self.topics)}
 
+    def with_texts(self, new: MemoryTexts, *, at: str, session_id: str | None) -> KnownMemory:
+        """Return the memory with these texts instead of its own; unchanged ones keep their time and session."""
+        wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.section(section))
+        if wanted.keys() == self.entries.keys():
+            return self
+        entries = {key: entry for key, entry in self.entries.items() if key in wanted}
+        for section, text in wanted:
+            entry = Remembered(section=section, text=text, at=at, session_id=session_id)
+            entries.setdefault((section, text), entry)
+        return replace(self, entries=entries, is_fresh=True)
+
+    def with_mark(self, mark: Learnt) -> KnownMemory:
+        """Return the memory with this mark as the latest; the oldest beyond `MOST_MARKS` is dropped."""
+        learnt = {name: known for name, known in self.learnt.items() if name != mark.session_id}
+        learnt[mark.session_id] = mark
+        dropped = learnt.pop(next(iter(learnt))).at if len(learnt) > MOST_MARKS else None
+        return replace(self, learnt=learnt, horizon=dropped or self.horizon)
+
+    def with_topics(self, new: Mapping[str, Topic], superseded: Iterable[str], *, is_whole: bool) -> KnownMemory:
+        """Return the memory after a dream; if it fell back (`is_whole` false), the texts stay due for the next one."""
+        removed = set(superseded) - new.keys()
+        topics = {name: topic for name, topic in self.topics.items() if name not in removed}
+        for name, topic in new.items():
+            if name not in topics or replace(topics[name], at=topic.at) != topic:
+                topics[name] = topic
+        return replace(self, topics=topics, is_fresh=self.is_fresh and not is_whole)
+
+    def without(self, texts: Iterable[tuple[str, str]], topics: Iterable[str]) -> KnownMemory:
+        """Return the memory without these texts and topics."""
+        entries = {key: entry for key, entry in self.entries.items() if key not in texts}
+        is_fresh = self.is_fresh or len(entries) < len(self.entries)
+        kept = {name: topic for name, topic in self.topics.items() if name not in topics}
+        return replace(self, entries=entries, topics=kept, is_fresh=is_fresh)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines that `memory_in` reads."""
+        state = _State(is_fresh=self.is_fresh, horizon=self.horizon)
+        for line in (*self.entries.values(), *self.topics.values(), *self.learnt.values(), state):
+            yield msgspec.json.encode(line)
+
+
+def memory_in(lines: Iterable[bytes]) -> KnownMemory:
+    """Return the memory that the lines after a session's header describe. Costs O(their bytes)."""
+    entries, topics, learnt = dict[tuple[str, str], Remembered](), dict[str, Topic](), dict[str, Learnt]()
+    state, unreadable = _State(), 0
+    for line in lines:
+        try:
+            match found := _DECODER.decode(line):
+                case Remembered() if found.section in SECTIONS:
+                    entries[(found.section, found.text)] = found
+                case Topic():
+                    topics[found.topic] = found
+                case Learnt():
+                    learnt[found.session_id] = found
+                case _State():
+                    state = found
+                case _:
+                    unreadable += 1
+        except (ValueError, RecursionError):
+            unreadable += 1
+    return KnownMemory(entries, topics, state.is_fresh, unreadable, learnt, state.horizon)
+
 
 def has_expired(topic: Topic, now: str) -> bool:
     """Return whether a topic has expired; an unreadable time never expires."""
@@ -163,176 +195,73 @@ def has_expired(topic: Topic, now: str) -> bool:
     return ends is not None and today is not None and ends <= today
 
 
-def fold_records(lines: Iterable[bytes]) -> KnownMemory:
-    """Return the memory that the lines after a session's header describe. Costs O(their bytes)."""
-    known = KnownMemory()
-    for line in lines:
-        try:
-            _apply_record(known, _DECODER.decode(line))
-        except (ValueError, RecursionError):
-            known.unreadable += 1
-    return known
-
-
-def _apply_record(known: KnownMemory, record: Record) -> None:
-    match record:
-        case Remembered() | Forgotten() if record.section not in SECTIONS:
-            known.unreadable += 1
-        case Remembered():
-            known.entries[(record.section, record.text)] = record
-        case Forgotten():
-            known.entries.pop((record.section, record.text), None)
-        case Topic():
-            known.topics[record.topic] = record
-        case Superseded():
-            known.topics.pop(record.topic, None)
-        case Extracted() | Consolidated():
-            known.is_fresh = isinstance(record, Extracted)
-        case Learnt():
-            known.learnt.pop(record.session_id, None)
-            known.learnt[record.session_id] = record
-            if len(known.learnt) > MOST_MARKS:
-                known.horizon = known.learnt.pop(next(iter(known.learnt))).at or known.horizon
-        case Horizon():
-            known.horizon = record.at
-        case Sealed():
-            known.is_sealed = True
-
-
-def _applied(known: KnownMemory, records: Iterable[Record]) -> KnownMemory:
-    return replace(fold_records(_encoded([*_minimal_records(known), *records])), unreadable=known.unreadable)
-
-
-def _minimal_records(known: KnownMemory) -> Iterator[Record]:
-    yield from known.entries.values()
-    yield from known.topics.values()
-    if known.horizon is not None:
-        yield Horizon(at=known.horizon)
-    yield from known.learnt.values()
-    if known.is_fresh:
-        yield Extracted()
-
-
-def _encoded(records: Iterable[Record]) -> tuple[bytes, ...]:
-    return tuple(map(msgspec.json.encode, records))
-
-
-def records_to_texts(known: KnownMemory, new: MemoryTexts, *, at: str, session_id: str | None) -> tuple[Record, ...]:
-    """Return the records that turn the known texts into `new`: removals first, then additions."""
-    wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.section(section))
-    removed = [Forgotten(section=key[0], text=key[1], at=at) for key in known.entries if key not in wanted]
-    new_keys = [key for key in wanted if key not in known.entries]
-    added = [Remembered(section=key[0], text=key[1], at=at, session_id=session_id) for key in new_keys]
-    return (*removed, *added, Extracted(at=at, session_id=session_id)) if removed or added else ()
-
-
-def records_of_dream(
-    known: KnownMemory, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
-) -> tuple[Record, ...]:
-    """Return the records of a dream; if it fell back (`is_whole` false), the texts stay due for the next one."""
-    removed = [name for name in known.topics if name in set(supersedes) and name not in topics]
-    old = {name: replace(topic, at=topics[name].at) for name, topic in known.topics.items() if name in topics}
-    return (
-        *(Superseded(topic=name, at=at) for name in removed),
-        *(topic for name, topic in topics.items() if old.get(name) != topic),
-        *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
-    )
-
-
 def entry_id(section: str, text: str) -> str:
     """Return the id that `lore memory delete` takes: the section, and 8 digits of the text's SHA-256."""
     return f"{section}.{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 ATTEMPTS = 50  # tries of a write that other writers interrupt
-SMALL_VOLUME, MOST_OUTDATED = 64, 4  # a volume moves when it has more than 64 lines, and 4 times the current records
 HINT_WIPE = "`lore memory wipe` finishes it"
 BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"
 
-MakeRecords = Callable[[KnownMemory], Iterable[Record]]
+ChangeMemory: TypeAlias = Callable[[KnownMemory], KnownMemory]
 
 
 class _AnchorNotes(msgspec.Struct):
     volume: str | None = None  # the current volume
-    old: str | None = None  # the volume before it, until it is deleted
+    old: str | None = None  # the volume before it, which may not be deleted yet
     wiped: bool = False  # a wipe has begun
-
-
-class _BucketPlace(NamedTuple):
-    anchor: SessionData
-    notes: _AnchorNotes
-    data: SessionData | None  # the volume; None if it does not exist
-
-    @property
-    def known(self) -> KnownMemory:
-        return fold_records(() if self.data is None else self.data.events[1:])
 
 
 def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
     """Return what a bucket holds, empty if it does not exist. Raises StoreError."""
     for _ in range(ATTEMPTS):
-        user, place = load_notes(store, anchor_id(bucket.user)), _place(store, bucket)
-        if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
+        user, anchor = load_notes(store, anchor_id(bucket.user)), load_notes(store, bucket.anchor)
+        if anchor is None or _notes(anchor).wiped or (user is not None and _notes(user).wiped):
             return KnownMemory()
-        if place.data is not None or place.notes.volume is None:  # None: the anchor is new, nothing was written yet
-            return place.known
+        known = _load_volume(store, bucket, _notes(anchor))
+        if known is not None:
+            return known
     message = f"the session that {bucket.anchor} names is missing: its memory is lost"
     raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
 def change_bucket(
-    store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, purge: bool = False
+    store: Store, bucket: MemoryBucket, change: ChangeMemory, *, at: str, purge: bool = False
 ) -> KnownMemory:
-    """Change a bucket in one transaction, and return its new contents; `make` may be called several times.
+    """Change a bucket in one transaction, and return its new contents; `change` may be called several times.
 
-    With `purge` the removed records are deleted from the log too. Raises StoreError; then nothing was changed, unless
-    the message says that the change is stored.
+    With `purge` nothing that was removed is left in the store, also by processes that died. Raises StoreError; then
+    nothing was changed, unless the message says that the change is stored.
     """
     for _ in range(ATTEMPTS):
         try:
-            place = _create_or_open(store, bucket, at)
-            if place.data is None:  # moved or deleted meanwhile
+            anchor = _create_or_open(store, bucket, at)
+            notes = _notes(anchor)
+            known = _load_volume(store, bucket, notes)
+            if known is None:  # replaced or deleted meanwhile
                 continue
-            if place.notes.old is not None:  # a process died before it deleted the previous volume
-                _delete(store, bucket.volume(place.notes.old))
-                _note(store, place.anchor, {"old": None})
-                continue
-            known = place.known
-            if known.is_sealed:
-                _move(store, bucket, place, known)
-                continue
-            records = tuple(make(known))
-            if not records:
+            if notes.old is not None:
+                _delete(store, bucket.volume(notes.old))
+            after = change(known)
+            if after == known:
                 return known
-            after = _applied(known, records)
-            lines = _encoded(records)
-            current = len(after.entries) + len(after.topics) + len(after.learnt) + 2
-            seal = purge or len(place.data.events) + len(lines) > max(SMALL_VOLUME, MOST_OUTDATED * current)
-            new = (*lines, *_encoded((Sealed(at=at),))) if seal else lines
-            store.save_delta(place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
+            if purge:  # listed before the anchor is changed, so no writer can still point to one of these
+                outdated = [name for name in _names_in(store) if name.startswith(f"{bucket.anchor}/")]
+            else:
+                outdated = [] if notes.volume is None else [bucket.volume(notes.volume)]
+            _point_to_new_volume(store, bucket, anchor, notes, after)
         except (ConflictError, UnknownSessionError):
-            continue  # another writer wrote, moved or wiped the bucket: read it again
-        if seal:
-            try:  # if another writer interferes, the next change moves the bucket
-                with suppress(ConflictError, UnknownSessionError):
-                    _move(store, bucket, place, after)
-            except StoreError as error:
-                error.message += "; the change is stored, but the removed entries are still in the store's log"
-                raise
-        return after
+            continue  # another writer changed or wiped the bucket: read it again
+        try:
+            for name in outdated:
+                _delete(store, name)
+        except StoreError as error:
+            error.message += "; the change is stored, but the removed entries are still in the store's log"
+            raise
+        return replace(after, unreadable=0)
     read_bucket(store, bucket)  # raises if the volume is missing
     raise StoreError(BUSY, hint=HINT_WIPE)
-
-
-def _place(store: Store, bucket: MemoryBucket) -> _BucketPlace | None:
-    anchor = load_notes(store, bucket.anchor)
-    if anchor is None:
-        return None
-    notes = _notes(anchor)
-    try:
-        return _BucketPlace(anchor, notes, None if notes.volume is None else store.load(bucket.volume(notes.volume)))
-    except UnknownSessionError:
-        return _BucketPlace(anchor, notes, None)
 
 
 def _notes(anchor: SessionData) -> _AnchorNotes:
@@ -343,22 +272,29 @@ def _notes(anchor: SessionData) -> _AnchorNotes:
         raise StoreError(message, hint="`lore memory wipe` removes it") from None
 
 
-def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
-    """Return a bucket's place, creating its anchors and volume. Raise ConflictError if the caller must retry."""
-    user = load_notes(store, anchor_id(bucket.user))
+def _load_volume(store: Store, bucket: MemoryBucket, notes: _AnchorNotes) -> KnownMemory | None:
+    """Return the memory in the current volume; empty if nothing was written yet, None if the volume is missing."""
+    if notes.volume is None:
+        return KnownMemory()
+    try:
+        return memory_in(store.load(bucket.volume(notes.volume)).events[1:])
+    except UnknownSessionError:
+        return None
+
+
+def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> SessionData:
+    """Return a bucket's anchor, creating it if necessary. Raise ConflictError if the caller must retry."""
+    user_anchor = anchor_id(bucket.user)
+    user = load_notes(store, user_anchor)
     if user is None:
-        store.create(header_line(anchor_id(bucket.user), bucket.user, at=at))
-    elif _notes(user).wiped:
+        store.create(header_line(user_anchor, bucket.user, at=at))
+    anchor = load_notes(store, bucket.anchor)
+    if anchor is None:
+        store.create(header_line(bucket.anchor, bucket.user, bucket.agent, user_anchor, at=at))
+        anchor = load_notes(store, bucket.anchor)
+    if anchor is None or _notes(anchor).wiped or (user is not None and _notes(user).wiped):
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
-    if load_notes(store, bucket.anchor) is None:
-        store.create(header_line(bucket.anchor, bucket.user, bucket.agent, anchor_id(bucket.user), at=at))
-    place = _place(store, bucket)
-    if place is None or place.notes.wiped:
-        raise ConflictError("a wipe is under way", hint=HINT_WIPE)
-    if place.notes.volume is None:
-        _point_to_new_volume(store, bucket, place, ())
-        raise ConflictError("the bucket was created", hint="read it again")
-    return place
+    return anchor
 
 
 def header_line(
@@ -373,41 +309,30 @@ def header_line(
     )
 
 
-def _move(store: Store, bucket: MemoryBucket, place: _BucketPlace, known: KnownMemory) -> None:
-    """Write the contents of a sealed volume to a new one, point the anchor to it, delete the sealed one.
-
-    Raise ConflictError if another writer did so first.
-    """
-    assert place.notes.volume is not None
-    sealed = bucket.volume(place.notes.volume)
-    session_ids = {summary.session_id for summary in store.list()}
-    leftovers = [name for name in session_ids if name.startswith(f"{bucket.anchor}/") and name != sealed]
-    learnt = {name: mark for name, mark in known.learnt.items() if name in session_ids}  # no marks of deleted sessions
-    records = _minimal_records(msgspec.structs.replace(known, learnt=learnt))
-    head = _point_to_new_volume(store, bucket, place, _encoded(records))
-    for name in (*leftovers, sealed):  # made before the anchor was read, so no writer can still point there
-        _delete(store, name)
-    store.save_delta(bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
-
-
-def _point_to_new_volume(store: Store, bucket: MemoryBucket, place: _BucketPlace, lines: tuple[bytes, ...]) -> Head:
+def _point_to_new_volume(
+    store: Store, bucket: MemoryBucket, anchor: SessionData, notes: _AnchorNotes, known: KnownMemory
+) -> None:
     """Write a volume, then name it on the anchor as it was read, which decides between writers.
 
-    The name is random: with a repeated name, a late writer's change to the deleted first volume would create it again.
+    The name is random: with a repeated name, a late writer could point to a volume that another one deleted.
     """
     volume = token_hex(8)
     name = bucket.volume(volume)
-    events = (header_line(name, bucket.user, bucket.agent, bucket.anchor), *lines)
+    events = (header_line(name, bucket.user, bucket.agent, bucket.anchor), *known.lines())
     store.save(SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=bucket.anchor))
     try:
-        return _note(store, place.anchor, {"volume": volume, "old": place.notes.volume})
+        _note(store, anchor, {"volume": volume, "old": notes.volume})
     except (ConflictError, UnknownSessionError):
         _delete(store, name)
         raise
 
 
-def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
-    return store.save_delta(anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
+def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> None:
+    store.save_delta(anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
+
+
+def _names_in(store: Store) -> list[str]:
+    return [summary.session_id for summary in store.list()]
 
 
 def _delete(store: Store, session_id: str) -> None:
@@ -445,9 +370,9 @@ def wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
         raise StoreError(BUSY, hint=HINT_WIPE)
     found = preview_wipe(store, user, agent)
     _delete(store, anchor)
-    for summary in store.list():
-        if summary.session_id.startswith(f"{anchor}/"):
-            _delete(store, summary.session_id)
+    for name in _names_in(store):
+        if name.startswith(f"{anchor}/"):
+            _delete(store, name)
     return found
 
 
@@ -456,11 +381,11 @@ def preview_wipe(store: Store, user: str, agent: str | None = None) -> WipedMemo
     counts, sessions = dict[str, dict[str, int]](), set[str]()
     for name in agents_by_user(store).get(user, ()):
         if agent in (None, name):
-            try:
-                place = _place(store, MemoryBucket(user, name))
-            except StoreError:
-                place = None
-            known = KnownMemory() if place is None else place.known
+            bucket, known = MemoryBucket(user, name), None
+            with suppress(StoreError):
+                anchor = load_notes(store, bucket.anchor)
+                known = None if anchor is None else _load_volume(store, bucket, _notes(anchor))
+            known = known or KnownMemory()
             counts[name] = known.counts()
             sessions.update(entry.session_id for entry in known.entries.values() if entry.session_id is not None)
     return WipedMemory(counts, frozenset(sessions))
@@ -469,8 +394,8 @@ def preview_wipe(store: Store, user: str, agent: str | None = None) -> WipedMemo
 def agents_by_user(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the agents that remember something of each user, sorted. Costs a list of the store's sessions."""
     found: dict[str, set[str]] = {}
-    for summary in store.list():
-        owner = parse_owner(summary.session_id)
+    for name in _names_in(store):
+        owner = parse_owner(name)
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from lore.asking import SummaryAnswer, SummaryError
 from lore.model.state import Entry
 from lore.store.base import Store
 from lore_plugins.memory.agent import AgentMemory
+from lore_plugins.memory.buckets import KnownMemory, change_bucket
 from lore_plugins.memory.identities import MemoryBucket, bucket
 from model.making import Fold, append, said, started, user
 
@@ -67,3 +70,20 @@ def contents(store: Store) -> Iterator[bytes]:
     for one in store.list():
         if one.session_id.startswith("lore.memory/"):
             yield store.load(one.session_id).log
+
+
+def more(known: KnownMemory, *texts: str, section: str = "facts") -> KnownMemory:
+    """Return the memory with more texts of a section."""
+    new = replace(known.texts, **{section: (*known.texts.section(section), *texts)})
+    return known.with_texts(new, at=AT, session_id=None)
+
+
+def learn(
+    store: Store, *texts: str, whose: MemoryBucket = ANN, section: str = "facts", purge: bool = False
+) -> KnownMemory:
+    return change_bucket(store, whose, lambda known: more(known, *texts, section=section), at=AT, purge=purge)
+
+
+def forget(store: Store, *texts: str, whose: MemoryBucket = ANN) -> KnownMemory:
+    keys = [("facts", text) for text in texts]
+    return change_bucket(store, whose, lambda known: known.without(keys, ()), at=AT, purge=True)

@@ -15,19 +15,9 @@ import pytest
 from helpers.storing import opened
 from lore.asking import SummaryError
 from lore.session import event
-from lore.store.session import StoredSession
 from lore_plugins.memory.agent import COMPACTED, NO_PERSON, NOTHING_NEW
 from lore_plugins.memory.audit import AuditRecord, append_audit
-from lore_plugins.memory.buckets import (
-    MOST_MARKS,
-    SMALL_VOLUME,
-    Horizon,
-    Learnt,
-    Remembered,
-    change_bucket,
-    read_bucket,
-    wipe,
-)
+from lore_plugins.memory.buckets import MOST_MARKS, Learnt, change_bucket, read_bucket, wipe
 from lore_plugins.memory.extraction import BACK, DIGITS, index_after_mark, mark_of, select_new_entries
 from model.making import Fold, append, call, said, started, user
 from plugins.memory.remembering import ANN, AT, SAID, Model, entries, memory
@@ -137,7 +127,7 @@ def test_texts_and_mark_are_one_write(store, tmp_path):
     memory(store, tmp_path).learn(entries("We run on Linux."))
     volume = next(one for one in store.list() if one.session_id.count("/") == 3)
     lines = store.load(volume.session_id).events
-    assert [json.loads(line)["kind"] for line in lines[1:]] == ["remembered", "extracted", "learnt"]
+    assert [json.loads(line)["kind"] for line in lines[1:]] == ["remembered", "learnt", "state"]
 
 
 def test_compacted_session_is_skipped_with_its_reason(store, tmp_path):
@@ -205,43 +195,24 @@ def test_wipe_of_another_agent_is_ignored(store, tmp_path):
     assert memory(store, tmp_path).learn_when_idle(entries(SAID), 0.0).extracted.added
 
 
-def marked(store, number):
-    records = [Learnt(session_id=f"s{number}", mark=("0" * DIGITS,), at=f"2026-01-01T00:00:00.{number:06}Z")]
-    change_bucket(store, ANN, lambda known: records, at=AT)
-
-
 def test_horizon_covers_dropped_marks(tmp_path):
     store = opened("memory", tmp_path)
-    records = [
+    marks = [
         Learnt(session_id=f"s{number}", mark=("0" * DIGITS,), at=f"2026-01-01T00:00:{number % 60:02}Z")
         for number in range(MOST_MARKS + 1)
     ]
-    known = change_bucket(store, ANN, lambda _: [*records, records[1]], at=AT)
-    assert (len(known.learnt), known.horizon, next(iter(known.learnt))) == (MOST_MARKS, records[0].at, "s2")
+
+    def add(known):
+        for mark in [*marks, marks[1]]:
+            known = known.with_mark(mark)
+        return known
+
+    change_bucket(store, ANN, add, at=AT)
+    known = read_bucket(store, ANN)
+    assert (len(known.learnt), known.horizon, next(iter(known.learnt))) == (MOST_MARKS, marks[0].at, "s2")
     again = memory(store, tmp_path, session_id="s0")
     assert again.learn_when_idle(entries(SAID), 1_000.0).extracted.skipped == NOTHING_NEW
     assert again.learn_when_idle(entries(SAID), 1e12).extracted.added
-    store.close()
-
-
-def test_marks_of_deleted_sessions_are_dropped(store, tmp_path):
-    for name in ("s1", "s2"):
-        StoredSession.begin(store, event("session_started", session_id=name)).save()
-        memory(store, tmp_path, session_id=name).learn(entries(f"We run on {name}."))
-    store.delete("s2")
-    change_bucket(store, ANN, lambda known: [Remembered(section="facts", text="z")], at=AT, purge=True)
-    assert list(read_bucket(store, ANN).learnt) == ["s1"]
-
-
-def test_many_marks_move_no_volume(tmp_path):
-    store = opened("memory", tmp_path)
-    for number in range(SMALL_VOLUME * 2):
-        StoredSession.begin(store, event("session_started", session_id=f"s{number}")).save()
-        marked(store, number)
-    volumes = {one.session_id for one in store.list()}
-    marked(store, 1)
-    assert {one.session_id for one in store.list()} == volumes
-    assert len(read_bucket(store, ANN).learnt) == SMALL_VOLUME * 2
     store.close()
 
 
@@ -250,12 +221,6 @@ def test_entries_without_texts_are_marked(store, tmp_path):
     model = Model({"facts": ["x"]})
     assert memory(store, tmp_path, ask=model).learn(entries("Good morning to you.")).skipped == NOTHING_NEW
     assert model.asked == []
-
-
-def test_horizon_moves_to_the_next_volume(store):
-    change_bucket(store, ANN, lambda known: [Horizon(at=AT)], at=AT)
-    change_bucket(store, ANN, lambda known: [Remembered(section="facts", text="z")], at=AT, purge=True)
-    assert read_bucket(store, ANN).horizon == AT
 
 
 class KilledError(BaseException):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from lore.store.registry import open_store
-from lore_plugins.memory.buckets import Forgotten, Remembered, change_bucket, read_bucket, wipe
-from plugins.memory.remembering import ANN, AT, SAID, contents, entries, memory
+from lore_plugins.memory.buckets import read_bucket, wipe
+from plugins.memory.remembering import ANN, SAID, contents, entries, forget, learn, memory
 
 
 def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
@@ -16,8 +16,7 @@ def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
 
     def write(number):
         for turn in range(3):
-            one = Remembered(section="facts", text=f"{number}.{turn}")
-            change_bucket(stores[number], ANN, lambda _, one=one: [one], at=AT, purge=turn == 1)
+            learn(stores[number], f"{number}.{turn}", purge=turn == 1)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
     for one in threads:
@@ -28,7 +27,7 @@ def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
     mine = memory(stores[1], tmp_path)
     mine.learn(entries(SAID), again=True)
     assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
-    change_bucket(stores[0], ANN, lambda _: [Forgotten(section="facts", text="My name is Ann.")], at=AT, purge=True)
+    forget(stores[0], "My name is Ann.")
     assert not any(b'"text":"My name is Ann."' in one for one in contents(stores[1]))
     assert wipe(stores[1], "ann").counts["facts"] == 6
     assert not any(wipe(stores[0], "ann").counts.values())
