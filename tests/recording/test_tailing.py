@@ -7,19 +7,20 @@ import os
 import pytest
 
 from helpers.waiting import Script, add, put, rotate
-from lore.recording.tailing import FileChange, FileTail
+from lore.recording.tailing import follow_file
 
 
 def tail(path, *actions):
-    """Return the bytes between two looks joined, and changes as their texts."""
+    """Return the bytes between two looks joined, and what happened to the file."""
     found = []
-    for one in FileTail(str(path), Script(*actions)):
-        if isinstance(one, bytes) and found and isinstance(found[-1], bytes):
+    said = []
+    for one in follow_file(str(path), Script(*actions), said.append):
+        found += [text.partition("; it is read")[0] for text in said]
+        said.clear()
+        if one and found and isinstance(found[-1], bytes):
             found[-1] += one
-        elif one is not None:
-            found.append(one.what if isinstance(one, FileChange) else one)
         else:
-            found.append("-")
+            found.append(one or "-")
     return [one for one in found if one != "-"]
 
 
@@ -49,8 +50,8 @@ def test_no_byte_is_read_twice(tmp_path, monkeypatch):
     log = tmp_path / "log"
     log.write_bytes(b"x" * 100_000)
     monkeypatch.setattr("lore.recording.tailing.KNOWN", 16)
-    followed = FileTail(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]))
-    assert sum(len(one) for one in followed if isinstance(one, bytes)) == 100_500
+    followed = follow_file(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]), print)
+    assert sum(len(one) for one in followed if one) == 100_500
 
 
 def test_what_came_just_before_a_rotation_is_read(tmp_path):
@@ -73,7 +74,7 @@ def test_file_moved_away_and_back_continues(tmp_path):
 
 def test_following_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        FileTail(str(tmp_path / "none"), Script())
+        next(follow_file(str(tmp_path / "none"), Script(), print))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
