@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,6 +13,7 @@ from lore.errors import LoreError, MisuseError
 from lore.model.events import ContextPersisted, PromptDelta, TurnStarted, encode
 from lore.prompt.base import Rules
 from lore.prompt.dialects.template import JinjaTemplate
+from lore.store.session import open_session
 
 
 def user(uuid, text):
@@ -266,3 +268,19 @@ def test_compact_keeps_the_head_of_requests(dialect):
     assert [segment.data for segment in prompt.head] == [segment.data for segment in bodies[-1].head]
     assert b"So far." in session.write(prompt)
     assert b"question 0" not in session.write(prompt)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "stored"])
+def test_messages_of_four_threads_are_all_kept(stored):
+    session = open_session("memory:", "s", model="claude-opus-5") if stored else Session("claude-opus-5")
+
+    def write(number):
+        for message in range(50):
+            session.user(f"message {number}.{message}")
+            if stored:
+                session.save()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert sum(len(message["content"]) for message in session.request()["messages"]) == 200
+    assert session.log().count(b'"user_message"') == 200

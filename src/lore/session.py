@@ -21,20 +21,23 @@ every turn. `write` gives a body's bytes to send them as they are.
 
 Pure, without clock and disk: times are arguments, or a `clock`'s; `lore.open` keeps a session in a store. A session
 that is restored from a log assembles the same bytes, also if the log lacks the events that `begin_turn` derived
-(deltas, persisted context, resets). Returned values are never changed later. Not safe between threads, and bound to no
-event loop: one session, one user at a time.
+(deltas, persisted context, resets). Returned values are never changed later. Threads may share a session: each call
+has it to itself. It is bound to no event loop.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack, cast
+from functools import wraps
+from threading import RLock
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
-from lore.conversation import dialect_from, header_of, items_of, read_events, refuse_open_calls
-from lore.errors import LoreError, MisuseError, did_you_mean
+from lore.errors import LoreError, MisuseError, did_you_mean, kind_of
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import (
     append,
@@ -42,6 +45,7 @@ from lore.events.kinds import (
     compact_started,
     patch_tool_call,
     session_changed,
+    session_started,
     turn_completed,
     turn_failed,
 )
@@ -49,6 +53,7 @@ from lore.events.kinds import event as event
 from lore.events.strict import JSON, check, context_json, due, named, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
+from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical, decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
@@ -65,23 +70,37 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.mask import cut_masked
-from lore.model.providers import dialects_for
+from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.state import settled
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
-from lore.prompt.dialects import DIALECTS, dialect_named
+from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names, require_dialect
 from lore.prompt.layout import is_real, tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
 from lore.sdk.objects import awaited, params_of, plain
-from lore.sdk.replies import Reply, ToolUse, reply_of
+from lore.sdk.replies import Reply, ToolUse, items_of, reply_of
 
 __all__ = ["Session"]
 
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
 KEPT = 1_000  # problems
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="Session")
+
+
+def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Return a method of a session that has the session to itself while it runs."""
+
+    @wraps(method)
+    def alone(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._guard:
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 class Context(TypedDict, total=False):
@@ -130,23 +149,28 @@ class Session:
         attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
         clock: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
+        self._guard = RLock()
         self.rules = Rules() if rules is None else rules
         due(self.rules, Rules, "rules", "lore.Rules(tail=…)")
         fault = self.rules.fault()
         if fault:
             raise LoreError(fault)
-        self._dialect = dialect_from(dialect)
+        self._dialect = _given_dialect(dialect)
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
         self._begin()
         if model is not None:
-            self.apply(
-                header_of(
-                    model, system=system, tools=tools, params=params, dialect=self._dialect, session_id=session_id,
-                    attachments=attachments, user_id=user_id, project_id=project_id, at=self._time(),
-                )
-            )  # fmt: skip
+            name = _dialect_of_model(model) if self._dialect is None else self._dialect.name
+            header: dict[str, Any] = {
+                "model": model, "dialect": name, "system": system, "tools": tools,
+                "params": params_of(params or {}, name) or None, "attachments": attachments, "user_id": user_id,
+                "project_id": project_id, "at": self._time(),
+            }  # fmt: skip
+            if session_id is None:
+                digest = hashlib.sha256(encode(session_started("", **header))).hexdigest()
+                session_id = f"session-{digest[:12]}"
+            self.apply(session_started(session_id, **header))
         elif (system, tools, params, session_id, user_id, project_id) != (None,) * 6 or attachments:
             raise MisuseError("a session that begins has a model", hint='Session("claude-opus-5", system=…)')
 
@@ -196,12 +220,12 @@ class Session:
 
     def _read(self, data: bytes) -> None:
         """Start with the events of a log."""
-        self._begin(*read_events(data))
+        self._begin(*_read_log(data))
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
         """Return the events of lines of a log, without unreadable lines."""
-        return read_events(data)[0]
+        return _read_log(data)[0]
 
     @property
     def state(self) -> State:
@@ -224,6 +248,7 @@ class Session:
         """
         return b"".join([encode(event) + b"\n" for event in self._log[after:]])
 
+    @guarded
     def apply(self, *events: Event) -> tuple[Problem, ...]:
         """Apply events of the log, and return their problems. An impossible event is a no-op.
 
@@ -252,6 +277,7 @@ class Session:
         """The number of turns of the main chain that have begun."""
         return self.state.main().turns
 
+    @guarded
     @named
     def user(
         self, content: str | Sequence[object], *, uuid: str | None = None, source: str = "user", chain: str = MAIN
@@ -298,6 +324,7 @@ class Session:
         """
         return self._arguments(self._requested(chain, at, cast("Mapping[str, Any]", context)), chain)
 
+    @guarded
     def _requested(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
         context_json(context)  # checked in any case
         state = self.state.chain(chain)
@@ -309,15 +336,17 @@ class Session:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
-            refuse_open_calls("calls of the last answer have", self.pending(chain))
+            _refuse_open_calls("calls of the last answer have", self.pending(chain))
         return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
 
+    @guarded
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
         arguments = self._request_arguments.get(chain)
         if arguments is None or arguments.dialect is not self.dialect:
             arguments = self._request_arguments[chain] = RequestArguments(self.dialect)
         return arguments.make(prompt)
 
+    @guarded
     def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
         """Append the model's answer as the SDK gave it (text, thinking, calls, usage), and return it as a reply.
 
@@ -352,7 +381,7 @@ class Session:
                 "there is no open request that this could answer",
                 hint="`session.request()` begins a turn, one for each answer",
             )
-        events: list[Event] = [append(item, at=at, chain=chain) for item in items_of(reply, name)]
+        events: list[Event] = [append(item, at=at, chain=chain) for item in _named_items(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
             events.append(
@@ -363,6 +392,7 @@ class Session:
             )  # fmt: skip
         return events, reply
 
+    @guarded
     @named
     def result(
         self, call_id: str, output: object = None, *, error: str | BaseException | bool = False, chain: str = MAIN
@@ -426,6 +456,7 @@ class Session:
                 found.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
         return tuple(reversed(found))
 
+    @guarded
     def failed(self, error: str | BaseException, *, chain: str = MAIN) -> None:
         """End the open turn, if there is one, without an answer; the next request begins another."""
         state = self.state.chain(chain)
@@ -433,6 +464,7 @@ class Session:
             words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
             self.apply(turn_failed(state.turn.turn, error=words, at=self._time(), chain=chain))
 
+    @guarded
     @named
     def change(
         self, *, model: str | None = None, system: str | Sequence[str] | None = None,
@@ -463,6 +495,7 @@ class Session:
         if not same:
             self.apply(made)
 
+    @guarded
     @named
     def compact(self, summary: str, *, keep: int = 6, chain: str = MAIN) -> int:
         """Replace all messages except the last `keep` by a summary, and return how many were removed.
@@ -481,7 +514,7 @@ class Session:
             raise MisuseError("a compaction has a summary, and keeps at least one message", hint='compact("…", keep=6)')
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
-        refuse_open_calls("nothing was compacted: calls have", calls)
+        _refuse_open_calls("nothing was compacted: calls have", calls)
         places = [
             place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)
         ]
@@ -516,6 +549,7 @@ class Session:
 
     # prompts
 
+    @guarded
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Begun:
@@ -587,6 +621,63 @@ class Session:
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""
         return self.dialect.write(prompt)
+
+
+def _given_dialect(given: Dialect | str | None) -> Dialect | None:
+    """Return a dialect that is given by name or as an object."""
+    if given is None or (not isinstance(given, str) and hasattr(given, "render")):
+        return given
+    if not isinstance(given, str):
+        raise MisuseError(f"dialect is {kind_of(given)}: give a name", hint=", ".join(dialect_names()))
+    return require_dialect(given)
+
+
+def _dialect_of_model(model: str) -> str:
+    """Return the dialect of a model by its name; raises LoreError if it has several, or none is known."""
+    due(model, str, "model", "its name")
+    names = dialects_for(model)
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise LoreError(
+            f"requests for {model} are taken in several dialects: {', '.join(names)}",
+            hint=f"say which SDK is called: Session({model!r}, dialect={names[0]!r})",
+        )
+    known = sorted({row.model for row in MODEL_DIALECTS})
+    raise LoreError(
+        f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
+        hint="give one: " + ", ".join(DIALECTS),
+    )
+
+
+def _refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None:
+    """Raise LoreError if there are calls, with their names."""
+    if calls:
+        names = ", ".join(f"{call.name} ({call.call_id})" for call in calls[:3])
+        more = f", and {len(calls) - 3} more" if len(calls) > 3 else ""
+        raise LoreError(
+            f"{message} no result: {names}{more}",
+            hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
+        )
+
+
+def _named_items(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
+    """Return an answer's items; the first has the name, and the last message why the answer stopped."""
+    items = list(items_of(reply.parts, reply.response_id or None))
+    items = [replace(item, uuid=f"{name}.{number}" if number > 1 else name) for number, item in enumerate(items, 1)]
+    for at in reversed(range(len(items))):
+        if isinstance(items[at], AssistantMessage):
+            items[at] = replace(items[at], stop_reason=reply.stop_reason)
+            break
+    return items
+
+
+def _read_log(data: bytes) -> tuple[list[Event], list[Problem]]:
+    """Return the events of a log, and its problems."""
+    events, problems = list[Event](), list[Problem]()
+    for read in LoreLog().read([data]):
+        (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
+    return events, problems
 
 
 def _sorted(tools: tuple[Raw, ...]) -> list[bytes]:

@@ -43,12 +43,10 @@ class Options(msgspec.Struct, frozen=True):
         """The dialect that the user named; raises LoreError for an unknown one."""
         if not self.dialect:
             return None
-        from lore.prompt.dialects import dialect_named, dialect_names  # noqa: PLC0415 - as below
+        from lore.prompt.dialects import require_dialect  # noqa: PLC0415 - as below
 
         load_plugins()
-        if (dialect := dialect_named(self.dialect)) is None:
-            raise LoreError(f"unknown dialect {self.dialect!r}", hint="dialects: " + ", ".join(dialect_names()))
-        return dialect
+        return require_dialect(self.dialect)
 
     @property
     def ruled(self) -> Rules:

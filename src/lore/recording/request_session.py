@@ -36,7 +36,7 @@ from lore.recording.base import Recording
 from lore.recording.events import EventRecording, session_log
 from lore.recording.overrides import HINT_COMPLETE
 from lore.recording.requests import RequestRecording, end_event, format_time
-from lore.sdk.replies import READERS
+from lore.sdk.replies import READERS, items_of
 
 LOOKED_AT = 64  # segments after a divergence that are searched for a summary
 
@@ -179,18 +179,13 @@ class _RequestChain:
 
     def _read_reply(self, raw: bytes, own: dict[str, bytes], response: str) -> Iterator[e.Event]:
         """Yield the texts and calls of a message of the model's."""
-        blocks = list[Block]()
-        for part in (*self._reader.parts(raw, own), None):
-            if part is not None and not isinstance(part, ToolCall):
-                blocks.append(part)
-                continue
-            if blocks:
-                yield self._append_item(AssistantMessage("", blocks=tuple(blocks), response_id=response))
-                blocks = []
-            if part is not None:
-                call_id, name = printable(part.call_id), printable(part.name)
+        for item in items_of(self._reader.parts(raw, own), response):
+            if isinstance(item, ToolCall):
+                call_id, name = printable(item.call_id), printable(item.name)
                 self._calls[call_id] = len(self._messages) - 1
-                yield self._append_item(replace(part, call_id=call_id, name=name, response_id=response))
+                yield self._append_item(replace(item, call_id=call_id, name=name))
+            else:
+                yield self._append_item(item)
 
     def _read_user_message(self, raw: bytes, own: dict[str, bytes]) -> Iterator[e.Event]:
         """Yield the results of calls that a message holds, then what else it says."""

@@ -11,17 +11,19 @@ Sources: the references of the five APIs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, TypeAlias, cast
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.formats.answers import ParsedAnswer, answer_of, answer_of_events
 from lore.formats.outputs import items_of_events
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Usage, Verdict
-from lore.model.items import Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_blank
+from lore.model.items import AssistantMessage, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_blank
 from lore.model.jsonslice import array, is_json, raw_members, without_member
 from lore.model.mask import cut_masked
 from lore.sdk.objects import chunks_of, final, plain
@@ -112,6 +114,15 @@ def _made(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None,
         part for item in array(items or b"[]") if (own := raw_members(item)) for part in reader.parts(item, own)
     )
     return Reply(parts, answer.usage, answer.verdict, answer.response_id, stopped)
+
+
+def items_of(parts: Iterable[Part], response_id: str | None) -> Iterator[AssistantMessage | ToolCall]:
+    """Yield an answer's items, without uuids: one for each call, and one for what is said between two calls."""
+    for is_call, group in groupby(parts, lambda part: isinstance(part, ToolCall)):
+        if is_call:
+            yield from (replace(call, response_id=response_id) for call in cast("Iterable[ToolCall]", group))
+        else:
+            yield AssistantMessage("", blocks=tuple(cast("Iterable[Block]", group)), response_id=response_id)
 
 
 def _check(found: str, dialect: str, response: object, members: dict[str, bytes]) -> None:

@@ -11,7 +11,7 @@ the store has answered, so a delta that failed or was never answered is sent aga
 stored session has a `created_at` and an `updated_at` by its clock, and as `leaf_id` the uuid of the main chain's last
 item (before there is one, the session's own id).
 
-Not safe between threads: one harness, one `StoredSession`. For asyncio there are `request_async`, `assistant_async`
+Threads may share a `StoredSession`. For asyncio there are `request_async`, `assistant_async`
 and `save_async`; events may be applied while they wait, and are saved with the next call.
 """
 
@@ -26,7 +26,6 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from lore.conversation import dialect_from, header_of
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JSON, check, named
 from lore.fold.timeline import index_of
@@ -53,7 +52,7 @@ from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
-from lore.session import Context, Session
+from lore.session import Context, Session, guarded
 from lore.store.base import (
     EMPTY,
     Clock,
@@ -140,6 +139,7 @@ class StoredSession(Session):
 
     # events
 
+    @guarded
     def apply(self, *events: Event) -> tuple[Problem, ...]:
         """Apply events, and hold them for the next save; returns their problems.
 
@@ -221,6 +221,7 @@ class StoredSession(Session):
             return last.item.uuid
         return self.session_id if self._log or self.head.number > 1 else None
 
+    @guarded
     def save(self, *, at: str | None = None) -> Head:
         """Save the new events, durably. Raises ConflictError if another writer was faster: then `reload`.
 
@@ -258,6 +259,7 @@ class StoredSession(Session):
         if self._saving.locked():
             raise LoreError("the session is being saved", hint="wait for `save_async` first")
 
+    @guarded
     def reload(self) -> tuple[Event, ...]:
         """Load the session as other writers stored it, apply the held events on top of it, and return their new events.
 
@@ -277,6 +279,7 @@ class StoredSession(Session):
         self.apply(*rebase_events(Session.events_of(_join(waiting[known:])), self.state, new))
         return tuple(new)
 
+    @guarded
     def follow(self, data: SessionData) -> list[Event]:
         """Apply the events that another writer stored after the head, and return them; none may be held here."""
         events = Session.events_of(data.log)
@@ -410,22 +413,21 @@ def open_session(
     """
     is_url = isinstance(store, str)
     opened = open_store(store, tell) if is_url else store
-    known = dialect_from(dialect)
     try:
         try:
-            session = StoredSession.open(opened, session_id, dialect=known, rules=rules, clock=clock)
+            session = StoredSession.open(opened, session_id, dialect=dialect, rules=rules, clock=clock)
         except UnknownSessionError:
             if model is None:
                 error = UnknownSessionError(session_id, opened.url)
                 error.hint = f"model= begins one; {error.hint}"
                 raise error from None
-            header = header_of(
-                model, system=system, tools=tools, params=params, dialect=known, session_id=session_id,
-                attachments=attachments, user_id=user_id, project_id=project_id, at=clock(),
+            begun = Session(
+                model, system=system, tools=tools, params=params, dialect=dialect, session_id=session_id,
+                attachments=attachments, user_id=user_id, project_id=project_id, clock=clock,
             )  # fmt: skip
             with suppress(ConflictError):  # another process creates it at the same moment: continue that one
-                opened.create(encode(header))
-            session = StoredSession.open(opened, session_id, dialect=known, rules=rules, clock=clock)
+                opened.create(begun.log()[:-1])  # its header
+            session = StoredSession.open(opened, session_id, dialect=dialect, rules=rules, clock=clock)
         session.owns_store = is_url
         session.change(model=model, system=system, tools=tools, params=params)
         if session.leaf_id is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lore.errors import LoreError
 from lore.model.deferred import Registry
 from lore.model.jsonslice import sliced_members
 from lore.prompt.base import Dialect
@@ -30,6 +31,13 @@ TEXT = Registry[Dialect]({"template": "lore.prompt.dialects.chatml:ChatML"}, _ma
 def dialect_named(name: str) -> Dialect | None:
     """Return the dialect of this name, also one of rendered text; None for an unknown name."""
     return DIALECTS.get(name) or TEXT.get(name)
+
+
+def require_dialect(name: str) -> Dialect:
+    """Return the dialect of this name; raises LoreError for an unknown one."""
+    if (dialect := dialect_named(name)) is None:
+        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
+    return dialect
 
 
 def dialect_names() -> list[str]:
