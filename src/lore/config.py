@@ -253,7 +253,6 @@ _TOML = 'write texts in quotes, lists in brackets: ignore = ["LORE101"]'
 
 def _settings(table: dict[str, Any], path: str) -> Settings:
     _name_hands(table, path)
-    _check_keys(table, Settings, path, "")
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
@@ -287,7 +286,7 @@ def _name_hands(table: dict[str, Any], path: str) -> None:
             )  # fmt: skip
 
 
-_WRONG = pattern(r"(?P<message>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
+_UNKNOWN = pattern(r"Object contains unknown field `(.*)`", re.DOTALL)
 _TYPES = pattern(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`")
 _MISSING = pattern(r"Object missing required field `(\w+)`")
 _WORDS = {
@@ -299,19 +298,22 @@ _TABLES = ("check.per_path", "check.exempt")
 
 def _plainly(message: str) -> tuple[str, str]:
     """Return a fault of a value in words of a settings file, and a hint what to write instead."""
-    found = _WRONG.fullmatch(message)
-    if found is None:
-        return message, ""
-    message = found["message"]
-    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", found["place"])
+    message, _, place = message.partition(" - at `$")
+    place = place.strip(".`")
+    names = re.sub(r"\[\d+\]", "", place).split(".") if place else []
+    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place)
+    if unknown := _UNKNOWN.fullmatch(message):
+        key, known = ".".join((*names, unknown[1])), [field.encode_name for field in _fields_of(_type_at(names))]
+        near = difflib.get_close_matches(unknown[1], known, 1)
+        hint = f"did you mean {'.'.join((*names, *near))}?" if near else "known keys: " + ", ".join(known)
+        return f"unknown key {key}", OTHER_NAMES.get(key, hint)
     if missing := _MISSING.fullmatch(message):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
     types = _TYPES.fullmatch(message)
-    choices = _choices(place) if types is None else ()
-    if choices:
-        return f"{place}: {message[:1].lower()}{message[1:]}", "one of: " + ", ".join(choices)
     if types is None:
-        return f"{place}: {message[:1].lower()}{message[1:]}", ""
+        type_ = _type_at(names)
+        choices = ", ".join(map(repr, get_args(type_))) if get_origin(type_) is Literal else ""
+        return f"{place}: {message[:1].lower()}{message[1:]}", choices and f"one of: {choices}"
     given, wanted = (" or ".join(_WORDS.get(part, part) for part in text.split(" | ") if part != "null")
                      for text in (types["given"], types["wanted"]))  # fmt: skip
     table = next((name for name in _TABLES if place.startswith(name)), None)
@@ -322,36 +324,15 @@ def _plainly(message: str) -> tuple[str, str]:
     return f"{place} is {given}, and has to be {wanted}", hint
 
 
-def _choices(place: str) -> tuple[str, ...]:
-    """Return the words that a setting may be; empty if it is not a choice of words."""
+def _type_at(names: list[str]) -> Any:
+    """Return the type of a setting."""
     type_: Any = Settings
-    for name in re.sub(r", entry \d+", "", place).split("."):
-        below = _struct_of(type_)
-        fields = {} if below is None else {field.encode_name: field for field in msgspec.structs.fields(below)}
-        if name not in fields:
-            return ()
-        type_ = fields[name].type
-    return tuple([repr(arg) for arg in get_args(type_)]) if get_origin(type_) is Literal else ()
+    for name in names:
+        type_ = next((field.type for field in _fields_of(type_) if field.encode_name == name), None)
+    return type_
 
 
-def _check_keys(table: dict[str, Any], kind: type[Struct], path: str, prefix: str) -> None:
-    """Raise LoreError for a key that is not known, also in the tables below this one and in lists of tables."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for key, value in table.items():
-        if key not in fields:
-            near = difflib.get_close_matches(key, fields, 1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else "known keys: " + ", ".join(fields)
-            hint = OTHER_NAMES.get(f"{prefix}{key}", hint)
-            raise LoreError(f"{path}: unknown key {prefix}{key}", hint=hint, where=Where(path))
-        below = _struct_of(fields[key].type)
-        if below is not None:
-            for entry in cast("list[object]", value) if isinstance(value, list) else (value,):
-                if isinstance(entry, dict):
-                    _check_keys(cast("dict[str, Any]", entry), below, path, f"{prefix}{key}.")
-
-
-def _struct_of(type_: Any) -> type[Struct] | None:
-    """Return the struct that a field holds, itself or in a tuple; None for a plain value."""
-    if isinstance(type_, type) and issubclass(type_, Struct):
-        return type_
-    return next((arg for arg in get_args(type_) if isinstance(arg, type) and issubclass(arg, Struct)), None)
+def _fields_of(type_: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a struct, or of the struct that a tuple or an optional setting holds."""
+    kinds = [kind for kind in (type_, *get_args(type_)) if isinstance(kind, type) and issubclass(kind, Struct)]
+    return msgspec.structs.fields(kinds[0]) if kinds else ()

@@ -36,7 +36,7 @@ MAX_TAIL_TOKENS = 2_000  # tokens of a replaced tail: a longer one is a warning 
 OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
-class PerPath(Struct, frozen=True, kw_only=True):
+class PerPath(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings for the recordings that a pattern names."""
 
     path: str
@@ -53,7 +53,7 @@ class PerPath(Struct, frozen=True, kw_only=True):
         return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
 
 
-class Exempt(Struct, frozen=True, kw_only=True):
+class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Findings that were looked at and are accepted, and why."""
 
     code: str
@@ -101,7 +101,7 @@ class ExemptGroup:
         return found
 
 
-class Policy(Struct, frozen=True, dict=True):  # `dict`: for cached properties
+class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `dict`: for cached properties
     """The settings of `[check]` that are no budgets."""
 
     select: tuple[str, ...] = ()
