@@ -97,7 +97,7 @@ def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 
     @wraps(method)
     def alone(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._guard:
+        with self.lock:
             return method(self, *args, **kwargs)
 
     return alone
@@ -149,7 +149,7 @@ class Session:
         attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
         clock: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
-        self._guard = RLock()
+        self.lock = RLock()  # held during each call
         self.rules = Rules() if rules is None else rules
         due(self.rules, Rules, "rules", "lore.Rules(tail=…)")
         fault = self.rules.fault()

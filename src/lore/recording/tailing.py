@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from io import FileIO
 from typing import TypeAlias, TypeVar
 
@@ -32,7 +32,7 @@ Say: TypeAlias = Callable[[str], None]
 T = TypeVar("T")
 
 
-def follow_file(path: str, wait: Wait, say: Say) -> Iterator[bytes | None]:
+def follow_file(path: str, wait: Wait, say: Say) -> Generator[bytes | None]:
     """Yield the bytes of a file as they come, None each time that all were read, `OTHER_LOG` before other ones.
 
     `say` receives what happened to the file. Raises OSError.
