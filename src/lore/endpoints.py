@@ -2,8 +2,7 @@
 
 Rules: an answer has an end in time and in size; a redirect is not followed (whoever asks refuses it); a URL is shown
 without user, password and query; a key comes from an environment variable that is named, and is never shown; what a
-server says is text of a stranger, to be made harmless by whoever shows it. Over httpx and tenacity (the extra
-`http`).
+server says is text of a stranger, to be made harmless by whoever shows it. Over httpx (the extra `http`).
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
 from lore.errors import LoreError, install_hint
 from lore.model.canonical import decode
 from lore.untrusted import one_line
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 __all__ = [
     "Endpoint",
@@ -32,10 +28,11 @@ __all__ = [
     "LostConnectionError",
     "NoAnswerError",
     "TryAgainError",
+    "ask_again",
     "error_message",
     "is_near",
     "key_in",
-    "libraries",
+    "httpx_for",
     "shown",
     "url_of",
 ]
@@ -115,22 +112,14 @@ class TryAgainError(Exception):
         self.wait, self.tries = wait, tries
 
 
-class HttpLibraries(NamedTuple):
-    """The modules of the extra `http`, which are slow to load."""
-
-    httpx: Any
-    tenacity: Any
-
-
-def libraries(user: str, extra: str = "http") -> HttpLibraries:
-    """Import httpx and tenacity; raises LoreError if they are missing, with who needs them and the extra to install."""
+def httpx_for(user: str, extra: str = "http") -> Any:
+    """Import httpx; raises LoreError if it is missing, with who needs it and the extra to install."""
     try:
         import httpx  # noqa: PLC0415 - an extra, and slow to load
-        import tenacity  # noqa: PLC0415
     except ImportError:
-        message = f"{user} needs httpx and tenacity, which are not installed"
+        message = f"{user} needs httpx, which is not installed"
         raise LoreError(message, hint=install_hint(extra)) from None
-    return HttpLibraries(httpx, tenacity)
+    return httpx
 
 
 class Endpoint(NamedTuple):
@@ -139,7 +128,7 @@ class Endpoint(NamedTuple):
     `clean` takes the key out of an error's text.
     """
 
-    libraries: HttpLibraries
+    httpx: Any  # the module
     shown: str
     is_near: bool
     clean: Callable[[str], str]
@@ -148,7 +137,7 @@ class Endpoint(NamedTuple):
 
     def ask(self, request: HttpRequest) -> HttpAnswer:
         """Ask once, over a connection of its own; raises LostConnectionError and NoAnswerError."""
-        http, deadline = self.libraries.httpx, Deadline(request.seconds, near=self.is_near)
+        http, deadline = self.httpx, Deadline(request.seconds, near=self.is_near)
         late = NoAnswerError(f"{self.shown}: no whole answer after {request.seconds:g} s")
         deadline.start()
         try:
@@ -168,37 +157,8 @@ class Endpoint(NamedTuple):
             raise late
         return answer
 
-    def repeated(
-        self, ask: Callable[[], HttpAnswer], pauses: Sequence[float], note: Callable[[TryAgainError, float], None], *,
-        sleep: Callable[[float], None],
-    ) -> HttpAnswer:  # fmt: skip
-        """Ask until there is an answer, or the last TryAgainError is raised.
-
-        Between tries are these pauses (seconds), or the longer one that the server asks for; `note` is called before
-        each.
-        """
-        tenacity = self.libraries.tenacity
-
-        def error_of(state: RetryCallState) -> TryAgainError:
-            return cast("Any", state.outcome).exception()
-
-        def is_enough(state: RetryCallState) -> bool:
-            return state.attempt_number >= min(error_of(state).tries, len(pauses) + 1)
-
-        def pause(state: RetryCallState) -> float:  # also called after the last try
-            return max(*pauses[state.attempt_number - 1 : state.attempt_number], error_of(state).wait, 0.0)
-
-        def tell(state: RetryCallState) -> None:
-            note(error_of(state), state.upcoming_sleep)
-
-        retry = tenacity.retry_if_exception_type(TryAgainError)
-        retrying = tenacity.Retrying(
-            retry=retry, stop=is_enough, wait=pause, before_sleep=tell, sleep=sleep, reraise=True
-        )
-        return retrying(ask)
-
     def _exchange(self, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
-        httpx = self.libraries.httpx
+        httpx = self.httpx
         plain = request.url.startswith("http:") and (self.is_near or not self.trust_env)
         verify = SSLContext(PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()  # 25 ms
         body, sent = bytearray(), time.time()
@@ -218,6 +178,26 @@ class Endpoint(NamedTuple):
                 if len(body) > request.most:
                     raise NoAnswerError(f"{self.shown}: its answer has more than {request.most:,} bytes")
             return HttpAnswer(response.status_code, dict(response.headers), bytes(body), sent, began, time.time())
+
+
+def ask_again(
+    ask: Callable[[], HttpAnswer], pauses: Sequence[float], note: Callable[[TryAgainError, float], None], *,
+    sleep: Callable[[float], None],
+) -> HttpAnswer:  # fmt: skip
+    """Ask until there is an answer, or the last TryAgainError is raised.
+
+    Between tries are these pauses (seconds), or the longer one that the server asks for; `note` is called before each.
+    """
+    for tried, least in enumerate(pauses, 1):
+        try:
+            return ask()
+        except TryAgainError as error:
+            if tried >= error.tries:
+                raise
+            pause = max(least, error.wait)
+            note(error, pause)
+            sleep(pause)
+    return ask()
 
 
 def shown(endpoint: str) -> str:

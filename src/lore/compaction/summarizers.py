@@ -30,10 +30,11 @@ from lore.endpoints import (
     LostConnectionError,
     NoAnswerError,
     TryAgainError,
+    ask_again,
     error_message,
+    httpx_for,
     is_near,
     key_in,
-    libraries,
     shown,
     url_of,
 )
@@ -77,7 +78,7 @@ class OpenAISummarizer:
         self._limit = "max_tokens"
         near = is_near(self._url)  # no proxy is asked then
         self._endpoint = Endpoint(
-            libraries('summarizer = "openai"'), self._shown, near, self._without_key, trust_env=not near
+            httpx_for('summarizer = "openai"'), self._shown, near, self._without_key, trust_env=not near
         )
         if self._key and parts.scheme == "http" and not near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
@@ -123,7 +124,7 @@ class OpenAISummarizer:
             self._tell(f"{error}; asked again")
 
         try:
-            return self._endpoint.repeated(ask, PAUSES, note, sleep=self._pause)
+            return ask_again(ask, PAUSES, note, sleep=self._pause)
         except TryAgainError as error:
             raise GivenUpError(f"{error}, {len(PAUSES) + 1} times") from None
         except NoAnswerError as error:

@@ -3,7 +3,7 @@
 Nothing is sent to another host: redirects are refused, and no proxy is used for a server on this machine. A key goes
 only to this server, never into a message or file. 429, 5xx and lost connections are retried a few times, after
 `Retry-After` or growing pauses; a server that was never reached is retried once. Time and size of an answer are
-limited. Text from the server is untrusted and shown on one harmless line. Uses httpx and tenacity (the extra `replay`).
+limited. Text from the server is untrusted and shown on one harmless line. Uses httpx (the extra `replay`).
 
 Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); the self-descriptions
 of llama.cpp's server (`/props`), vLLM 0.32 (`/version`) and SGLang (`/get_server_info`).
@@ -25,10 +25,11 @@ from lore.endpoints import (
     LostConnectionError,
     NoAnswerError,
     TryAgainError,
+    ask_again,
     error_message,
+    httpx_for,
     is_near,
     key_in,
-    libraries,
     shown,
     url_of,
 )
@@ -136,7 +137,7 @@ class Server:
         self.provider = UNKNOWN if self.near else provider_of(parts.netloc.lower(), None, "")
         self._seconds, self._quotes, self._tell = seconds, quotes, tell
         self._endpoint = Endpoint(
-            libraries("lore replay", "replay"), self.shown, self.near, self._clean, proxy=proxy or None
+            httpx_for("lore replay", "replay"), self.shown, self.near, self._clean, proxy=proxy or None
         )
         self._reached = False  # whether it accepted a connection
 
@@ -195,7 +196,7 @@ class Server:
             self._tell(f"{error}; tried again in {pause:,.0f} s")
 
         try:
-            return self._endpoint.repeated(lambda: self._answered(request), PAUSES, note, sleep=time.sleep)
+            return ask_again(lambda: self._answered(request), PAUSES, note, sleep=time.sleep)
         except TryAgainError as error:
             raise ServerRefusedError(f"{error}, {min(error.tries, len(PAUSES) + 1)} times") from None
 

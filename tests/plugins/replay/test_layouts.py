@@ -14,7 +14,6 @@ from lore_plugins.replay.results import ReplayedLayout
 from plugins.replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")
-pytest.importorskip("tenacity")
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 CLOCK, STABLE = FIXTURES / "recordings" / "clock_in_system.jsonl", FIXTURES / "recordings" / "stable.jsonl"

@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parents[3]
 LLAMA = Path(os.environ.get("LORE_LLAMA", ROOT / "build" / "oracle" / "llama"))
 
 pytest.importorskip("httpx")
-pytest.importorskip("tenacity")
 pytestmark = pytest.mark.skipif(not (LLAMA / "llama-server").exists(), reason="there is no llama-server")
 
 

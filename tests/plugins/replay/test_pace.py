@@ -12,7 +12,6 @@ from lore_plugins.replay.replaying import parse_pace
 from plugins.replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")
-pytest.importorskip("tenacity")
 
 STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 

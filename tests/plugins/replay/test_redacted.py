@@ -14,7 +14,6 @@ from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayo
 from plugins.replay.engines import VLLM, Engine, serving, status
 
 pytest.importorskip("httpx")
-pytest.importorskip("tenacity")
 
 CLOCK = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "clock_in_system.jsonl"
 QUOTED = "2026-11-20T08:01:02Z"  # in its prompts

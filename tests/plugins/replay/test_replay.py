@@ -13,7 +13,6 @@ from lore.commands.main import main
 from plugins.replay.engines import VLLM, Anthropic, Engine, Everything, LlamaCpp, reset, serving, status
 
 pytest.importorskip("httpx")
-pytest.importorskip("tenacity")
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 STABLE, CLOCK = FIXTURES / "recordings" / "stable.jsonl", FIXTURES / "recordings" / "clock_in_system.jsonl"

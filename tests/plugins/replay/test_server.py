@@ -18,7 +18,6 @@ from lore_plugins.replay.server import Probed
 from plugins.replay.engines import VLLM, serving, status
 
 pytest.importorskip("httpx")
-pytest.importorskip("tenacity")
 
 STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 
