@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -107,14 +108,15 @@ def test_last_line_of_standard_error_is_shown(make):
 
 
 def test_unkillable_command_is_not_awaited(make, monkeypatch):
-    not_killed = []
-    monkeypatch.setattr(commands, "_kill", not_killed.append)
+    made, popen = [], subprocess.Popen
     monkeypatch.setattr(commands, "_GRACE", 0.1)
-    with pytest.raises(GivenUpError, match="no end"):
-        make("time.sleep(60)", seconds=0.2).summarize(REQUEST)
-    (process,) = not_killed
-    process.kill()
-    assert process.wait() == -9
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: made.append(popen(*args, **more)) or made[-1])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", lambda group, _: None)
+        with pytest.raises(GivenUpError, match="no end"):
+            make("time.sleep(60)", seconds=0.2).summarize(REQUEST)
+    made[0].kill()
+    assert made[0].wait() == -9
 
 
 @pytest.mark.parametrize(

@@ -99,39 +99,19 @@ def test_failed_part_is_asked_for_again():
     assert told == ["busy; asked again"] * 2
 
 
-def test_part_without_summary_leaves_a_note():
-    entries = talk(60, 300)
-    whole = Scripted()
-    ask(whole, entries)
-    first, second = (len(request.texts) for request in whole.requests[:2])
-    told = []
-    summarizer = Scripted("one", *[SummaryError("no")] * TRIES)
-    text = ask(summarizer, entries, tell=told.append)
-    note = f"[Messages {first + 1} to {first + second} of those that this summary replaces have none: no, 3 times."
-    assert text.startswith("sum\n\n" + note)
-    assert told[-1].startswith(f"messages {first + 1} to ")
+@pytest.mark.parametrize("answers", [(), ("one",)])
+def test_part_without_summary_is_an_error(answers):
+    summarizer = Scripted(*answers, otherwise=SummaryError("no"))
+    with pytest.raises(SummaryError, match=rf"part {len(answers) + 1} of \d: no, 3 times"):
+        ask(summarizer, talk(60, 300))
+    assert len(summarizer.requests) == len(answers) + TRIES
 
 
-def test_failed_part_of_part_summaries_is_an_error():
-    entries = talk(1_500, 300)
-    count = Scripted()
-    ask(count, entries)
-    parts = [request for request in count.requests if "[user]" in request.texts[0]]
-    summarizer = Scripted(*["long " * 300] * len(parts), otherwise=SummaryError("no"))
-    with pytest.raises(SummaryError, match="none of .* parts could be summed up"):
-        ask(summarizer, entries)
-
-
-def test_three_parts_given_up_end_the_summary():
+def test_part_given_up_is_not_tried_again():
     summarizer = Scripted("one", otherwise=GivenUpError("no server"))
-    with pytest.raises(GivenUpError, match=r"3 of \d+ parts in a row could not be summed up: no server"):
+    with pytest.raises(GivenUpError, match=r"part 2 of \d+: no server"):
         ask(summarizer, talk(400, 300))
-    assert len(summarizer.requests) == 4
-
-
-def test_no_part_summarised_is_an_error():
-    with pytest.raises(SummaryError, match="none of . parts could be summed up; the last: no"):
-        ask(Scripted(otherwise=SummaryError("no")), talk(60, 300))
+    assert len(summarizer.requests) == 2
 
 
 def test_invisible_characters_in_summary_are_escaped():

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from tempfile import TemporaryFile
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
@@ -51,8 +51,8 @@ _GRACE = 5.0  # seconds for a killed process to end: one of another user cannot 
 class ProgramError(LoreError):
     """A command failed: `message` says how in one line, without its name. `lasting`: again at once would not help."""
 
-    def __init__(self, message: str, *, lasting: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
+        super().__init__(message, hint=hint)
         self.lasting = lasting
 
 
@@ -62,10 +62,10 @@ def is_nested(environ: Mapping[str, str]) -> bool:
 
 
 def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return the file that a command runs; raises LoreError if it is missing or cannot be run."""
+    """Return the file that a command runs; raises ProgramError if it is missing or cannot be run."""
     name = command[0] if command else ""
     if not name or "\0" in "".join(command):
-        raise LoreError(f"{one_line(name)!r} cannot be run: a command has a name, and no NUL")
+        raise ProgramError(f"{one_line(name)!r} cannot be run: a command has a name, and no NUL", lasting=True)
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     if found is not None:
         return os.path.abspath(found)
@@ -73,7 +73,7 @@ def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
     if os.path.dirname(name):
         reason = "it is not executable" if os.path.exists(name) else "there is no such file"
     hint = "name a program by its path, or one on the PATH"
-    raise LoreError(f"{one_line(name)!r} cannot be run: {reason}", hint=hint)
+    raise ProgramError(f"{one_line(name)!r} cannot be run: {reason}", hint=hint, lasting=True)
 
 
 def run(
@@ -96,18 +96,17 @@ def run(
                 start_new_session=True,
             )  # fmt: skip
             try:
-                _wait(process, seconds, stop, {stdout.fileno(): COMMAND_BYTES, stderr.fileno(): _MOST_ERRORS})
+                _wait(process, seconds, stop, (stdout, stderr))
             finally:
-                _end(process)
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)  # it and what it forked
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE)
             stdout.seek(0)
             stderr.seek(max(0, os.fstat(stderr.fileno()).st_size - COMPLAINT_BYTES))
-            output, complaint = stdout.read(COMMAND_BYTES), _complaint(stderr.read(COMPLAINT_BYTES), environ)
+            output, complaint = stdout.read(), _complaint(stderr.read(COMPLAINT_BYTES), environ)
     except OSError as error:
         raise ProgramError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
-    except ProgramError:
-        raise
-    except LoreError as error:
-        raise ProgramError(error.message, lasting=True) from None
     if process.returncode:
         code = process.returncode
         reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
@@ -115,12 +114,15 @@ def run(
     return output, complaint
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float, stop: threading.Event | None, most: dict[int, int]) -> None:
-    """Wait until a process has ended, but not those that it forked; `most` is the largest size by descriptor."""
+def _wait(
+    process: subprocess.Popen[bytes], seconds: float, stop: threading.Event | None, outputs: Sequence[IO[bytes]]
+) -> None:
+    """Wait until a process has ended, but not those that it forked; raises ProgramError."""
     deadline = time.monotonic() + seconds
     while True:
-        has_ended = _has_ended(process)
-        if any(os.fstat(file).st_size > size for file, size in most.items()):
+        has_ended = process.poll() is not None
+        sizes = [os.fstat(file.fileno()).st_size for file in outputs]
+        if sizes[0] > COMMAND_BYTES or sizes[1] > _MOST_ERRORS:
             raise ProgramError(f"it wrote more than {COMMAND_BYTES:,} bytes")
         if has_ended:
             return
@@ -129,25 +131,6 @@ def _wait(process: subprocess.Popen[bytes], seconds: float, stop: threading.Even
         if time.monotonic() > deadline:
             raise ProgramError(f"no end after {seconds:g} s", lasting=True)
         time.sleep(_PAUSE)
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process has ended, without reaping it: its id cannot be reused until then."""
-    if not hasattr(os, "waitid"):
-        return process.poll() is not None
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.returncode is None:
-        _kill(process)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
 
 
 def _complaint(errors: bytes, environ: Mapping[str, str]) -> str:

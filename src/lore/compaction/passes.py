@@ -7,13 +7,12 @@ Rules (numbers: openfang's compactor):
 - A failed request is made three times in all, unless a retry would not help; an unreadable answer is asked for once
   more, with its fault in the prompt; an answer that was cut off is asked for with twice the room, up to
   16,384 tokens and half the window; an answer that is twice as long as it may be is cut, with a note.
-- Three parts in a row that are given up end it all: the key is wrong, or no server answers, and each part would wait.
-- A note about a part without a summary comes after the model's text, so that it cannot be summed up away.
+- A part without a summary ends it all: nothing is pruned, and the next trigger tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableAnswerError, usable
@@ -23,7 +22,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, escaped, message_texts, opening_text, truncated
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import harmless, one_line
+from lore.untrusted import harmless
 
 SAFETY = 1.2  # estimates are too low by so much
 SHARE = 0.4  # of the window that a part takes: its answer needs room
@@ -32,7 +31,6 @@ SMALL = 12  # messages that fit a part, however long they were
 LEAST = 400  # bytes of a shortened message
 TRIES = 3
 MOST_TIMES = 2  # times the requested length: a command may write a megabyte
-LOST = 3  # parts in a row that are given up before all is
 
 
 def summarize_in_passes(
@@ -65,12 +63,10 @@ class _Passes:
             raise GivenUpError(f"a window of {window:,} tokens has no room for {tokens:,} of summary", hint=hint)
 
     def summarize(self, request: SummaryRequest) -> str:
-        """Return a request's summary, and notes about messages that it does not cover.
+        """Return a request's summary.
 
         Ends: nine texts of a twelfth each fit one pass together with the rest, and ten or more make fewer parts.
         """
-        notes: list[str] = []
-        is_history = True  # not yet summaries of parts
         request = request._replace(texts=message_texts(request))
         while not self._fits(request):
             most = self._part // SMALL
@@ -78,40 +74,22 @@ class _Passes:
             request = request._replace(texts=texts, previous=_clip(request.previous, most))
             if self._fits(request):
                 break
-            summaries, missing = self._ask_parts(texts, request.tokens)
-            if missing and not is_history:
-                raise SummaryError(f"summaries of parts could not be summed up: {missing[0]}")
-            notes, is_history = notes + missing, False
-            request = request._replace(texts=tuple(summaries))
-        return "\n\n".join([self._ask(request), *notes])
+            request = request._replace(texts=tuple(self._ask_parts(texts, request.tokens)))
+        return self._ask(request)
 
     def _fits(self, request: SummaryRequest) -> bool:
         """Return whether a request fits one pass."""
         return sum(map(_size, (*message_texts(request), opening_text(request), request.previous))) <= self._whole
 
-    def _ask_parts(self, texts: Sequence[str], tokens: int) -> tuple[list[str], list[str]]:
-        """Return the summaries of parts, and a note about each part that has none."""
+    def _ask_parts(self, texts: Sequence[str], tokens: int) -> Iterator[str]:
+        """Yield the summary of each part of a history; raises SummaryError."""
         parts = _parts(list(map(_size, texts)), self._part)
-        summaries, notes, lost = list[str](), list[str](), 0
         for number, part in enumerate(parts, 1):
             try:
                 summary = self._ask(SummaryRequest(texts=tuple(texts[part.start : part.stop]), tokens=tokens))
             except SummaryError as error:
-                reason, lost = one_line(error.message), lost + 1 if isinstance(error, GivenUpError) else 0
-                self._tell(f"messages {part.start + 1} to {part.stop} have no summary: {reason}")
-                notes.append(
-                    f"[Messages {part.start + 1} to {part.stop} of those that this summary replaces have none: "
-                    f"{reason}. The session's log still holds them.]"
-                )
-                if len(notes) == len(parts):
-                    raise SummaryError(f"none of {len(parts)} parts could be summed up; the last: {reason}") from None
-                if lost == LOST:
-                    message = f"{LOST} of {len(parts)} parts in a row could not be summed up: {reason}"
-                    raise GivenUpError(message) from None
-            else:
-                lost = 0
-                summaries.append(f"[summary of part {number} of {len(parts)}]\n{escaped(summary)}\n\n")
-        return summaries, notes
+                raise type(error)(f"part {number} of {len(parts)}: {error.message}", hint=error.hint) from None
+            yield f"[summary of part {number} of {len(parts)}]\n{escaped(summary)}\n\n"
 
     def _ask(self, request: SummaryRequest) -> str:
         """Ask for one summary, again if that may help, with twice the room each time that it is cut off."""
