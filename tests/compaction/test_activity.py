@@ -65,22 +65,18 @@ def test_retracted_message_is_counted_once():
 
 def test_retracted_message_ends_no_pause():
     events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
-    assert (
-        tracked(*events).last_spoken(None, None)
-        == tracked(*events, said("u3", T2)).last_spoken(None, None)
-        == (True, AT[T0])
-    )
-    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).last_spoken(None, None) == (False, None)
+    assert tracked(*events).last_spoken(None) == tracked(*events, said("u3", T2)).last_spoken(None) == (True, AT[T0])
+    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).last_spoken(None) == (False, None)
 
 
 def test_last_spoken_precedes_the_waiting_message():
     events = [said("u1", T0), answer("a1"), said("u2", T1)]
-    assert tracked().last_spoken(None, None) == (False, None)
-    assert tracked(*events[:1]).last_spoken(None, None) == (False, None), "the first message ever follows none"
-    assert tracked(*events[:2]).last_spoken(None, None) == (True, AT[T0])
-    assert tracked(*events).last_spoken(None, None) == (True, AT[T0])
-    assert tracked(*events, said("u3", T2)).last_spoken(None, None) == (True, AT[T0]), "more words, same return"
-    assert tracked(*events, answer("a2")).last_spoken(None, None) == (True, AT[T1])
+    assert tracked().last_spoken(None) == (False, None)
+    assert tracked(*events[:1]).last_spoken(None) == (False, None), "the first message ever follows none"
+    assert tracked(*events[:2]).last_spoken(None) == (True, AT[T0])
+    assert tracked(*events).last_spoken(None) == (True, AT[T0])
+    assert tracked(*events, said("u3", T2)).last_spoken(None) == (True, AT[T0]), "more words, same return"
+    assert tracked(*events, answer("a2")).last_spoken(None) == (True, AT[T1])
 
 
 def test_untimed_compaction_has_the_turns_time():
@@ -92,17 +88,16 @@ def test_session_without_times_is_untimed(at):
     events = [said("u1", at), started(1, at), answer("a1")]
     assert tracked().is_timed
     assert not tracked(*events).is_timed
-    assert tracked(*events).last_spoken(None, None) == (True, None)
+    assert tracked(*events).last_spoken(None) == (True, None)
     assert tracked(*events, said("u2", T0)).is_timed
 
 
-def test_agents_and_users_are_timed_separately():
+def test_agents_are_timed_separately():
     header = event("session_started", session_id="s", user_id="ann")
     other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
     seen = tracked(header, said("u1", T0), answer("a1"), other, answer("a2"))
-    assert seen.last_spoken(None, None) == seen.last_spoken(None, "ann") == (True, AT[T0])
-    assert seen.last_spoken("b", None) == (True, AT[T1])
-    assert seen.last_spoken(None, "bob") == (False, None)
+    assert seen.last_spoken(None) == (True, AT[T0])
+    assert seen.last_spoken("b") == (True, AT[T1])
 
 
 def fed(*events):

@@ -10,7 +10,7 @@ from lore import event
 from lore.compaction.activity import ChainActivity, SessionActivity
 from lore.compaction.base import Firing, TimelineCut, Window
 from lore.compaction.executor import compaction_events
-from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, find_due, source_window
+from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, PolicyInput, find_due, source_window
 from lore.compaction.settings import Compaction, ContextSource
 
 SOURCE = ContextSource("mail", ("mail",))
@@ -35,7 +35,8 @@ class Dated(Compacted):
 
     def due(self, settings, minute=0, **more):
         seen = SessionActivity(self.events).chain()
-        return find_due(seen, self.entries(), settings, now=clock(minute), **more)
+        triggers, tell = more.pop("triggers", AUTOMATIC), more.pop("tell", None)
+        return find_due(PolicyInput(seen, self.entries(), settings, clock(minute), **more), triggers, tell=tell)
 
 
 def stamp(minute):
@@ -135,7 +136,7 @@ def test_no_gap_without_times():
     agent = Dated().play([("exchange", "main", None)] * 3)
     agent.user("back")
     assert agent.due(ANY, 999, triggers=BEFORE_TURN) is None
-    assert find_due(ChainActivity(), agent.entries(), ANY, now=None, triggers=BEFORE_TURN) is None
+    assert find_due(PolicyInput(ChainActivity(), agent.entries(), ANY), BEFORE_TURN) is None
 
 
 def test_ticks_only_fire_an_overflow():
@@ -161,7 +162,7 @@ def test_person_is_remembered_after_compaction():
     seen = SessionActivity(
         [one for one in agent.events if not isinstance(one, type(event("compact_applied", uuid="d", trigger="x")))]
     )
-    assert trigger(find_due(seen.chain(), agent.entries(), every, triggers=AFTER_TURN)) == "cadence"
+    assert trigger(find_due(PolicyInput(seen.chain(), agent.entries(), every), AFTER_TURN)) == "cadence"
 
 
 def test_manual_precedes_other_triggers():
@@ -222,7 +223,7 @@ def test_only_sources_need_a_window():
     asking = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURCE,))
     assert agent.due(asking, 5).window == Window(clock(5) - DAY, clock(5))
     assert agent.due(ANY, 3, triggers=AFTER_TURN).window is None
-    assert find_due(SessionActivity(agent.events).chain(), agent.entries(), asking, now=None).window is None
+    assert find_due(PolicyInput(SessionActivity(agent.events).chain(), agent.entries(), asking)).window is None
 
 
 def test_gap_without_messages_to_prune_asks_sources():

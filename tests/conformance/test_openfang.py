@@ -16,6 +16,7 @@ from lore.compaction.entries import count_calls, count_messages, has_real_activi
 from lore.compaction.policy import (
     AFTER_TURN,
     BEFORE_TURN,
+    PolicyInput,
     find_due,
     is_cadence,
     plan_overflow,
@@ -76,9 +77,8 @@ GAP = Compaction(gap_secs=900, keep_recent=2, context_sources=(ContextSource("ma
 
 
 def gap(made, settings=GAP, **more):
-    return find_due(
-        SessionActivity(made.events).chain(), made.entries(), settings, now=NOON, triggers=BEFORE_TURN, **more
-    )
+    seen = SessionActivity(made.events).chain()
+    return find_due(PolicyInput(seen, made.entries(), settings, NOON, **more), BEFORE_TURN)
 
 
 @pytest.mark.parametrize(("pause", "fires"), [(899, False), (900, True), (7_200, True)])
@@ -86,10 +86,9 @@ def test_gap_fires_from_gap_secs(pause, fires):
     assert bool(gap(session(pause + 9, pause + 5, pause, back=0))) is fires
 
 
-def test_gap_is_measured_by_agent_and_user():
+def test_gap_is_measured_by_agent():
     made = session(3_000, 2_000, 1_000, agent="hand", back=0)
-    assert gap(made, agent="hand", user="ann").trigger == "gap"
-    assert gap(made, agent="hand", user="bob") is None
+    assert gap(made, agent="hand").trigger == "gap"
     assert gap(made, agent="other") is None
 
 
@@ -125,7 +124,7 @@ def test_session_without_real_activity_is_not_compacted(case):
     """96.9 % of the stored messages were scheduler ticks."""
     made = told(ACTIVITY[case][0] * 9)
     settings = Compaction(continuous_interval=1, keep_recent=1, gap_secs=1)
-    assert find_due(SessionActivity(made.events).chain(), made.entries(), settings, now=NOON) is None
+    assert find_due(PolicyInput(SessionActivity(made.events).chain(), made.entries(), settings, NOON)) is None
 
 
 def test_parallel_tool_calls_are_counted_separately():

@@ -18,7 +18,7 @@ from lore.compaction.executor import compaction_events
 from lore.compaction.policy import (
     AFTER_TURN,
     BEFORE_TURN,
-    TRIGGERS,
+    PolicyInput,
     find_cut,
     find_due,
     kept_entries,
@@ -193,11 +193,10 @@ def test_overflow_plan_equals_its_result(script, window, overhead):
 
 
 @given(scripts(), st.floats(0, 1e10))
-def test_no_trigger_is_due_without_settings(script, now):
+def test_no_trigger_is_due_by_default(script, now):
     agent = Compacted().play(script)
     tracked = SessionActivity(agent.events).chain()
-    assert find_due(tracked, agent.entries(), None, now=now, triggers=tuple(TRIGGERS)) is None
-    assert find_due(tracked, agent.entries(), Compaction(), now=now) is None
+    assert find_due(PolicyInput(tracked, agent.entries(), Compaction(), now)) is None
 
 
 @given(st.lists(scripts(max_size=4), max_size=4))
@@ -220,7 +219,7 @@ def test_due_compactions_apply_to_real_recording(recording):
         nonlocal fired, applied
         chain = settled(read.state.chain(event.chain))
         seen, at = tracker.chain(event.chain), parse_timestamp(event.at)
-        firing = find_due(seen, chain.entries, settings, now=at, agent=event.agent_id, triggers=when)
+        firing = find_due(PolicyInput(seen, chain.entries, settings, at, event.agent_id), when)
         if firing is None:
             return
         fired += 1

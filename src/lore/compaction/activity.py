@@ -59,8 +59,7 @@ class _Messages:
 class ChainActivity:
     """The activity of one chain; it changes with the events that follow."""
 
-    def __init__(self, user: str | None = None) -> None:
-        self.user = user
+    def __init__(self) -> None:
         self.exchanges = 0  # real user messages
         self.has_times = False  # the time of a message is known
         self.least_billed: int | None = None  # tokens of the shortest prompt whose usage is known
@@ -84,11 +83,9 @@ class ChainActivity:
         """Whether gaps can be judged: the time of a message is known, or there are no messages."""
         return self.has_times or not self.exchanges
 
-    def last_spoken(self, agent: str | None, user: str | None = None) -> tuple[bool, float | None]:
-        """Return whether this user spoke to this agent before the waiting message, and when last."""
-        messages = self._messages.get(self.resolve_agent(agent))
-        if messages is None or user not in (None, self.user):
-            return False, None
+    def last_spoken(self, agent: str | None) -> tuple[bool, float | None]:
+        """Return whether a person spoke to this agent before the waiting message, and when last."""
+        messages = self._messages.get(self.resolve_agent(agent), _Messages())
         return messages.has_answer, messages.answered_at
 
     def resolve_agent(self, agent: str | None) -> str | None:
@@ -178,14 +175,12 @@ class SessionActivity:
 
     def chain(self, name: str = MAIN) -> ChainActivity:
         """Return the activity of a chain; it changes with the events that follow."""
-        return self._chains.get(name) or self._chains.setdefault(name, ChainActivity(self.user))
+        return self._chains.get(name) or self._chains.setdefault(name, ChainActivity())
 
     def add(self, event: Event) -> None:
         """Add the session's next event."""
         if isinstance(event, SessionStarted) and self.user is None:
             self.user, self.agent = event.user_id, event.agent_id
-            for chain in self._chains.values():
-                chain.user = self.user
         elif isinstance(event, (Append, TurnStarted, *TURN_ENDS, CompactApplied, ContextPersisted, Remove)):
             self.chain(event.chain).add(event)
             if isinstance(event, (TurnStarted, *TURN_ENDS)):

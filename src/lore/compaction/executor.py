@@ -29,6 +29,7 @@ from lore.compaction.entries import count_messages, head_tokens, tokens_of, toke
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarize_in_passes
 from lore.compaction.policy import (
+    PolicyInput,
     find_due,
     kept_entries,
     latest_calls,
@@ -115,10 +116,8 @@ def judge_chain(
         scale = token_scale(activity, chain) if scale is None else scale
         head = max(head_tokens(chain), scale.estimated(scale.head))
         settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
-    return find_due(
-        activity.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=head, tokens=tokens,
-        triggers=triggers, tell=tell,
-    )  # fmt: skip
+    inputs = PolicyInput(activity.chain(chain.id), chain.entries, settings, now, agent, head, tokens)
+    return find_due(inputs, triggers, tell=tell)
 
 
 def judge_moment(

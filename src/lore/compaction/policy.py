@@ -75,7 +75,6 @@ class PolicyInput(NamedTuple):
     settings: Compaction
     now: float | None = None  # seconds since 1970; None: there is no clock
     agent: str | None = None
-    user: str | None = None  # None: the session's own user
     overhead: int = 0  # estimated tokens of the prompt before the timeline
     tokens: int | None = None  # estimated tokens of the timeline, if known
 
@@ -84,19 +83,13 @@ class PolicyInput(NamedTuple):
 
 
 def find_due(
-    activity: ChainActivity, entries: Entries, settings: Compaction | None, *, now: float | None = None,
-    agent: str | None = None, user: str | None = None, overhead: int = 0, tokens: int | None = None,
-    triggers: Collection[Trigger] = AUTOMATIC, tell: Tell | None = None,
-) -> Firing | None:  # fmt: skip
+    inputs: PolicyInput, triggers: Collection[Trigger] = AUTOMATIC, *, tell: Tell | None = None
+) -> Firing | None:
     """Return the first of these triggers that is due, in the order manual, overflow, gap, cadence.
 
-    The parameters are the fields of `PolicyInput`; `tell` receives why each trigger fires or is skipped. `manual` is
-    always due if it is asked for; without settings nothing is. Costs O(1) far from any limit if the timeline's tokens
-    are given, otherwise O(entries).
+    `tell` receives why each trigger fires or is skipped. `manual` is always due if it is asked for. Costs O(1) far from
+    any limit if the timeline's tokens are given, otherwise O(entries).
     """
-    if settings is None:
-        return None
-    inputs = PolicyInput(activity, entries, settings, now, agent, user, overhead, tokens)
     for trigger, judge in TRIGGERS.items():
         if trigger not in triggers:
             continue
@@ -180,13 +173,13 @@ def is_cadence(exchanges: int, size: int, settings: Compaction) -> bool:
 
 
 def pause_before_message(inputs: PolicyInput) -> float | None:
-    """Return the seconds since this agent and user last spoke before the waiting message; None if that is unknown.
+    """Return the seconds since this agent was last spoken to before the waiting message; None if that is unknown.
 
     An answer counts, since a person who waits for it is not away. So does a compaction without a turn after it: the
     pause that it was made in is over.
     """
     activity = inputs.activity
-    has_spoken, last = activity.last_spoken(inputs.agent, inputs.user)
+    has_spoken, last = activity.last_spoken(inputs.agent)
     if not has_spoken or last is None or inputs.now is None:
         return None
     later = (activity.ended_at.get(activity.resolve_agent(inputs.agent)), activity.rested_at)

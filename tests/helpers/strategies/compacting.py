@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from helpers.strategies.sessions import Agent, scripts
 from lore.compaction.activity import ChainActivity
 from lore.compaction.executor import compaction_events
-from lore.compaction.policy import find_due
+from lore.compaction.policy import PolicyInput, find_due
 from lore.compaction.settings import Compaction
 from lore.model import events as e
 from lore.model.state import settled
@@ -27,7 +27,8 @@ class Compacted(Agent):
 
     def squeeze(self, keep=2, context=None, chain="main", *, summary="what was before", way=""):
         """Compact by hand, with outside context or without; `way` restarts the agent afterwards."""
-        firing = find_due(ChainActivity(), self.entries(chain), Compaction(keep_recent=keep), triggers=("manual",))
+        inputs = PolicyInput(ChainActivity(), self.entries(chain), Compaction(keep_recent=keep))
+        firing = find_due(inputs, ("manual",))
         if firing is not None:
             text = None if context is None else OUTSIDE.format(context)
             self.take(compaction_events(self.session.state, chain, firing, summary, text), chain)
