@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from lore.pytest_plugin import recording
-from lore.pytest_plugin.recorder import RECORDINGS
+from lore.pytest_plugin.recorder import PROCESS
 from lore.pytest_plugin.seams import HINT, SDKS, unrecorded_sdks
 
 FAKE = """
@@ -26,7 +26,7 @@ def alone(monkeypatch):
     """Unload all SDKs except those that a test loads."""
     for name in SDKS:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(RECORDINGS, "replaced", {})
+    monkeypatch.setattr(PROCESS, "replaced", {})
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ import pytest
 
 from lore.config import Loaded, find
 from lore.errors import LoreError
-from lore.pytest_plugin.recorder import MOVED, RUNNING
+from lore.pytest_plugin.recorder import MOVED, PROCESS
 from lore.recording.corpus import show
 from lore.recording.opening import Options
 from lore.report.console import Console
@@ -92,7 +92,7 @@ class Cassettes:
         self._config.add_cleanup(lambda: setattr(owner, "__init__", original))
 
     def _note(self, path: str) -> None:
-        test = RUNNING.test
+        test = PROCESS.test
         if test is not None:
             test.cassettes = True
         name, reason = ("", None) if test is None else (test.name, test.reason)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from lore.pytest_plugin.recorder import MOVED, RECORDINGS, RUNNING, LoreWarning, Recorder, Test, recording
+from lore.pytest_plugin.recorder import MOVED, PROCESS, LoreWarning, Recorder, Test, recording
 
 __all__ = ["lore_recorder"]  # for tests; pytest calls the rest
 
@@ -62,7 +62,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark; load the modules that judge cassettes if that is asked for."""
     config.addinivalue_line("markers", f'{MARK}(reason="…"): this test may move the prefix of its prompts.')
-    config.stash[_BEFORE] = RECORDINGS.begun, RECORDINGS.prompts
+    config.stash[_BEFORE] = PROCESS.recorders, PROCESS.prompts
     config.stash[_RECORDED] = _Recorded(0, 0, [])
     folder: str | None = config.getoption("lore_cassettes")
     if folder is not None:
@@ -87,11 +87,11 @@ def lore_recorder() -> Generator[Recorder]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Set the running test."""
-    before, RUNNING.test = RUNNING.test, Test(item.nodeid, _reason(item))
+    before, PROCESS.test = PROCESS.test, Test(item.nodeid, _reason(item))
     try:
         return (yield)
     finally:
-        RUNNING.test = before
+        PROCESS.test = before
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,7 +114,7 @@ def _reason(item: pytest.Item) -> str | None:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Warn of a test's own mark that was not needed, once its fixtures have ended; a class may have a mark for some."""
     result = yield
-    test = RUNNING.test
+    test = PROCESS.test
     is_own = any(mark.name == MARK for mark in item.own_markers)
     if is_own and test is not None and test.reason is not None and test.passed and not (test.moved or test.cassettes):
         item.warn(LoreWarning(f"{item.nodeid} is marked {MARK} and moves none that lore judged: take the mark away"))
@@ -127,7 +127,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put a prefix that a marked test moved into the report of the phase in which it did."""
     report = yield
-    test = RUNNING.test
+    test = PROCESS.test
     if test is None:
         return report
     if call.when == "call":
@@ -146,7 +146,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Count what recorders of this process recorded; a worker sends it to its controller."""
     config = session.config
     begun, prompts = config.stash[_BEFORE]
-    recorded = _Recorded(RECORDINGS.begun - begun, RECORDINGS.prompts - prompts, [])
+    recorded = _Recorded(PROCESS.recorders - begun, PROCESS.prompts - prompts, [])
     if recorded.recorders and not recorded.prompts:
         from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - most runs do not need it
 

@@ -26,7 +26,7 @@ from lore.model.codes import CODES
 from lore.model.results import DivergenceResult, Finding
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import find_divergence
-from lore.pytest_plugin.recorder import RUNNING, LoreWarning, Recorded, Recorder
+from lore.pytest_plugin.recorder import PROCESS, LoreWarning, Recorded, Recorder
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
@@ -57,7 +57,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
         warnings.warn(LoreWarning(f"allow={', '.join(unused)}: nothing needed it; take it out"), stacklevel=3)
     kept = [pair._replace(findings=[f for f in pair.findings if f.code not in allowed]) for pair in judged.moved]
     moved = [pair for pair in kept if pair.findings]
-    test = RUNNING.test
+    test = PROCESS.test
     if moved and test is not None and test.reason is not None:
         for pair in moved:
             first = pair.findings[0]

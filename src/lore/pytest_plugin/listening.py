@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from lore.model.mask import mask
-from lore.pytest_plugin.recorder import RECORDINGS, Recorded, Recorder
+from lore.pytest_plugin.recorder import PROCESS, Recorded, Recorder
 from lore.pytest_plugin.seams import SEAMS, ClientRequest, Seam
 
 HEADERS = (
@@ -58,7 +58,7 @@ class _Listening:
                     self._wrap(seam, sys.modules.get(seam.module))
                 sys.meta_path.insert(0, self._arrivals)
             self.recorders = (*self.recorders, recorder)
-            RECORDINGS.begun += 1
+            PROCESS.recorders += 1
 
     def arrived(self, name: str, module: ModuleType) -> None:
         """Wrap the seams of a module that was imported while recorders listen."""
@@ -91,7 +91,7 @@ class _Listening:
                 if found is wrapper:
                     setattr(owner, seam.method, original)
                 elif found is not None:
-                    RECORDINGS.replaced[seam.library] = str(getattr(found, "__module__", "another tool"))
+                    PROCESS.replaced[seam.library] = str(getattr(found, "__module__", "another tool"))
             self._wrapped.clear()
 
     def failed(self, seam: Seam, error: Exception) -> None:
@@ -172,7 +172,7 @@ class _Passage:
         recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
         for recorder in LISTENING.recorders:
             recorder.requests.append(recorded)
-        RECORDINGS.prompts += recorded.may_be_prompt
+        PROCESS.prompts += recorded.may_be_prompt
         self._recorded = recorded
         self._token = _PASSING.set(_Passing(recorded, self._seam, owner))
 

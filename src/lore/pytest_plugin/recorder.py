@@ -40,22 +40,17 @@ class Test:
     cassettes: bool = False  # it used some, which are judged later
 
 
-class RunningTest:
-    """Holds the test that runs; None between tests and without pytest. One test runs at a time in a process."""
-
-    test: Test | None = None
-
-
-class Recordings:
-    """Counts what recorders did in this process; counts only grow, and a run compares them with those at its begin."""
+class Process:
+    """What happened in this process so far. Counts only grow: a run compares them with those at its begin."""
 
     def __init__(self) -> None:
-        self.begun = 0
+        self.test: Test | None = None  # that runs, one at a time; None between tests and without pytest
+        self.recorders = 0  # that have begun
         self.prompts = 0  # recorded requests that may be prompts
         self.replaced: dict[str, str] = {}  # library -> the module of the tool that replaced lore's wrapper
 
 
-RUNNING, RECORDINGS = RunningTest(), Recordings()
+PROCESS = Process()
 
 
 @dataclass(slots=True)

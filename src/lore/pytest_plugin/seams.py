@@ -18,7 +18,7 @@ from io import BytesIO
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from lore.pytest_plugin.recorder import RECORDINGS
+from lore.pytest_plugin.recorder import PROCESS
 
 Pieces: TypeAlias = list[bytes]
 Call: TypeAlias = tuple[Any, ...]
@@ -251,7 +251,7 @@ def unrecorded_sdks() -> list[str]:
 
 def _fate(libraries: Sequence[str]) -> str:
     """Return what became of the requests that an SDK sent over these libraries."""
-    replaced = RECORDINGS.replaced
+    replaced = PROCESS.replaced
     recorded = [library for library in libraries if library in LIBRARIES and library not in replaced]
     others = [library for library in libraries if library not in LIBRARIES]
     parts = [f"it sends over {' or '.join(recorded)}, which lore records, and no prompt passed there"] * bool(recorded)

@@ -138,11 +138,6 @@ class Recording:
         for line in self._cutter.feed(data):
             yield from self._without_problems(reader.read_line(line))
 
-    def take_problem(self, read: Read) -> None:
-        """Keep a problem of the reader."""
-        if isinstance(read.value, Problem):
-            self.problems.add(read.value, self.shown)
-
     def _without_problems(self, found: Iterable[Read]) -> Iterator[Read]:
         for read in found:
             if type(read.value) is Problem:

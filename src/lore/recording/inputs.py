@@ -3,7 +3,8 @@
 Inputs come in the order in which they were named; those of a folder or pattern in the order of their names, sessions of
 a store in that of their ids, and the files of its subagents after a session that is named. A file that is reached
 twice (by two names, a link, a folder and a pattern) keeps its first place and name, and is `named` if one of them was.
-Files that are one recording together (`packed`) are listed as their folder.
+Files that are one recording together (`packed`) are listed as their folder. Files of one request body each that are
+named are read as one recording, so that two files give the same answer as the same two requests in one file.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from lore.errors import LoreError
+from lore.formats.contents import recorded_body
 from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
+from lore.recording.base import Problems, Recording
+from lore.recording.opening import Options, kind_of
 from lore.store.registry import open_existing, print_note_once, scheme_of
 from lore.store.reserved import drop_reserved
 
@@ -187,6 +193,38 @@ def _identified(file: Input) -> tuple[object, Input]:
     return key, file._replace(size=0 if stream else about.st_size, stream=stream)
 
 
+# request bodies in files of their own
+
+
+def join_bodies(files: list[Input], format: str | None) -> list[Input]:
+    """Return the files, with those that were named and are one request body each joined to one input."""
+    bodies = [file for file in files if file.named and not file.stream and _is_body(file.path, format)]
+    if len(bodies) < 2:  # noqa: PLR2004 - there is nothing to join
+        return files
+    paths = tuple(file.path for file in bodies)
+    joined = bodies[0]._replace(path="", size=sum(file.size for file in bodies), together=paths)
+    return [joined if file is bodies[0] else file for file in files if file is bodies[0] or file not in bodies]
+
+
+def _is_body(path: str, format: str | None) -> bool:
+    if not path.endswith(".json") or filesystem.is_remote(path):
+        return False
+    try:
+        head = corpus.open_head(path).head
+    except LoreError:
+        return False
+    kind = kind_of(head, format)
+    return kind is not None and kind.name == "bodies" and recorded_body(head.strip()) is not None
+
+
+def open_input(file: Input, options: Options, problems: Problems) -> Recording:
+    """Open an input, of several files if they are joined; raises LoreError as `Options.open` does."""
+    if not file.together:
+        return options.open(file.path, problems)
+    opened = corpus.Opened(packed.BODIES_OPENING, packed.bodies_stream(file.together))
+    return replace(options, format=None).open("", problems, opened=opened, growing=False)
+
+
 # patterns
 
 
@@ -239,9 +277,7 @@ def written_at(file: Input) -> float | None:
     if file.written is not None:
         return file.written
     try:
-        if filesystem.is_remote(file.path) or not os.path.isdir(file.path):
-            return filesystem.status(file.path).written
-        with os.scandir(file.path) as entries:
-            return max((entry.stat().st_mtime for entry in entries), default=None)
+        about = packed.status_of(file.path) if os.path.isdir(file.path) else filesystem.status(file.path)
     except (OSError, ValueError):
         return None
+    return about.written

@@ -31,8 +31,7 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs
-from lore.recording.joining import join_bodies, open_input
+from lore.recording.inputs import Input, inputs, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint

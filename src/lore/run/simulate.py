@@ -27,8 +27,7 @@ from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.recording import corpus
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, ahead, inputs
-from lore.recording.joining import join_bodies, open_input
+from lore.recording.inputs import Input, ahead, inputs, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.verdicts import InterruptedRunError

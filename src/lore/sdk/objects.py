@@ -92,26 +92,29 @@ def final(response: Any) -> Any:
     """Return the response of a helper that watched a stream; another object unchanged."""
     if isinstance(response, (*_PLAIN, Mapping, list, tuple)):
         return cast("object", response)
-    for name in _FINAL:
-        found = getattr(response, name, None)
-        if callable(found):
-            made: Any = found()
-            if callable(getattr(made, "__await__", None)):
-                made.close()
-                raise LoreError("this is a stream of asyncio", hint=_AWAITED)
-            return made
-    return response
+    finish = _finish_of(response)
+    if finish is None:
+        return response
+    made = finish()
+    if callable(getattr(made, "__await__", None)):
+        made.close()
+        raise LoreError("this is a stream of asyncio", hint=_AWAITED)
+    return made
+
+
+def _finish_of(response: object) -> Callable[[], Any] | None:
+    """Return the method of a helper that watched a stream that gives the response; None for another object."""
+    methods = (getattr(response, name, None) for name in _FINAL)
+    return next((method for method in methods if callable(method)), None)
 
 
 async def awaited(response: Any) -> Any:
     """Return a response, or the chunks of a stream, of an SDK's asynchronous client."""
     if callable(getattr(response, "__await__", None)):
         return await response
-    for name in _FINAL:
-        found = getattr(response, name, None)
-        if callable(found):
-            made: Any = found()
-            return await made if callable(getattr(made, "__await__", None)) else made
+    if (finish := _finish_of(response)) is not None:
+        made = finish()
+        return await made if callable(getattr(made, "__await__", None)) else made
     if isinstance(response, AsyncIterable):
         return [chunk async for chunk in cast("AsyncIterable[object]", response)]
     return response

@@ -25,8 +25,7 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.plugins import published
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, inputs
-from lore.recording.joining import join_bodies
+from lore.recording.inputs import Input, ahead, inputs, join_bodies
 from lore.recording.opening import reader_named
 from lore.run.checking.exemptions import unused_exemptions
 from lore.run.checking.verdicts import (

@@ -27,8 +27,7 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, fetched_ahead, written_at
-from lore.recording.joining import open_input
+from lore.recording.inputs import Input, fetched_ahead, open_input, written_at
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED, Dated
 
