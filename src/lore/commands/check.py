@@ -235,17 +235,12 @@ def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> Findin
 
 def _judge_into(tables: tuple[str, str], paths: list[str], context: CheckContext, how: CheckRun) -> CheckOutcome:
     """Judge, write tables into a folder, and report their sizes."""
-    from msgspec.structs import replace
-
     from lore.judge.totals import FINDINGS_KEPT
     from lore.recording.corpus import show
-    from lore.run.checking.check import check
-    from lore.run.spending.tables import write_tables
+    from lore.run.spending.tables import check_into_tables
 
     form, folder = tables
-    outcome, done = write_tables(
-        form, folder, lambda on_ledger: check(paths, context, replace(how, on_ledger=on_ledger)), redact=context.redact
-    )
+    outcome, done = check_into_tables(form, folder, paths, context, how)
     if done:
         common.tell(f"{show(folder)}: {done}")
     by_severity = Counter(finding.severity for finding in outcome.result.findings)

@@ -200,12 +200,7 @@ def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) ->
 
 def _write(data: bytes, then: str, options: ReportOptions, files: list[Input]) -> None:
     """Write to standard output, or to a file and report what to do with that."""
-    from lore.run.outputs import open_output
-
-    if options.output in (None, "-"):
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-        return
-    with open_output(options.output, force=options.force, inputs=[file.path for file in files]) as file:
+    with common.destination(options.output, force=options.force, inputs=[file.path for file in files]) as file:
         file.write(data)
-    common.tell(f"wrote {options.output}, {len(data):,} bytes: {then}")
+    if options.output not in (None, "-"):
+        common.tell(f"wrote {options.output}, {len(data):,} bytes: {then}")

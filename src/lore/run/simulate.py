@@ -114,7 +114,7 @@ class _Simulator(NamedTuple):
                     sums.add(turn.result, turn.row, turn.parts, project)
                     turns.append(turn.paid)
                     if request.progress is not None:
-                        request.progress(done + (turn.byte or 0), size)
+                        request.progress(done + (turn.verdict.turn.byte or 0), size)
                     if stopped := self._is_interrupted():
                         break
                 recordings += 1

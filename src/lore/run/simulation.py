@@ -47,7 +47,6 @@ class PlayedTurn(NamedTuple):
     row: Transition | None  # the prediction and the usage; None if they cannot be compared
     parts: dict[str, Decimal]  # cost by kind of price
     paid: PaidTurn  # the turn as a what-if replays it
-    byte: int | None  # where the turn is in its file
     verdict: TurnVerdict
 
 
@@ -129,7 +128,7 @@ class Simulation:
         is_possible = usage is not None and not usage.contradiction and not reason_to_doubt(usage)
         contradicted = bool(predicted.odd) and is_possible and predicted.cache == cache_of(turn, served_by(turn))
         paid = paid._replace(price=price, reader=place.reader, contradicted=contradicted)
-        return PlayedTurn(result, transition, parts, paid, turn.byte, verdict)
+        return PlayedTurn(result, transition, parts, paid, verdict)
 
     def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
         if is_transcript(turn):

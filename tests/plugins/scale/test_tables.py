@@ -21,8 +21,9 @@ from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import CheckRun, check
+from lore.run.checking.verdicts import CheckContext
 from lore.run.spending.ledgers import Ledgers
-from lore.run.spending.tables import write_tables
+from lore.run.spending.tables import check_into_tables
 from lore_plugins.scale.tables import TABLES
 
 pytestmark = pytest.mark.skipif(find_spec("pyarrow") is None, reason="extra: tables")
@@ -51,10 +52,7 @@ def rows(folder: Path, table: str) -> list[dict[str, object]]:
 
 
 def written(folder: Path, files: list[str], *, redact: bool = False) -> None:
-    def judge(take):
-        return check(files, run=CheckRun(on_ledger=take))
-
-    write_tables("parquet", str(folder), judge, redact=redact)
+    check_into_tables("parquet", str(folder), files, CheckContext(redact=redact), CheckRun())
 
 
 @pytest.fixture(scope="module")
@@ -215,12 +213,8 @@ def test_standard_input_becomes_tables(tmp_path):
 def test_interrupted_run_leaves_earlier_tables(tmp_path):
     assert lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 't'}").code == 1
     before = {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()}
-    outcome, made = write_tables(
-        "parquet",
-        str(tmp_path / "t"),
-        lambda take: check([RECORDINGS[0]], run=CheckRun(on_ledger=take, interrupted=lambda: True)),
-        redact=False,
-    )
+    run = CheckRun(interrupted=lambda: True)
+    outcome, made = check_into_tables("parquet", str(tmp_path / "t"), [RECORDINGS[0]], CheckContext(), run)
     assert outcome.result.interrupted
     assert made == ""
     assert {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before

@@ -53,6 +53,17 @@ class CheckRun(Struct, frozen=True):
     on_findings: Callable[[Sequence[Finding]], object] | None = None  # called with each file's findings, in order
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
 
+    def is_interrupted(self) -> bool:
+        """Return whether the user interrupted the run."""
+        return self.interrupted is not None and self.interrupted()
+
+    def report(self, total: int, before: int, done: int) -> None:
+        """Report the bytes of earlier files and of this one; raises InterruptedRunError."""
+        if self.is_interrupted():
+            raise InterruptedRunError
+        if self.progress is not None:
+            self.progress(before + done, total)
+
 
 DEFAULTS, EVERY_FILE = CheckContext(), CheckRun()
 
@@ -83,9 +94,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known = None if before is None else KnownFindings(Baseline() if context.update else before)
-    totals, monitor = RunTotals(known, recorder), _Monitor(run, sum(file.size for file in files))
-    judged = reported = 0
-    with closing(_judge_files(files, run, context, monitor)) as results:
+    totals, judged, reported = RunTotals(known, recorder), 0, 0
+    with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
             for line in result.log:
@@ -98,7 +108,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             if run.on_findings is not None and (fresh := totals.since(reported)):
                 reported += len(fresh)
                 run.on_findings(fresh)
-    stopped = Interruption(judged, len(files)) if monitor.is_interrupted() else UNSET
+    stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         _raise_if_nothing(paths, run)
     result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
@@ -223,47 +233,29 @@ def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Clust
     raise lacks_plug_in("scale", f"--jobs {address}", "dask")
 
 
-class _Monitor:
-    """Reports progress, and ends the run when the user interrupts it."""
-
-    def __init__(self, run: CheckRun, total: int) -> None:
-        self._progress, self._interrupted = run.progress, run.interrupted
-        self.total = total  # bytes
-
-    def is_interrupted(self) -> bool:
-        return self._interrupted is not None and self._interrupted()
-
-    def report(self, before: int, done: int) -> None:
-        """Report the bytes of earlier files and of this one; raises InterruptedRunError."""
-        if self.is_interrupted():
-            raise InterruptedRunError
-        if self._progress is not None:
-            self._progress(before + done, self.total)
-
-
-def _judge_files(files: list[Input], run: CheckRun, context: CheckContext, monitor: _Monitor) -> Generator[FileResult]:
+def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
-    here = partial(judge_file, context=context)
+    here, report = partial(judge_file, context=context), partial(run.report, sum(file.size for file in files))
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
     if run.cluster is not None:
         from lore.run.checking.program import maker_of  # noqa: PLC0415 - few runs have a cluster
 
         silent = replace(silent, root=os.path.abspath(silent.root))
-        apart, report = partial(judge_apart, context=silent), partial(monitor.report, 0)
+        job = ClusterJob(here, partial(judge_apart, context=silent), partial(maker_of, silent), partial(report, 0))
         with suppress(InterruptedRunError):
-            yield from run.cluster.results(files, ClusterJob(here, apart, partial(maker_of, silent), report))
+            yield from run.cluster.results(files, job)
     elif (processes := processes_for(files, run.jobs)) > 1:
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 
-        apart, report = partial(judge_apart, context=silent), partial(monitor.report, 0)
+        apart = partial(judge_apart, context=silent)
         with suppress(InterruptedRunError):
-            yield from ProcessPool(processes, here, apart, report).results(files)
+            yield from ProcessPool(processes, here, apart, partial(report, 0)).results(files)
     else:
         done = 0
         for file in ahead(files):
-            if monitor.is_interrupted():
+            if run.is_interrupted():
                 return
-            yield judge_file(file, context, partial(monitor.report, done))
+            yield judge_file(file, context, partial(report, done))
             done += file.size
 
 

@@ -7,8 +7,10 @@ A plug-in writes them: it publishes a `TablesForm` under the entry-point group `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple, Protocol, TypeAlias
+
+from msgspec.structs import replace
 
 from lore.errors import LoreError, lacks_plug_in
 from lore.judge.sums import Copies, LedgerRequest
@@ -20,12 +22,10 @@ from lore.recording.agents.companions import session_of
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, written_at
 from lore.report.redacted.results import redacted
-from lore.run.checking.verdicts import InterruptedRunError
+from lore.run.checking.check import CheckOutcome, CheckRun, check
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError
 from lore.run.spending.ledgers import placed
 from lore.run.spending.overview import agent_of, every_request
-
-if TYPE_CHECKING:
-    from lore.run.checking.check import CheckOutcome
 
 GROUP = "lore.tables"  # of entry points
 _BROUGHT = ("parquet",)  # by lore's own plug-in `scale`
@@ -70,12 +70,12 @@ def table_forms() -> dict[str, TablesForm | None]:
     return found | {point.name: point.load() for point in published(GROUP)}
 
 
-def write_tables(
-    form: str, folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], *, redact: bool
+def check_into_tables(
+    form: str, folder: str, paths: list[str], context: CheckContext, run: CheckRun
 ) -> tuple[CheckOutcome, str]:  # fmt: skip
-    """Write the tables of recordings while they are judged; return a line about them, empty if interrupted.
+    """Check recordings and write their tables; return a line about these, empty if interrupted.
 
-    `judge` passes on each file, in order, with its ledger. Raises LoreError if tables cannot be written.
+    Raises LoreError if tables cannot be written.
     """
     opened, copies = table_forms().get(form), Copies()
     if opened is None:
@@ -83,21 +83,19 @@ def write_tables(
     if "://" in folder:
         raise LoreError(f"cannot write {corpus.show(folder)}: lore writes to this machine only", hint="name a folder")
     outcome: CheckOutcome | None = None
-    try:
-        with opened(folder) as tables:
+    with suppress(InterruptedRunError), opened(folder) as tables:
 
-            def take(file: Input, ledger: Ledger | None) -> None:
-                if ledger is not None:
-                    log = AgentLog(None, file, written_at(file))
-                    tables.add(_tabled(log, placed(ledger, file), copies, redact=redact))
+        def take(file: Input, ledger: Ledger | None) -> None:
+            if ledger is not None:
+                log = AgentLog(None, file, written_at(file))
+                tables.add(_tabled(log, placed(ledger, file), copies, redact=context.redact))
 
-            outcome = judge(take)
-            if outcome.result.interrupted:
-                raise InterruptedRunError  # noqa: TRY301 - so that the tables of before stay
-            return outcome, tables.finish(outcome.result.findings)
-    except InterruptedRunError:
-        assert outcome is not None, "an interrupted run has a result"
-        return outcome, ""
+        outcome = check(paths, context, replace(run, on_ledger=take))
+        if outcome.result.interrupted:
+            raise InterruptedRunError  # so that the tables of before stay
+        return outcome, tables.finish(outcome.result.findings)
+    assert outcome is not None, "an interrupted run has a result"
+    return outcome, ""
 
 
 def _tabled(log: AgentLog, ledger: Ledger, copies: Copies, *, redact: bool) -> TabledRecording:
