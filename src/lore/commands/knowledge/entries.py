@@ -58,13 +58,7 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
     if not any(fields):
         raise LoreError("the entry has no text", hint="give --content or --title")
     entry_id = _derived_id(fields) if name is None else _checked_id(name)
-
-    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
-        known = state.knowledge.get(entry_id)
-        is_new = known is None or update_fact(known, *fields) != known
-        return [entry_id], [Knowledge(op="add", id=entry_id, **fields._asdict())] if is_new else []
-
-    return _write(path, options, "add", decide)
+    return _write(path, options, "add", lambda state: _changed(state, "add", entry_id, fields))
 
 
 def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKnowledge:
@@ -72,13 +66,15 @@ def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKno
     _check_text(fields)
     if all(value is None for value in fields):
         raise LoreError("nothing to update", hint="give --category, --title or --content")
+    return _write(path, options, "update", lambda state: _changed(state, "update", _find(state, name), fields))
 
-    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
-        known = state.knowledge[_find(state, name)]
-        is_new = update_fact(known, *fields) != known
-        return [known.id], [Knowledge(op="update", id=known.id, **fields._asdict())] if is_new else []
 
-    return _write(path, options, "update", decide)
+def _changed(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tuple[list[str], list[Event]]:
+    """Return the id, and the event if it changes something."""
+    known = state.knowledge.get(entry_id)
+    if known is not None and update_fact(known, *fields) == known:
+        return [entry_id], []
+    return [entry_id], [Knowledge(op=op, id=entry_id, **fields._asdict())]
 
 
 def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledge:
