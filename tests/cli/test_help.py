@@ -121,7 +121,6 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
         ("chek", "no such command: lore chek", "did you mean: lore check"),
         ("store imprt x", "no such command: lore store imprt", "did you mean: lore store import"),
         ("help stroe", "no such command: lore stroe", "did you mean: lore store"),
-        ("help check it", "no such command: lore check it", "lore check --help lists them"),
         ("lore301", "no such command: lore lore301", "to read about a code: lore explain LORE301"),
         ("logs", "no such command: lore logs", "to judge it: lore check logs"),
         ("xyzzy", "no such command: lore xyzzy", "lore --help lists them"),

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -146,21 +146,12 @@ def _commands(beginning: str) -> list[str]:
 
 
 def help_of(
-    context: typer.Context,
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMMAND", help="A command, and its subcommand.", autocompletion=_commands),
     ] = None,
 ) -> int:
     """Show the help of a command, like --help; without one, of lore."""
-    from lore.commands.tree import Branch, unknown
+    from lore.commands.main import main
 
-    found: Any = context.find_root()
-    for word in words or ():
-        group = found.command
-        made = group.get_command(found, word) if isinstance(group, Branch) else None
-        if made is None:
-            unknown(found.command_path, word, group.list_commands(found) if isinstance(group, Branch) else ())
-        found = context.__class__(made, parent=found, info_name=word)
-    typer.echo(found.get_help(), color=found.color)
-    return 0
+    return main([*(words or ()), "--help"])

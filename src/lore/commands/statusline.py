@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lore.commands.status_file import KeptStatus
     from lore.recording.agents.logs import Surroundings
     from lore.recording.opening import Options
-    from lore.report.status_line import ClientStatus
     from lore.run.dated import Dated
 
 
@@ -56,9 +55,13 @@ def run(
     Subagents that have logs of their own are not in the sums.
     """
     from lore.commands import status_file
+    from lore.model.results.live import running_session
+    from lore.recording import corpus
     from lore.recording.opening import Options
     from lore.report.console import wants_colour
-    from lore.report.status_line import DEFAULT, PARTS, Shown, parts_of, status_line
+    from lore.report.redacted.results import redacted
+    from lore.report.status_line import DEFAULT, PARTS, Shown, client_and_path, parts_of, status_line
+    from lore.run.recent import no_session_of_project
     from lore.run.running import judge_running
 
     if install:
@@ -73,9 +76,13 @@ def run(
         refresh_status(path or here.folder, status_file.status_folder(), options, dated, here)
         return 0
     given = b"" if path else status_file.standard_input()
-    client, name = _session_named(path, given, here)
+    client, named = client_and_path(given)
+    name = _log_of(path or named or here.folder, here)
     if as_json:
-        _write_running(name, options, dated, here, redact=redact)
+        if name is None:
+            raise no_session_of_project(here)
+        judged = judge_running(name, options, dated).running
+        common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
         return 0
     known = None
     with suppress(LoreError):  # a status line shows no errors
@@ -86,39 +93,20 @@ def run(
     return 0
 
 
-def _write_running(name: str | None, options: Options, dated: Dated, here: Surroundings, *, redact: bool) -> None:
-    from lore.model.results.live import running_session
-    from lore.recording import corpus
-    from lore.report.redacted.results import redacted
-    from lore.run.recent import no_session_of_project
-    from lore.run.running import judge_running
-
-    if name is None:
-        raise no_session_of_project(here)
-    judged = judge_running(name, options, dated).running
-    common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
-
-
-def _session_named(name: str | None, given: bytes, here: Surroundings) -> tuple[ClientStatus, str | None]:
-    """Return the facts in `given`, which Claude Code sends, and the log: named, else in `given`, else the newest."""
-    from lore.report.status_line import client_and_path
+def _log_of(name: str, here: Surroundings) -> str | None:
+    """Return a log; of a folder the newest session of its project."""
     from lore.run.running import newest_session
 
-    client, named = client_and_path(given)
-    path = name or named or here.folder
-    if os.path.isdir(path):
-        return client, newest_session(here._replace(folder=os.path.abspath(path)), machine=False)
-    return client, path
+    if os.path.isdir(name):
+        return newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
+    return name
 
 
 def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
     """Judge a log, or the newest session of a project's folder, and keep the result for later lines."""
     from lore.commands.status_file import UNUSED, write_state
-    from lore.run.running import newest_session
 
-    began, path = time.time(), name
-    if os.path.isdir(name):
-        path = newest_session(here._replace(folder=os.path.abspath(name)), machine=False) or ""
+    began, path = time.time(), _log_of(name, here) or ""
     if path:
         keep_status(folder, path, options, dated)
     if path != name:

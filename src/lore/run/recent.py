@@ -104,9 +104,13 @@ def no_session_of_project(here: Surroundings) -> LoreError:
     return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
 
 
-def nothing_new(path: str) -> LoreError:
-    """Return the error for a path without recordings as new as `--since`."""
-    return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
+def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreError:
+    """Return the error for a path without recordings, or without any as new as `--since` (`by_time`)."""
+    if by_time:
+        return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
+    if looked:
+        return nothing(looked)
+    return LoreError(f"no recordings in {corpus.show(path)}", hint="lore reads session logs and request bodies")
 
 
 def shown_places(found: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ from lore.report.sentences.findings import describe_missing, describe_random_cac
 from lore.run.checking.verdicts import InterruptedRunError
 from lore.run.dated import PACKAGED, Dated
 from lore.run.measured import MeasuredRun, Measuring, read_logs
-from lore.run.recent import nothing, nothing_new
+from lore.run.recent import no_recordings
 from lore.run.rules import output_note, stale
 from lore.run.simulation import PlayedTurn, Simulation
 
@@ -127,7 +127,7 @@ class _Simulator(NamedTuple):
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
         if not recordings and not stopped:
-            raise _no_recordings(request)
+            raise no_recordings(request.paths[0], request.looked, by_time=request.wanted is not None)
         as_of = None if self.rules.as_of is None else self.rules.as_of.isoformat()
         notes = _notes(sums.turns, self.rules, simulation)
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, found)
@@ -164,15 +164,6 @@ class _Simulator(NamedTuple):
             path = turn.result.path
             known = project if path == corpus.show(file.path) else None  # a recording of several files names no project
             yield turn, known or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
-
-
-def _no_recordings(request: SimulateRequest) -> LoreError:
-    if request.wanted is not None:
-        return nothing_new(request.paths[0])
-    if request.looked:
-        return nothing(request.looked)
-    hint = "lore simulate reads sessions and captures"
-    return LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)
 
 
 def _with_savings(

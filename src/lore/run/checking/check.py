@@ -154,16 +154,11 @@ def conclude(
 
 def _raise_if_nothing(paths: list[str], run: CheckRun) -> None:
     """Raise LoreError if a folder was searched; named files that are not recordings are counted."""
-    from lore.run.recent import nothing, nothing_new  # noqa: PLC0415 - slow to import, and rare
+    from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-    if run.wanted is not None:
-        raise nothing_new(folder or paths[0])
-    if folder is not None and run.looked:
-        raise nothing(run.looked)
-    if folder is not None:
-        hint = "`lore check` reads session logs and request bodies"
-        raise LoreError(f"no recordings in {corpus.show(folder)}", hint=hint)
+    if folder is not None or run.wanted is not None:
+        raise no_recordings(folder or paths[0], run.looked, by_time=run.wanted is not None)
 
 
 # the baseline

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from lore.compaction.settings import WINDOWS
-from lore.errors import lacks_plug_in
+from lore.compaction.settings import TRIED, WINDOWS
+from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
@@ -43,6 +43,7 @@ from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
+WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 
 
@@ -136,10 +137,11 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
                 limits.add(sent)
             elif request.compared and since is not None and begin is not None and begin <= sent.at < since:
                 before.add(sent)
+    biggest = now.biggest()
     result = Overview(
         since=since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
-        biggest=_tried(now.biggest(), ledgers, here.home), by=request.by,
+        biggest=None if biggest is None else _with_saving(biggest, ledgers, here.home), by=request.by,
         groups=now.groups(), before=before.total.result("before") if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
@@ -285,24 +287,25 @@ def _begin_of(limit: LoggedLimit) -> float:
     return limit.resets_at - 60 * limit.minutes
 
 
-def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> SpendingSession | None:
-    """Add the savings of earlier compactions, if a session is large; reads it once."""
-    if biggest is None:
-        return None
-    found = None
-    if biggest.dollars and (biggest.largest_prompt_tokens or 0) >= min(WINDOWS):
-        from lore.run.compaction import earlier_compaction  # noqa: PLC0415 - slow to import, and few sessions are so large
+def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> SpendingSession:
+    """Add the next command, and the saving of an earlier compaction if it is a tenth of the session's cost.
 
-        found = earlier_compaction(
-            biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules
-        )
+    Tries the windows below the largest prompt, and takes the largest that is worth it. Reads the session once a window.
+    """
     shown = in_shell(biggest.path, home)
-    command = f"lore simulate {shown}" if shown else ""
-    if found is None:
-        return replace(biggest, command=command)
-    if shown:
-        command = f"lore compact {shown} --dry-run --window {found.window}"
-    return replace(biggest, command=command, saving=found.saved, compactions=found.compactions)
+    for window in WINDOWS if biggest.dollars else ():
+        if (biggest.largest_prompt_tokens or 0) < window:
+            continue
+        from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
+
+        try:
+            totals = dry_run(biggest.path, ledgers.options, replace(TRIED, window=window), ledgers.rules).totals
+        except LoreError:  # recorded requests, which hold no events
+            break
+        if totals is not None and totals.saved is not None and totals.saved >= (biggest.dollars or 0.0) * WORTH:
+            command = f"lore compact {shown} --dry-run --window {window}" if shown else ""
+            return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired)
+    return replace(biggest, command=f"lore simulate {shown}" if shown else "")
 
 
 def _ordered(groups: dict[str, Sums], *, in_time: bool = False, titled: bool = False) -> list[Spending]:
