@@ -213,4 +213,4 @@ def _judge(
     result.whole = result.whole and not stopped
     result.paths = [corpus.show(path) for path in file.together or (file.path,)]
     if ledger is not None:
-        result.ledger = ledger.ledger()
+        result.ledger = ledger.ledger(result.unseen)

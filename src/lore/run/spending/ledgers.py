@@ -162,7 +162,7 @@ class Ledgers:
 
 
 class LedgerMaker:
-    """Makes the ledger of a recording that is judged, be it for that alone."""
+    """Makes the ledger of a recording while it is judged."""
 
     def __init__(self, file: Input, options: Options, rules: DatedRules, problems: Problems) -> None:
         """Open the recording; raises LoreError."""
@@ -173,7 +173,6 @@ class LedgerMaker:
         from lore.judge.sums import LedgerRows  # noqa: PLC0415 - as above
 
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
-        self._unseen: UnrecordedParts | None = None
 
     def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
         for piece in data:
@@ -183,13 +182,9 @@ class LedgerMaker:
     def add(self, verdict: TurnVerdict) -> None:
         """Add the next verdict."""
         self._rows.append(self._made.row(verdict))
-        if self._unseen is None and verdict.turn.basis is not None:
-            from lore.run.checking.verdicts import unseen_of  # noqa: PLC0415 - as above
 
-            self._unseen = unseen_of(self.recording, verdict.turn)
-
-    def ledger(self) -> Ledger:
-        """Return the ledger of all verdicts."""
+    def ledger(self, unseen: UnrecordedParts | None) -> Ledger:
+        """Return the ledger of all verdicts; `unseen` are parts of prompts that the format does not record."""
         from lore.judge.totals import UNREAD  # noqa: PLC0415 - as above
 
         problems = self.recording.problems
@@ -199,7 +194,7 @@ class LedgerMaker:
             path=corpus.show(self._file.path), format=self.recording.reader.name,
             session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
             bytes=self._bytes, rows=tuple(self._rows), problems=problems.total,
-            message=None if broken is None else f"{broken.message}{where}", unseen=self._unseen,
+            message=None if broken is None else f"{broken.message}{where}", unseen=unseen,
         )  # fmt: skip
 
 
