@@ -1,8 +1,8 @@
 """Check files on a Dask cluster: one task per file, results in the order of the files.
 
-If a worker dies, Dask runs its task on another worker. A file that kills several workers is reported as unreadable, as
-with `lore check --jobs`. Workers read the recordings themselves, so they need the same files and the same lore with the
-same settings; both are compared before work starts.
+If a worker dies, Dask runs its task on another worker, by default up to three times more; a file that kills all of
+them is reported as unreadable, as with `lore check --jobs`. Workers read the recordings themselves, so they need the
+same files and the same lore with the same settings; both are compared before work starts.
 
 A scheduler runs any code that a client sends. So the local one requires a TLS certificate, which other users of the
 machine do not have.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -30,12 +29,10 @@ _ADDRESS = re.compile(r"(tcp|tls|wss?|ucx)://[^/\s]+:\d{1,5}")
 POLL_SECONDS = 0.2  # between checks for an interrupt
 CONNECT_SECONDS = 10.0
 JOIN_SECONDS = 30  # to wait for the first worker
-# Workers import nothing from the current folder, and Dask gives up soon on a task whose workers die.
+# Workers import nothing from the current folder.
 _LOCAL_SETTINGS = {
     "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1", "distributed.comm.timeouts.connect": "10s",
-    "distributed.scheduler.allowed-failures": 1,
 }  # fmt: skip
-_ASKED = 3
 _SILENT = 50  # log level: results report dead workers
 
 
@@ -61,53 +58,28 @@ class DaskCluster:
             places = sorted((place for place, file in enumerate(files) if _is_sent(file)), key=lambda n: -files[n].size)
             tasks: list[Any] = client.map(job.apart, [files[place] for place in places], pure=False) if places else []
             waiting = dict(zip(places, tasks, strict=True))
-            fetched: dict[int, FileResult | None] = {}  # None: the workers died
             done = 0
             try:
                 for place, file in enumerate(files):
-                    if place in waiting:
-                        fetched[place] = self._result(client, waiting.pop(place), job, done)
-                        if fetched[place] is None:  # get all other results first: the file may kill workers again
-                            others = {other: self._result(client, task, job, done) for other, task in waiting.items()}
-                            fetched |= others
-                            waiting.clear()
-                    if place in fetched:
-                        yield fetched.pop(place) or self._judge_alone(client, file, job, done)
-                    else:
-                        yield job.here(file)
+                    task = waiting.pop(place, None)
+                    result = job.here(file) if task is None else self._result(client, task, job, done)
+                    yield result or job.here(file._replace(error=LoreError(DIED)))
                     done += file.size
             finally:
                 if waiting and client.status == "running":
                     client.cancel(list(waiting.values()), force=True)
 
-    def _judge_alone(self, client: Any, file: Input, job: ClusterJob, done: int) -> FileResult:
-        """Check a file again while no other task runs: if workers die now, this file is the cause."""
-        result = self._result(client, client.submit(job.apart, file, pure=False), job, done)
-        return result or job.here(file._replace(error=LoreError(DIED)))
-
     def _result(self, client: Any, task: Any, job: ClusterJob, done: int) -> FileResult | None:
-        """Wait for a task; return None if its workers died, which may be due to another file."""
-        try:
-            self._wait(client, task, job, done)
-            return task.result()
-        except self._dask.KilledWorker:
-            return None
-        except (OSError, self._dask.CancelledError):
-            raise LoreError("the scheduler is gone", hint="start it, and run this again") from None
-
-    @staticmethod
-    def _wait(client: Any, task: Any, job: ClusterJob, done: int) -> None:
-        ended = threading.Event()
-
-        def end(_: object) -> None:
-            ended.set()
-
-        task.add_done_callback(end)
-        job.tell(done)
-        while not ended.wait(POLL_SECONDS):
+        """Wait for a task, which Dask repeats if a worker dies; return None if it ended too many workers."""
+        while True:
             job.tell(done)
-            if client.status != "running":
-                raise ConnectionError
+            try:
+                return task.result(timeout=POLL_SECONDS)
+            except self._dask.KilledWorker:
+                return None
+            except (OSError, self._dask.CancelledError) as error:
+                if not isinstance(error, TimeoutError) or client.status != "running":
+                    raise LoreError("the scheduler is gone", hint="start it, and run this again") from None
 
     @contextmanager
     def _local(self) -> Generator[Any]:
@@ -146,11 +118,7 @@ class DaskCluster:
             message = f"{show(self._address)} has no worker after {JOIN_SECONDS} seconds"
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
         relative = any(not (os.path.isabs(file.path) or "://" in file.path) for file in files if _is_sent(file))
-        answers: dict[str, Any] = {}
-        for _ in range(_ASKED):
-            answers = client.run(_describe_worker, job.maker, on_error="return")
-            if not any(isinstance(answer, OSError) for answer in answers.values()):
-                break  # OSError: a worker may have died, and Dask starts another
+        answers: dict[str, Any] = client.run(_describe_worker, job.maker, on_error="return")
         here = _describe_worker(job.maker)
         for worker, answer in sorted(answers.items()):
             if isinstance(answer, BaseException) or answer[0] != here[0]:

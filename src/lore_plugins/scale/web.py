@@ -1,16 +1,15 @@
 """The client for web servers: aiohttp, with a guard on redirects. It sends no login, not even one of `~/.netrc`.
 
-Redirects are followed to http and https only, and never to an address of this machine or its network, unless the server
-that the user named is there, too: a server elsewhere must not choose what is read here. Link-local addresses, where
-clouds have their metadata, are always refused. The host of the redirect is checked, and again the address of the
-connection, as a name may change its address in between.
+Redirects are followed to http and https only, and to another server only if it has a public address: a server must not
+choose what is read on this machine or its network. The address of the connection is checked, as a name may change its
+address after a look-up.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import getproxies
@@ -24,7 +23,6 @@ from lore.recording import show
 from lore.store import print_note_once
 from lore_plugins.scale.remote import RedirectError
 
-_LINK = 2
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 
 
@@ -57,7 +55,7 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
     ) -> list[ResolveResult]:  # fmt: skip
         """Return the addresses of a host; raises RedirectError if a redirect leads to an address of this network."""
         found = await super().resolve(host, port, family)
-        if host not in self._trusted and any(_depth(each["host"]) for each in found):
+        if host not in self._trusted and not all(_is_public(each["host"]) for each in found):
             raise _inner(host)
         return found
 
@@ -77,13 +75,12 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
         if to.scheme not in ("http", "https") or to.user or to.password or not to.host:
             reason = f"its server redirects to {printable(to.scheme)}:, or to a URL with a password"
             raise RedirectError(reason, "download it and name the file")
-        depth = await _depth_of(to)
-        if depth == _LINK or (depth and not await _depth_of(named)):
-            raise _inner(to.host)
-        if depth:
-            self._trusted.add(to.host)
-        if to.host != named.host:
-            print_note_once(f"{show(str(named))} is read from {printable(to.host)}, where its server redirects")
+        if to.host == named.host:
+            return
+        with suppress(ValueError):  # a name: `resolve` looks at its address
+            if not _is_public(to.host):
+                raise _inner(to.host)
+        print_note_once(f"{show(str(named))} is read from {printable(to.host)}, where its server redirects")
 
 
 def _inner(host: str) -> RedirectError:
@@ -91,16 +88,8 @@ def _inner(host: str) -> RedirectError:
     return RedirectError(reason, "name that address yourself if you trust it")
 
 
-async def _depth_of(url: URL) -> int:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return 0
-    return max((_depth(str(entry[4][0])) for entry in found), default=0)
-
-
-def _depth(address: str) -> int:
-    """Return 0 for a public address, 1 for one of this network or machine, 2 for a link-local one."""
+def _is_public(address: str) -> bool:
+    """Return whether an address is neither of this machine nor of its network; raises ValueError for a name."""
     found = ipaddress.ip_address(address.partition("%")[0])
     found = getattr(found, "ipv4_mapped", None) or found
-    return _LINK if found.is_link_local else 1 if not found.is_global or found.is_multicast else 0
+    return found.is_global and not found.is_multicast
