@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from lore.commands.main import main
-from lore.report.redacted.results import OF_FIELDS, SHOWN
+from lore.report.redacted.results import CHANGES, ROWS
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from plugins.replay.engines import VLLM, Engine, serving, status
 
@@ -73,5 +73,5 @@ def test_every_text_of_a_replay_has_its_row():
         for name, hint in get_type_hints(struct).items()
         if name in struct.__struct_fields__ and "str" in str(hint)
     ]
-    rows = [getattr(struct, "SHOWN", {}).get(name) or OF_FIELDS.get(name) for struct, name in texts]
-    assert [text for text, row in zip(texts, rows, strict=True) if row not in SHOWN] == []
+    rows = [getattr(struct, "SHOWN", {}).get(name) or ROWS.get(name) for struct, name in texts]
+    assert [text for text, row in zip(texts, rows, strict=True) if row not in CHANGES] == []

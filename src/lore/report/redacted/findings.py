@@ -71,9 +71,9 @@ def short_hash(text: str) -> str:
     return "#" + sha256(text.encode("utf-8", "surrogatepass"))[:8]
 
 
-def redacted_chain(chain: str | None) -> str | None:
+def redacted_chain(chain: str) -> str:
     """Return a chain's name if lore made it, else its hash."""
-    return chain if chain is None or lasting_chain(chain) is None else short_hash(chain)
+    return chain if lasting_chain(chain) is None else short_hash(chain)
 
 
 def section_word(section: str) -> str:
@@ -99,7 +99,8 @@ REDACTED: dict[str, Callable[[str], str]] = {
 def redacted_finding(finding: Finding) -> Finding:
     """Return a finding without content. Its fingerprint has none and stays."""
     kept = replace(
-        finding, chain=redacted_chain(finding.chain), section=finding.section and section_word(finding.section),
+        finding, chain=finding.chain and redacted_chain(finding.chain),
+        section=finding.section and section_word(finding.section),
         json_path=finding.json_path and redacted_path(finding.json_path),
     )  # fmt: skip
     return in_words(kept, REDACTED)

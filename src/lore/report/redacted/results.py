@@ -1,8 +1,8 @@
-"""Results without content: `SHOWN` says for each text field of each result what `--redact` makes of it.
+"""Results without content: `FIELDS` says for each text field of each result what `--redact` makes of it.
 
 A field is listed by its name, or as `Struct.field` if structs differ in it; any other is content. Tests check
-that every text of every result is listed, that a hidden text is hidden, and that the guide (`lore guide reports`) shows
-this table. The results of a plug-in list their own fields in a class variable `SHOWN` (field -> row). Words of a
+that every text of every result is listed and that a hidden text is hidden; `lore guide reports` has the table for
+users. The results of a plug-in list their own fields in a class variable `SHOWN` (field -> row). Words of a
 `Literal` stay. Causes and columns are redacted when they are made (`redacted_finding`).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from msgspec import Raw, Struct
 from msgspec.json import encode as encode_item
@@ -22,7 +22,7 @@ from lore.model.codes import Code, Problem
 from lore.model.inserts import insert_texts
 from lore.model.items import Item, RawBlock, is_absent
 from lore.model.ledger import Loss
-from lore.model.results import CauseResult, ColumnsResult, DiffResult, DiffSide, Finding
+from lore.model.results import CauseResult, ColumnsResult, DiffResult, Finding
 from lore.model.results.measured import PROCESS
 from lore.model.results.overview import Overview, SpendingCause
 from lore.model.results.simulate import GroupResult, ReliabilityResult, SimulateResult
@@ -44,77 +44,15 @@ from lore.report.sentences.spending import cause_in_words
 
 T = TypeVar("T")
 _CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
-_TRIGGERS = frozenset(("overflow", "manual", "cadence", "gap", "auto"))
-_SOURCES = frozenset(("user", "context_injection", "tick"))
-_STOPS = frozenset(("end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "stop", "length",
-                    "tool_calls", "content_filter", "interrupted"))  # fmt: skip
-_OF_TOOLS = "no price is known for the provider's tools"
-# Anthropic's reasons of a miss; another provider's word is content until it is known.
-_REASONS = frozenset(
-    ("tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
+# Words of known formats for what started a compaction, the author of a message, why a response stopped, and
+# Anthropic's reasons of a miss; another word is content until it is known.
+_WORDS = frozenset(
+    ("overflow", "manual", "cadence", "gap", "auto", "user", "context_injection", "tick", "end_turn", "tool_use",
+     "max_tokens", "stop_sequence", "refusal", "pause_turn", "stop", "length", "tool_calls", "content_filter",
+     "interrupted", "tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
      "previous_message_not_found")
 )  # fmt: skip
-
-
-class FieldTreatment(NamedTuple):
-    """A row of the table: fields that are treated alike."""
-
-    what: str  # the kind of text
-    shown: str  # its replacement in a redacted report
-    fields: tuple[str, ...]
-    kept: bool = False  # their texts stay
-
-
-SHOWN = {
-    "content": FieldTreatment(
-        "text of messages, system prompts, tools and results; titles of sessions; reasons and errors of providers, "
-        "sources; projects; hosts of gateways",
-        "length and 8 digits of the SHA-256",
-        ("message", "left", "right", "reason", "source", "project", "gateway", "server", "section", "failed",
-         "signature", "media_type", "stop_reason", "CompactDivider.trigger",
-         "Comparison.notes", "says", "tokens", "GroupResult.name", "ReliabilityResult.name", "FoundSession.title",
-         "PageSession.title", "Spending.title", "SpendingSession.title"),
-    ),
-    "name": FieldTreatment(
-        "names of tools, servers, hooks, skills, commands and files; members of bodies and schemas that are a "
-        "writer's own",
-        "the same",
-        ("names", "client", "clients", "json_path", "DivergenceResult.path", "CauseResult.path", "cached_to",
-         "LintBreakpoint.path", "PageTurn.path", "ToolCall.name"),
-    ),
-    "id": FieldTreatment(
-        "ids of sessions and responses; chains and agents with given names",
-        "8 digits of the SHA-256",
-        ("chain", "PageSession.chains", "session", "session_id", "id", "response_id", "pruned",
-         "uuid", "call_id"),
-    ),
-    "model": FieldTreatment(
-        "a model's name",
-        "unchanged if all its words are those of public models (`us.anthropic.claude-opus-5-v1:0`); any other "
-        "(`ft:gpt-4o:acme:…`) as length and digits",
-        ("model", "models", "model_before"),
-    ),
-    "own": FieldTreatment(
-        "members of request shapes (`messages[3].content`), formats, dialects, codes, counts, times, tokens, prices",
-        "unchanged",
-        ("code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
-         "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
-         "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger",
-         "when", "answer", "notes",
-         "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out",
-         "started_at", "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason",
-         "ComparedCause.says", "trial"),
-        kept=True,
-    ),
-    "file": FieldTreatment(
-        "the file or folder that you named, with line and byte",
-        "unchanged: rename it if its name is confidential",
-        ("path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name",
-         "ComparedSide.name", "MeasuredLog.name", "SpendingSession.path"),
-        kept=True,
-    ),
-}  # fmt: skip
-OF_FIELDS = {field: kind for kind, row in SHOWN.items() for field in row.fields}
+_OF_TOOLS = "no price is known for the provider's tools"
 
 
 def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
@@ -122,29 +60,54 @@ def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
     return lambda text: text if is_known(text) else digest(text)
 
 
-def _chain(name: str) -> str:
-    return redacted_chain(name) or name
-
-
-_KINDS: dict[str, Callable[[str], str]] = {
-    "content": digest, "name": digest, "id": lambda text: short_hash(text) if text else "", "model": redacted_model,
-    "own": str, "file": str,
-}  # fmt: skip
-# Fields with texts, or parts of texts, that are lore's own.
-_FIELDS: dict[str, Callable[[str], str]] = {
-    "chain": _chain, "ChainResult.id": _chain, "PageSession.chains": _chain, "section": section_word,
-    "json_path": redacted_path, "cached_to": redacted_path, "DivergenceResult.path": redacted_path,
-    "LintBreakpoint.path": redacted_path, "PageTurn.path": redacted_path,
-    "client": _unless(_CLIENT.fullmatch), "clients": _unless(_CLIENT.fullmatch),
-    "FoundSession.message": _unless(is_own), "Ledger.message": _unless(is_own),
-    "MeasuredLog.server": _unless(lambda name: name.startswith(PROCESS)),
-    "VerdictResult.reason": _unless(_REASONS.__contains__), "UserMessage.source": _unless(_SOURCES.__contains__),
-    "AssistantMessage.stop_reason": _unless(_STOPS.__contains__),
-    "CompactDivider.trigger": _unless(_TRIGGERS.__contains__),
-    **dict.fromkeys(
-        ("TurnResult.started_at", "TurnResult.ended_at"), _unless(lambda text: parse_timestamp(text) is not None)
+# What is made of a text, by the name of a row.
+CHANGES: dict[str, Callable[[str], str]] = {
+    "content": digest,
+    "id": lambda text: short_hash(text) if text else "",
+    "chain": redacted_chain,
+    "model": redacted_model,
+    "path": redacted_path,  # inside a body
+    "section": section_word,
+    "word": _unless(_WORDS.__contains__),
+    "client": _unless(_CLIENT.fullmatch),
+    "message": _unless(is_own),
+    "server": _unless(lambda name: name.startswith(PROCESS)),
+    "time": _unless(lambda text: parse_timestamp(text) is not None),
+    "own": str,  # lore's own words
+    "file": str,  # as the user named it
+}
+FIELDS: dict[str, tuple[str, ...]] = {
+    "content": (
+        "message", "left", "right", "reason", "source", "project", "gateway", "server", "failed", "signature",
+        "media_type", "stop_reason", "Comparison.notes", "says", "tokens", "GroupResult.name",
+        "ReliabilityResult.name", "FoundSession.title", "PageSession.title", "Spending.title",
+        "SpendingSession.title", "names", "CauseResult.path", "ToolCall.name",
+    ),
+    "id": ("session", "session_id", "id", "response_id", "pruned", "uuid", "call_id"),
+    "chain": ("chain", "ChainResult.id", "PageSession.chains"),
+    "model": ("model", "models", "model_before"),
+    "path": ("json_path", "cached_to", "DivergenceResult.path", "LintBreakpoint.path", "PageTurn.path"),
+    "section": ("section",),
+    "word": (
+        "VerdictResult.reason", "UserMessage.source", "AssistantMessage.stop_reason", "CompactDivider.trigger",
+    ),
+    "client": ("client", "clients"),
+    "message": ("FoundSession.message", "Ledger.message"),
+    "server": ("MeasuredLog.server",),
+    "time": ("TurnResult.started_at", "TurnResult.ended_at"),
+    "own": (
+        "code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
+        "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
+        "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger", "when", "answer",
+        "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
+        "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says", "trial",
+    ),
+    "file": (
+        "path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name", "ComparedSide.name",
+        "MeasuredLog.name", "SpendingSession.path",
     ),
 }  # fmt: skip
+ROWS = {field: row for row, fields in FIELDS.items() for field in fields}
 
 
 def redacted(result: T) -> T:
@@ -187,21 +150,12 @@ def _raw(raw: Raw) -> Raw:
 @cache
 def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
     """Return the fields of a type, each with the function for its texts."""
-    hints = get_type_hints(kind)
-    fields: Iterable[str] = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
-    own: dict[str, str] = getattr(kind, "SHOWN", {})
-    return tuple([
-        (field, _change(kind.__name__, field, own.get(field)) if _is_text(hints[field]) else str) for field in fields
-    ])  # fmt: skip
-
-
-def _change(struct: str, field: str, row: str | None) -> Callable[[str], str]:
-    if row is not None:
-        return _KINDS[row]
-    for name in (f"{struct}.{field}", field):
-        if name in _FIELDS or name in OF_FIELDS:
-            return _FIELDS.get(name) or _KINDS[OF_FIELDS[name]]
-    return digest
+    hints, own = get_type_hints(kind), getattr(kind, "SHOWN", {})
+    rows = {
+        field: own.get(field) or ROWS.get(f"{kind.__name__}.{field}") or ROWS.get(field, "content")
+        for field in (kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields)
+    }
+    return tuple([(field, CHANGES[row] if _is_text(hints[field]) else str) for field, row in rows.items()])
 
 
 def _is_text(hint: Any) -> bool:
@@ -260,14 +214,10 @@ def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
 def _diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
     made: DiffResult = _by_field(diff)
-    if not diff.chain:
-        return made
-    left, right = (_named(side, diff.chain, _chain(diff.chain)) for side in (made.left, made.right))
+    left, right = (
+        replace(side, name=side.name.replace(f"#{diff.chain}:", f"#{made.chain}:")) for side in (made.left, made.right)
+    )
     return replace(made, left=left, right=right)
-
-
-def _named(side: DiffSide, chain: str, shown: str) -> DiffSide:
-    return replace(side, name=side.name.replace(f"#{chain}:", f"#{shown}:"))
 
 
 def _loss(loss: Loss) -> Loss:
