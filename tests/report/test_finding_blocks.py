@@ -59,6 +59,16 @@ def test_turns_beyond_six_are_counted():
     assert "turns 2, 3, 4, 5, 6, 7 and 4 more  system[1].text" in heading
 
 
+def test_unexplained_falls_of_a_file_are_one_block():
+    falls = [replace(moved(turn, 1_000 * turn), code="LORE301", json_path=None) for turn in (2, 7, 9)]
+    lines = written(falls).splitlines()
+    assert lines[0].endswith("a.jsonl:2  turns 2, 7, 9  LORE301 date-in-prefix")
+    assert "    18,000 tokens re-billed ($0.18)" in lines
+    text = written([falls[0], replace(falls[1], chain="agent-1"), replace(falls[2], path="b.jsonl")])
+    assert "a.jsonl:2  2 turns of 2 chains  " in text
+    assert "b.jsonl:9  turn 9  " in text
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [

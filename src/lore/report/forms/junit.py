@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Sequence
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from lore.judge.totals import is_unjudged
 from lore.model.results import Finding
@@ -33,21 +33,38 @@ class Junit:
         by_path: dict[str, list[Finding]] = {path: [] for path in self._recordings}
         for finding in shown(result.findings, verbose=verbose):
             by_path.setdefault(finding.path, []).append(finding)
-        suite, cases, kinds = command_of(result), list[str](), Counter[str]()
+        by_path = by_path or {"no recordings": []}  # an empty suite is taken for a broken one
+        root = Element("testsuites")
+        suite, kinds, name = SubElement(root, "testsuite"), Counter[str](), command_of(result)
         for path, found in by_path.items():
-            kind, message = _ending(found)
-            kinds[kind] += 1
-            cases += _case(suite, path, found, kind, message, _text_of(found, verbose=verbose))
-        if not cases:  # an empty suite is taken for a broken one
-            cases = _case(suite, "no recordings", [], "", "", "")
-        numbers = _attributes(
-            name=suite, tests=str(len(by_path) or 1), failures=str(kinds["failure"]), errors=str(kinds["error"]),
-            skipped=str(kinds["skipped"]), time="0",
-        )  # fmt: skip
-        lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites{numbers}>", f"  <testsuite{numbers}>", *cases]
-        sums = _text("\n".join(sums_lines(result.summary)))
-        lines += [f"    <system-out>{sums}</system-out>", "  </testsuite>", "</testsuites>"]
-        out.file.write("\n".join(lines) + "\n")
+            kinds[_add_case(suite, name, path, found, verbose=verbose)] += 1
+        for element in (root, suite):
+            element.attrib |= {
+                "name": name, "tests": str(len(by_path)), "failures": str(kinds["failure"]),
+                "errors": str(kinds["error"]), "skipped": str(kinds["skipped"]), "time": "0",
+            }  # fmt: skip
+        SubElement(suite, "system-out").text = "\n".join(map(visible, sums_lines(result.summary)))
+        indent(root)
+        out.file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n')
+
+
+def _add_case(suite: Element, name: str, path: str, found: Sequence[Finding], *, verbose: bool) -> str:
+    """Add the test case of a recording; return how it ended."""
+    case = SubElement(suite, "testcase", classname=name, name=visible(path), file=visible(path), time="0")
+    line = next((str(finding.line) for finding in found if finding.line is not None), "")
+    if line:
+        case.set("line", line)
+    kind, message = _ending(found)
+    text = io.StringIO()
+    FindingsWriter(Console(text, colour=False, terminal=False), verbose=verbose).write(found)
+    if kind or found:
+        shown_as = SubElement(case, kind or "system-out")
+        shown_as.text = "\n".join(map(visible, text.getvalue().splitlines()))
+        if kind:
+            shown_as.set("message", visible(message))
+        if kind in ("failure", "error"):
+            shown_as.set("type", visible(message.partition(",")[0].partition(":")[0]))
+    return kind
 
 
 def _ending(found: Sequence[Finding]) -> tuple[str, str]:
@@ -60,31 +77,3 @@ def _ending(found: Sequence[Finding]) -> tuple[str, str]:
     if unjudged:
         return "error", f"not judged: {unjudged}"
     return ("skipped", message) if "warning" in severities else ("", message)
-
-
-def _text_of(found: Sequence[Finding], *, verbose: bool) -> str:
-    """Return the findings as the terminal report has them."""
-    text = io.StringIO()
-    FindingsWriter(Console(text, colour=False, terminal=False), verbose=verbose).write(found)
-    return _text(text.getvalue())
-
-
-def _case(suite: str, path: str, found: Sequence[Finding], kind: str, message: str, text: str) -> list[str]:
-    """Return the lines of a test case."""
-    line = next((str(finding.line) for finding in found if finding.line is not None), "")
-    case = _attributes(classname=suite, name=path, file=path, line=line, time="0")
-    if not kind and not text:
-        return [f"    <testcase{case}/>"]
-    element, attributes = kind or "system-out", ""
-    if kind:
-        about = "" if kind == "skipped" else message.partition(",")[0].partition(":")[0]
-        attributes = _attributes(message=message, type=about)
-    return [f"    <testcase{case}>", f"      <{element}{attributes}>{text}</{element}>", "    </testcase>"]
-
-
-def _text(text: str) -> str:
-    return "\n".join(escape(visible(line)) for line in text.rstrip("\n").split("\n"))
-
-
-def _attributes(**given: str) -> str:
-    return "".join(f" {name}={quoteattr(visible(text))}" for name, text in given.items() if text)

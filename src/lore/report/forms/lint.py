@@ -19,7 +19,7 @@ from lore.model.fact import format_duration, format_money
 from lore.model.results import Finding
 from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import Console, line
-from lore.report.forms.terminal import Reported, Terminal, sums_lines, write_findings
+from lore.report.forms.terminal import Reported, sums_lines, write_findings
 from lore.report.plain import counted, place_of
 from lore.report.redacted.findings import redacted_finding
 
@@ -82,9 +82,7 @@ class LintTerminal:
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write outlooks, findings, sums."""
-        if not isinstance(result, LintResult):
-            Terminal().write(result, out, verbose=verbose)
-            return
+        assert isinstance(result, LintResult)  # `lore check` has one of its own
         few = len(result.requests) <= FEW
         files = Counter(request.path for request in result.requests)
         for request in result.requests if few or verbose else ():

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from lore.judge.base import summed
 from lore.judge.messages import message_of
-from lore.model.codes import UNEXPLAINED, Code
-from lore.model.evidence import NothingRead
+from lore.model.codes import UNEXPLAINED
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.results.lint import LintResult, LintSummary
@@ -32,7 +31,6 @@ _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note":
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
 _ORDER = ("error", "warning", "note")
 _NAMED_TURNS = 6  # of a group; the rest is counted
-_COSTLIEST_TURNS = 3  # that a merged finding about unexplained falls names
 _RULED_OUT = 5  # reasons that the sums name
 
 
@@ -45,8 +43,8 @@ def command_of(result: Reported) -> str:
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
-    """Return the findings that a report shows: all, or without notes and with unexplained falls once a file."""
-    return list(findings) if verbose else once_a_file(finding for finding in findings if finding.severity != "note")
+    """Return the findings that a report shows: all, or without notes."""
+    return [finding for finding in findings if verbose or finding.severity != "note"]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -54,50 +52,16 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (_ORDER.index(finding.severity), -(finding.lost_tokens or 0)))
 
 
-def once_a_file(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with the unexplained falls of a file and code merged into one, at the place of the first.
+def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return findings of one cause at one place of a file together, at the place of the first.
 
-    Tokens and dollars are sums. An unreliable cache falls again and again for one reason, which no recording shows.
+    Unexplained falls of a file are one group: a cache falls again and again for one reason, which no recording shows.
     """
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
-        is_fall = finding.code in UNEXPLAINED and finding.turn is not None
-        key = (finding.path, finding.code, finding.severity) if is_fall else number
-        groups.setdefault(key, []).append(finding)
-    return [falls[0] if len(falls) == 1 else _merge_falls(falls) for falls in groups.values()]
-
-
-def _merge_falls(falls: Sequence[Finding]) -> Finding:
-    """Return one finding, without turn and line, about several unexplained falls of a file."""
-    nothing_read = sum(isinstance(fall.evidence, NothingRead) for fall in falls)  # their tokens are unknown
-    fell = len(falls) - nothing_read
-    continued = " though the conversation continued" if falls[0].code == Code.SERVER_SIDE_MISS else ""
-    parts = [f"the billed read fell in {counted(fell, 'turn')}{continued}"] if fell else []
-    if nothing_read:
-        parts.append(f"nothing was read in {counted(nothing_read, 'turn')} that continued prompts never read")
-    costliest = sorted(falls, key=lambda fall: -(fall.lost_tokens or 0))[:_COSTLIEST_TURNS]
-    turns = [
-        turn_of(fall.turn or 0, fall.chain) + ("" if fall.line is None else f" (line {fall.line})")
-        + (f": {fall.lost_tokens:,} tokens" if fall.lost_tokens else "")
-        for fall in costliest
-    ]  # fmt: skip
-    parts.append(f"{'most' if fell else 'first'} in {', '.join(turns)}")
-    for heading, out in (("ruled out in each", True), ("not recorded", None)):
-        named = [[each.reason.partition(":")[0] for each in fall.ruled_out if each.out is out] for fall in falls]
-        common = [reason for reason in dict.fromkeys(named[0]) if all(reason in reasons for reasons in named)]
-        parts += [f"{heading}: {', '.join(common)}"] if common else []
-    tokens, dollars = sum(fall.lost_tokens or 0 for fall in falls), summed(fall.lost_dollars for fall in falls)
-    return replace(
-        falls[0], message="; ".join([*parts, "each turn: -v"]), lost_tokens=tokens, lost_dollars=dollars,
-        line=None, chain=None, turn=None, lost_bytes=None, times=len(falls),
-    )  # fmt: skip
-
-
-def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return findings of one cause at one place of a file together, at the place of the first."""
-    groups: dict[object, list[Finding]] = {}
-    for number, finding in enumerate(findings):
-        place = (finding.path, finding.code, finding.severity, finding.chain, finding.json_path, type(finding.evidence))
+        place: object = (finding.path, finding.code, finding.severity)
+        if finding.code not in UNEXPLAINED:
+            place = (place, finding.chain, finding.json_path, type(finding.evidence))
         groups.setdefault(number if finding.turn is None else place, []).append(finding)
     return list(groups.values())
 
@@ -169,7 +133,9 @@ def describe_place(group: Sequence[Finding]) -> str:
         turns = list(dict.fromkeys(finding.turn for finding in group))
         more = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
         chain = "" if first.chain in (None, "main") else f" of {first.chain}"
-        parts.append(f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{more}{chain}")
+        named = f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{more}{chain}"
+        chains = len({finding.chain for finding in group})
+        parts.append(named if chains == 1 else f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}")
     elif first.turn is not None:
         parts.append(turn_of(first.turn, first.chain))
     elif first.times > 1:
