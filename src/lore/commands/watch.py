@@ -225,15 +225,15 @@ class WatchScreen:
 
         from lore.report.redacted.results import redacted
         from lore.report.sentences import running as words
+        from lore.report.status_line import ClientStatus, Shown, status_line
 
         now, running = self._clock(), redacted(log.running) if self._redact else log.running
         name = found.shown if self._redact else found.title or found.shown
-        is_soon = running.expires_at is not None and running.expires_at - now <= words.SOON
+        shown = Shown(running, ClientStatus(), now, redact=self._redact)
+        parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
         return [
             Text(words.session_line(running, name, found.note), "bold"),
             Text(),
-            Text(words.figures_line(running)),
-            Text(words.expiry_line(running, now), "bold yellow" if is_soon else ""),
-            Text(words.break_line(running, now, redact=self._redact)),
+            *(Text.from_ansi(status_line(shown, names, colour=True)) for names in parts),
             Text(words.advice(running, now), "green"),
         ]

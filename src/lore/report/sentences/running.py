@@ -11,8 +11,8 @@ from lore.model.ledger import LedgerRow
 from lore.model.results.overview import SpendingCause
 from lore.model.running import LastBreak, RunningTotals
 from lore.report.plain import counted, local_time, visible
-from lore.report.sentences.spending import cause_in_words, format_lifetime
-from lore.report.status_line import clock, percent, short, span
+from lore.report.sentences.spending import cause_in_words
+from lore.report.status_line import clock, percent, short
 
 # The words of a sum, for one break.
 _SINGULAR = {
@@ -41,42 +41,6 @@ def session_line(running: RunningTotals, path: str, note: str) -> str:
     """Return which session it is, with a note on errors and changes."""
     requests = counted(running.requests, "request") if running.requests else "no request yet"
     return visible("  ·  ".join(filter(None, (note, running.model or "", requests, path))))
-
-
-def figures_line(running: RunningTotals) -> str:
-    """Return the size of the last prompt, how much of it was read, and the session's re-billed tokens."""
-    if running.prompt_tokens is None:
-        return "no usage yet"
-    share = running.share
-    read = "" if share is None else f"   read {min(share * 100, 99.9) if share < 1 else 100:.1f} %"
-    money = "" if not running.rebilled_dollars else f" (${running.rebilled_dollars:,.2f})"
-    parts = (("no cause found", running.unexplained_tokens), ("expected", running.expected_tokens))
-    of_it = ", ".join(f"{count:,} {what}" for what, count in parts if count)
-    again = f"   re-billed {running.rebilled_tokens:,} tokens{money}" + (f", of it {of_it}" if of_it else "")
-    return f"prompt {running.prompt_tokens:,} tokens{read}{again}"
-
-
-def expiry_line(running: RunningTotals, now: float) -> str:
-    """Return when the cache expires, counted down; `now` is in seconds since the epoch."""
-    if not running.requests:
-        return ""
-    at = running.expires_at
-    if at is None:
-        return "cache   lifetime unknown: neither usage nor a dated rule shows how long this provider keeps it"
-    of = f"of {format_lifetime(running.lifetime or 0)}, {'as billed' if running.billed else 'by a dated rule'}"
-    left = f"expires in {clock(at - now)}" if at > now else f"expired {span(now - at)} ago"
-    return f"cache   {left} ({of})"
-
-
-def break_line(running: RunningTotals, now: float, *, redact: bool) -> str:
-    """Return which request broke the cache last, and why."""
-    last = running.last_break
-    if last is None:
-        return "break   none so far" if running.requests else ""
-    when = "" if last.at is None or last.at > now else f", {span(now - last.at)} ago"
-    money = "" if not last.dollars else f" (${last.dollars:,.2f})"
-    says = last.plain if redact else last.says
-    return f"break   turn {last.turn}{when}: {says}; {last.lost_tokens:,} tokens{money}  [lore explain {last.code}]"
 
 
 def advice(running: RunningTotals, now: float) -> str:
