@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING
 from lore.errors import LoreError, did_you_mean
 
 if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
-    from rich.console import ConsoleOptions, RenderResult
-
     from lore.report.console import Console
 
 _PAGES = resources.files("lore").joinpath("guide")
@@ -41,25 +38,10 @@ def page(topic: str | None) -> str:
 
 def lay_out_page(text: str, out: Console) -> str:
     """Return a page laid out for the console's width."""
-    from rich import markdown  # noqa: PLC0415 - 100 ms that a pipe does not need
-    from rich.padding import Padding  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-    from rich.theme import Theme  # noqa: PLC0415
+    from rich.markdown import Markdown  # noqa: PLC0415 - 100 ms that a pipe does not need
 
-    class GuideCode(markdown.CodeBlock):  # indented instead of on a ground
-        def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
-            yield Padding(Text(str(self.text).rstrip(), style="cyan"), (0, 0, 0, 4))
-
-    class Heading(markdown.Heading):
-        def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
-            yield Text(self.text.plain, style="bold underline" if self.tag == "h1" else "bold")
-
-    class Page(markdown.Markdown):
-        elements = {**markdown.Markdown.elements, "code_block": GuideCode, "fence": GuideCode, "heading_open": Heading}
-
-    console = out.rich
-    with console.use_theme(Theme({"markdown.code": "cyan", "markdown.hr": "dim"})), console.capture() as captured:
-        console.print(Page(_LINK.sub(_linked, text), hyperlinks=False, justify="left"))
+    with out.rich.capture() as captured:
+        out.rich.print(Markdown(_LINK.sub(_linked, text), hyperlinks=False, code_theme="ansi_dark"))
     return captured.get()
 
 
