@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from lore.model.items import AssistantMessage, RawBlock, TextBlock
 from lore.report.console import Console
-from lore.report.timeline import write_item
+from lore.report.timeline import write_row
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from lore.report.timeline import write_item
 )  # fmt: skip
 def test_encrypted_block_is_named_with_its_summary(block: dict[str, Any], shown: str, capsys):
     blocks = (RawBlock(Raw(json.dumps(block).encode()), "openai-responses"),)
-    write_item(AssistantMessage("a", blocks=blocks), Console(sys.stdout, colour=False, terminal=False))
+    write_row(AssistantMessage("a", blocks=blocks), Console(sys.stdout, colour=False, terminal=False))
     assert shown in capsys.readouterr().out
 
 
@@ -38,6 +38,6 @@ def test_encrypted_block_is_named_with_its_summary(block: dict[str, Any], shown:
 def test_timeline_text_is_cut_to_one_line(terminal, width, size, capsys):
     words = "word " * 100
     blocks = (TextBlock(Raw(json.dumps(words).encode())),)
-    write_item(AssistantMessage("a", blocks=blocks), Console(sys.stdout, colour=False, terminal=terminal, width=width))
+    write_row(AssistantMessage("a", blocks=blocks), Console(sys.stdout, colour=False, terminal=terminal, width=width))
     (shown,) = capsys.readouterr().out.splitlines()
     assert shown == f"assistant  {words[: size - 1]}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lore.model.fact import format_money, join_names
-from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
+from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of, tokens_of
 from lore.report.plain import day_of
@@ -31,26 +31,28 @@ _SURE = ("higher", "lower")
 def write_comparison(result: Comparison, out: Console, *, verbose: bool = False) -> None:
     """Write both sides, what differs, and what to do about it; `verbose` adds counts and 95 % intervals."""
     for label, side in (("A", result.left), ("B", result.right)):
-        out.print(line((f"{label}  {side.name}", "bold"), f"  {about_side(side)}"))
+        days = [day_of(at) for at in (side.first, side.last) if at is not None]
+        parts = " to ".join(dict.fromkeys(days)), join_names(side.clients, 2), join_names(side.models, 2)
+        out.print(line((f"{label}  {side.name}", "bold"), f"  {' · '.join(filter(None, parts))}"))
     out.print()
     left, right = result.left.spending, result.right.spending
     rows = [
         (name, f"{getattr(left, name):,}", f"{getattr(right, name):,}", "")
         for name in ("sessions", "requests", "compactions")
     ]
-    if left.unpriced or right.unpriced or left.unbilled or right.unbilled:
-        missing = [f"{each.unpriced + each.unbilled:,}" for each in (left, right)]
-        rows.append(("requests not priced", missing[0], missing[1], ""))
+    missing = [each.unpriced + each.unbilled for each in (left, right)]
+    if any(missing):
+        rows.append(("requests not priced", f"{missing[0]:,}", f"{missing[1]:,}", ""))
     rows += [("cost", cost_of(left), cost_of(right), ""), ("re-billed", rebilled_of(left), rebilled_of(right), "")]
-    rows += [measure_in_words(measure, verbose=verbose) for measure in result.measures]
+    for measure in result.measures:
+        a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
+        rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
     write_table([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B against A")], rows, out)
     if result.causes:
         out.print()
         out.print(line(("cache breaks by cause, of the requests with recorded tokens", "bold")))
-        causes = [(left, right, says, outcome) for says, left, right, outcome in map(
-            cause_in_cells if verbose else _short_cause, result.causes[:_CAUSES])]  # fmt: skip
         heads = (TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B against A"))
-        write_table(heads, causes, out)
+        write_table(heads, [_cause(cause, verbose=verbose) for cause in result.causes[:_CAUSES]], out)
     if len(result.causes) > _CAUSES:
         out.print(line((f"{len(result.causes) - _CAUSES} more causes with --json", "dim")))
     out.print()
@@ -62,31 +64,13 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
 
 
-def about_side(side: ComparedSide) -> str:
-    """Return when the requests of a side were sent, by which clients, to which models."""
-    days = [day_of(at) for at in (side.first, side.last) if at is not None]
-    parts = [" to ".join(dict.fromkeys(days)), join_names(side.clients, 2), join_names(side.models, 2)]
-    return " · ".join(filter(None, parts))
-
-
-def measure_in_words(measure: Measure, *, verbose: bool = True) -> tuple[str, str, str, str]:
-    """Return the name of a measure, both values, and how they differ."""
-    left, right = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
-    return _MEASURES[measure.name], left, right, _difference(measure, verbose=verbose)
-
-
-def cause_in_cells(cause: ComparedCause) -> tuple[str, str, str, str]:
-    """Return a cause in words, how often it occurred on each side and at which cost, and how the sides differ."""
+def _cause(cause: ComparedCause, *, verbose: bool) -> tuple[str, str, str, str]:
+    """Return how often a cause occurred on each side and at which cost, its words, and how the sides differ."""
     left, right = (
         f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
         for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
     )
-    return cause.says, left, right, _OUTCOMES[cause.outcome]
-
-
-def _short_cause(cause: ComparedCause) -> tuple[str, str, str, str]:
-    says, left, right, outcome = cause_in_cells(cause)
-    return says, left, right, outcome if cause.outcome in _SURE else ""
+    return left, right, cause.says, _OUTCOMES[cause.outcome] if verbose or cause.outcome in _SURE else ""
 
 
 def conclusions(result: Comparison) -> list[str]:

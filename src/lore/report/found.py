@@ -11,9 +11,9 @@ from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of, share_read
 from lore.report.plain import counted
+from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 
-_AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SESSION = (
     TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
     TableColumn("cost", right=True), TableColumn("share read", right=True, drop=2),
@@ -52,7 +52,9 @@ def _row(session: FoundSession, now: float) -> tuple[str, ...]:
     )  # fmt: skip
     project = (session.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
     name = ": ".join(filter(None, (project, session.title or "without a title")))
-    return _age(session.written_at, now), session.agent, *figures, name
+    written = session.written_at
+    age = "-" if written is None else span(max(0.0, now - datetime.fromisoformat(written).timestamp()))
+    return age, session.agent, *figures, name
 
 
 def _notes(session: FoundSession) -> Iterator[str]:
@@ -66,14 +68,6 @@ def _notes(session: FoundSession) -> Iterator[str]:
     if session.message is not None:
         more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
         yield f"! {session.message}{more}"
-
-
-def _age(written: str | None, now: float) -> str:
-    if written is None:
-        return "-"
-    seconds = max(0.0, now - datetime.fromisoformat(written).timestamp())
-    unit, letter = next((part for part in _AGES if seconds >= part[0]), _AGES[-1])
-    return f"{int(seconds // unit):,}{letter}"
 
 
 def _size(size: int) -> str:

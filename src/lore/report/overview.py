@@ -31,10 +31,11 @@ _CAUSE_COLUMNS = (
     TableColumn("what to do"),
 )  # fmt: skip
 _WINDOWS = {300: "the five-hour block", 10_080: "the week"}
-_PARTS = (
-    ("reading", "reading context"), ("context", "new context"), ("output", "output"), ("tools", "tools"),
-    ("paid_again", "re-billed"), ("expected", "re-billed as expected"), ("unexplained", "re-billed, no cause found"),
-)  # fmt: skip
+COST_PARTS = {  # fields of `Spending`
+    "reading": "reading context", "context": "writing new context", "output": "output",
+    "tools": "tools of the provider", "paid_again": "re-billed as waste", "expected": "re-billed as expected",
+    "unexplained": "re-billed, no cause found",
+}  # fmt: skip
 
 
 def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *, verbose: bool = False) -> None:
@@ -155,7 +156,7 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
     if not verbose:
         return
     if total.dollars:
-        parts = ((words, getattr(total, name) or 0.0) for name, words in _PARTS)
+        parts = ((words, getattr(total, name) or 0.0) for name, words in COST_PARTS.items())
         yield "cost: " + ", ".join(f"{words} {money(part)}" for words, part in parts if part >= _CENT)
     if total.median_prompt_tokens is not None:
         most = tokens_of(total.largest_prompt_tokens)
@@ -201,44 +202,29 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
         cost = f"{money(dollars)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
     rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
-    for causes in _alike(result.causes):
-        cost, tokens_in_words = _amounts(causes)
-        if verbose or (len(rows) < _CAUSES and cost != "<$0.01"):
-            rows.append((cost, tokens_in_words, *_in_words(causes, chosen)))
+    for cause in result.causes:
+        amounts = _amounts([cause])
+        if verbose or (len(rows) < _CAUSES and amounts[0] != "<$0.01"):
+            rows.append((*amounts, *_in_words(cause, chosen)))
         else:
-            rest += causes
+            rest.append(cause)
     if rest:
-        others = counted(len(_alike(rest)), "other cause")
-        rows.append((*_amounts(rest), others, "-v shows all"))
+        rows.append((*_amounts(rest), counted(len(rest), "other cause"), "-v shows all"))
     if result.unexplained:
         where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
         advice = chosen.advice("which turns: lore check")
         rows.append((*_amounts(result.unexplained), (f"no cause found, {where}", "yellow"), advice))
-        for causes in _alike(result.unexplained) if verbose else ():
-            says, advice = _in_words(causes, chosen)
-            rows.append((*_amounts(causes), f"  {says}", advice))
+        for cause in result.unexplained if verbose else ():
+            says, advice = _in_words(cause, chosen)
+            rows.append((*_amounts([cause]), f"  {says}", advice))
     priced = slice(0 if dollars is not None else 1, None)
     write_table(_CAUSE_COLUMNS[priced], [row[priced] for row in rows], out)
 
 
-def _alike(causes: Sequence[SpendingCause]) -> list[list[SpendingCause]]:
-    """Return causes with the same words and advice together, the costliest first."""
-    found: dict[tuple[str, str], list[SpendingCause]] = {}
-    for cause in causes:
-        found.setdefault((cause.says, cause.fix), []).append(cause)
-
-    def rank(alike: list[SpendingCause]) -> tuple[float, int]:
-        return sum(cause.dollars or 0.0 for cause in alike), sum(cause.tokens for cause in alike)
-
-    return sorted(found.values(), key=rank, reverse=True)
-
-
-def _in_words(causes: Sequence[SpendingCause], chosen: OverviewSelection) -> tuple[str, str]:
-    """Return causes that are alike in words, with the number of their sessions or turns, and advice."""
-    first, turns = causes[0], sum(cause.turns for cause in causes)
-    is_wide = len(causes) == 1 and first.sessions > 1
-    where = counted(first.sessions, "session") if is_wide else counted(turns, "turn")
-    return f"{first.says}, in {where}", chosen.advice(first.fix)
+def _in_words(cause: SpendingCause, chosen: OverviewSelection) -> tuple[str, str]:
+    """Return a cause in words, with the number of its sessions or turns, and advice."""
+    where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
+    return f"{cause.says}, in {where}", chosen.advice(cause.fix)
 
 
 def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
@@ -249,10 +235,9 @@ def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
 
 def _write_first(result: Overview, out: Console) -> None:
     """Write the first thing to change, and the session that cost most."""
-    actionable = (causes for causes in _alike(result.causes) if not causes[0].fix.startswith("nothing"))
-    causes = next(actionable, None)
-    if causes is not None:
-        first, (cost, tokens) = causes[0], _amounts(causes)
+    first = next((cause for cause in result.causes if not cause.fix.startswith("nothing")), None)
+    if first is not None:
+        cost, tokens = _amounts([first])
         amount = f"{tokens} tokens" if cost == "-" else cost
         out.print()
         out.print(line(("do first: ", "bold"), f"{first.fix} ({amount} re-billed: {first.says})"))

@@ -15,7 +15,8 @@ def write_list(result: results.StoreList, out: Console) -> None:
     """Write one line a session, and how many there are."""
     width = max((len(session.session_id) for session in result.sessions), default=0)
     for session in result.sessions:
-        out.print(line((f"{session.session_id:<{width}}", "bold"), f"  {_size(session)}", *_parts(session)))
+        parts = [f", {what} {value}" for what, value in _owners(session).items() if value is not None]
+        out.print(line((f"{session.session_id:<{width}}", "bold"), f"  {_size(session)}", *parts))
     events, size = (sum(getattr(session, name) for session in result.sessions) for name in ("events", "bytes"))
     sums = f"{counted(len(result.sessions), 'session')}, {counted(events, 'event')}, {counted(size, 'byte')}"
     out.print(line(f"{sums} in {result.store}"))
@@ -26,34 +27,29 @@ def _size(session: results.SessionRow) -> str:
     return f"{turns}{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
 
 
-def _parts(session: results.SessionRow) -> list[str]:
-    parts = (
-        ("user", session.user_id), ("agent", session.agent_id), ("project", session.project_id),
-        ("forked from", session.parent_session_id), ("last used", session.used_at),
-    )  # fmt: skip
-    return [f", {what} {value}" for what, value in parts if value is not None]
+def _owners(session: results.SessionRow) -> dict[str, str | None]:
+    return {
+        "user": session.user_id, "agent": session.agent_id, "project": session.project_id,
+        "forked from": session.parent_session_id, "last used": session.used_at,
+    }  # fmt: skip
 
 
 def write_shown(result: results.StoreShown, out: Console) -> None:
     """Write what is known of a session, one thing a line."""
     session = result.session
-    rows = (
-        ("session", session.session_id),
-        ("log", _size(session)),
-        ("head", f"event {session.head.number}, digest {session.head.digest}"),
-        ("user", session.user_id),
-        ("agent", session.agent_id),
-        ("project", session.project_id),
-        ("forked from", session.parent_session_id),
-        ("forks", ", ".join(result.forks) or None),
-        ("leaf", session.leaf_id),
-        ("created", session.created_at),
-        ("updated", session.updated_at),
-        ("last used", session.used_at),
-        ("deltas", f"{result.prompt_deltas:,}" if result.prompt_deltas else None),
-        ("metadata", counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None),
-    )
-    for what, value in rows:
+    known = {
+        "session": session.session_id,
+        "log": _size(session),
+        "head": f"event {session.head.number}, digest {session.head.digest}",
+        **_owners(session),
+        "forks": ", ".join(result.forks) or None,
+        "leaf": session.leaf_id,
+        "created": session.created_at,
+        "updated": session.updated_at,
+        "deltas": f"{result.prompt_deltas:,}" if result.prompt_deltas else None,
+        "metadata": counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None,
+    }
+    for what, value in known.items():
         if value is not None:
             out.print(line((f"{what:<12}", "bold"), value))
 
@@ -61,7 +57,13 @@ def write_shown(result: results.StoreShown, out: Console) -> None:
 def write_imported(result: results.StoreImported, out: Console) -> None:
     """Write one line an input, and the sums."""
     for session in result.sessions:
-        out.print(line((f"{session.state:<9}", _STYLES.get(session.state, "")), f" {_came(session)}  {session.path}"))
+        came = counted(session.events or 0, "event")
+        if session.message is not None:
+            came = session.message
+        elif session.state == "extended":
+            came = f"{counted(session.new_events or 0, 'new event')} of {session.events:,}"
+        state = (f"{session.state:<9}", _STYLES.get(session.state, ""))
+        out.print(line(state, f" {session.session_id or '-'}: {came}  {session.path}"))
     new = sum(session.new_events or 0 for session in result.sessions)
     sums = f"{counted(len(result.sessions), 'session')}, {counted(new, 'new event')} in {result.store}"
     rest = (
@@ -71,14 +73,6 @@ def write_imported(result: results.StoreImported, out: Console) -> None:
     )
     out.print(line(sums, *(f", {counted(number, what)} {done}" for number, what, done in rest if number)))
     write_problems(result.problems, out)
-
-
-def _came(session: results.ImportedSession) -> str:
-    if session.message is not None:
-        return f"{session.session_id or '-'}: {session.message}"
-    if session.state != "extended":
-        return f"{session.session_id}: {counted(session.events or 0, 'event')}"
-    return f"{session.session_id}: {counted(session.new_events or 0, 'new event')} of {session.events:,}"
 
 
 def write_written(result: results.StoreWritten, out: Console) -> None:

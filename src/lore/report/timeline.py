@@ -46,25 +46,20 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
         out.print(line((title, "bold")))
     for row in rows(result, items):
         write_row(row, out)
-    session = result.session
+    session, usage = result.session, result.usage
+    sums = (
+        counted(len(items), "item"), f"{counted(len(result.pruned), 'item')} pruned", counted(usage.turns, "turn"),
+        counted(len(session.chains), "chain"),
+    )  # fmt: skip
     name = f"session {session.id} " if session.id else "session "
-    out.print(
-        line(
-            f"{name}({session.format}, {session.fidelity}): {counted(len(items), 'item')}, "
-            f"{counted(len(result.pruned), 'item')} pruned, {counted(result.usage.turns, 'turn')}, "
-            f"{counted(len(session.chains), 'chain')}"
-        )
-    )
-    usage = result.usage
+    out.print(f"{name}({session.format}, {session.fidelity}): {', '.join(sums)}")
     if usage.read_tokens is not None or usage.uncached_tokens is not None:
-        counts = (
-            (usage.uncached_tokens, "uncached"),
-            (usage.read_tokens, "read"),
-            (usage.write_tokens, "written"),
-            (usage.output_tokens, "output (partial)" if usage.partial_output is True else "output"),
-        )
-        tokens = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
-        out.print(line(f"billed: {tokens} tokens (recorded)"))
+        counts = {
+            "uncached": usage.uncached_tokens, "read": usage.read_tokens, "written": usage.write_tokens,
+            "output (partial)" if usage.partial_output is True else "output": usage.output_tokens,
+        }  # fmt: skip
+        tokens = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts.items())
+        out.print(f"billed: {tokens} tokens (recorded)")
     write_problems(result.problems, out)
 
 
@@ -91,18 +86,42 @@ def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
 
 
 def write_row(row: Row, out: Console) -> None:
-    """Write a row as one line."""
+    """Write a row as one line; the quoted text of each block is at most as wide as the terminal."""
+    out.print(line(*_parts(row, max(_CALL, (out.room or SHOWN + _WHO) - _WHO))), indent=_WHO)
+
+
+def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
+    """Return the parts of a row with their styles; quoted texts have at most `size` characters."""
     match row:
-        case TurnResult():
-            write_turn(row, out)
-        case InjectedResult():
-            write_injected(row, out)
-        case _:
-            write_item(row, out)
+        case TurnResult(turn=number):
+            return ((f"{f'turn {number}':<10} {_request(row)}", "dim"),)
+        case InjectedResult(content=content, number=number, before_turn=turn):
+            what = f"delta {number}" if row.kind == "delta" else row.kind
+            words = " ".join(short(text_of(spoken.text)) for spoken in insert_texts(content) or ())
+            derived = "" if row.saved else ", derived: not in the log"
+            return (f"{f'+ {what}':<10}", "bold green"), f" (turn {turn}{derived}) {words}"
+        case UserMessage(text=text, blocks=blocks, source=source):
+            role = "user" if source == "user" else f"user ({source})"
+            return (f"{role:<10}", "bold cyan"), " ", _quote(bytes(text), blocks, size)
+        case AssistantMessage(text=text, blocks=blocks):
+            return (f"{'assistant':<10}", "bold magenta"), " ", _quote(bytes(text), blocks, size)
+        case ToolCall(name=name, status=status, output=output):
+            result = "" if is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
+            call = f" {name} {short(bytes(row.input).decode('utf-8', 'replace'), _CALL)} {status}{result}"
+            return (f"{'tool':<10}", "bold blue"), call
+        case CompactDivider(pruned=pruned, summary=summary):
+            words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
+            what = f"──── compaction ({_compaction(row)}), {counted(pruned, 'item')} pruned ────{words}"
+            return ((what, "yellow"),)
+        case OpaqueItem(record=record):
+            members = raw_members(bytes(record)) or {}
+            attached = raw_members(members.get("attachment", b"")) or {}
+            kinds = [short(text_of(of["type"]), 60) for of in (members, attached) if of.get("type")]
+            return ((f"{'opaque':<10} {' '.join(kinds)} {len(bytes(record)):,} bytes", "dim"),)
 
 
-def write_turn(turn: TurnResult, out: Console) -> None:
-    """Write a request as one line: when it was sent, how long it took, its usage."""
+def _request(turn: TurnResult) -> str:
+    """Return when a request was sent, how long it took, and its usage."""
     parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
     begin, end = parse_timestamp(turn.started_at), parse_timestamp(turn.ended_at)
     if begin is not None and end is not None and end >= begin:
@@ -110,30 +129,19 @@ def write_turn(turn: TurnResult, out: Console) -> None:
     if turn.state != "completed":
         parts.append({"open": "not ended"}.get(turn.state, turn.state))
     parts += [_usage(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
-    out.print(line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")), indent=_WHO)
+    return ", ".join(parts)
 
 
 def _usage(turn: TurnResult) -> str:
     """Return the usage of a request in words; writes are omitted if no provider bills them."""
-    counts = turn.read_tokens, turn.uncached_tokens, turn.write_tokens
-    if counts == (None,) * 3 and turn.output_tokens is None:
+    counts = turn.read_tokens, turn.uncached_tokens, turn.write_tokens, turn.output_tokens
+    read, uncached, write, output = ("unknown" if count is None else f"{count:,}" for count in counts)
+    if counts == (None,) * 4:
         return "no usage recorded"
-    read, uncached, write, output = (
-        "unknown" if count is None else f"{count:,}" for count in (*counts, turn.output_tokens)
-    )
-    if counts == (None,) * 3:
+    if counts[:3] == (None,) * 3:
         return f"no usage of its prompt recorded, {output} output tokens"
     written = "" if turn.write_tokens is None else f" and {write} written"
     return f"read {read}, paid {uncached} uncached{written}, {output} output tokens"
-
-
-def write_injected(injected: InjectedResult, out: Console) -> None:
-    """Write a text that was put between the items: its kind, and the request that sent it first."""
-    what = f"delta {injected.number}" if injected.kind == "delta" else injected.kind
-    texts = insert_texts(injected.content) or ()
-    words = " ".join(short(text_of(spoken.text)) for spoken in texts)
-    derived = "" if injected.saved else ", derived: not in the log"
-    out.print(line((f"{f'+ {what}':<10}", "bold green"), f" (turn {injected.before_turn}{derived}) {words}"))
 
 
 def write_problems(problems: Iterable[Problem], out: Console) -> None:
@@ -151,28 +159,6 @@ def write_note(text: str, out: Console) -> None:
     out.print(line((f"──── {text} ────", "yellow")))
 
 
-def write_item(item: Item, out: Console) -> None:
-    """Write an item as one line; the quoted text of each block is at most as wide as the terminal."""
-    size = max(_CALL, (out.room or SHOWN + _WHO) - _WHO)
-    match item:
-        case UserMessage(text=text, blocks=blocks, source=source):
-            role = "user" if source == "user" else f"user ({source})"
-            out.print(line((f"{role:<10}", "bold cyan"), " ", _quote(bytes(text), blocks, size)), indent=_WHO)
-        case AssistantMessage(text=text, blocks=blocks):
-            shown = line((f"{'assistant':<10}", "bold magenta"), " ", _quote(bytes(text), blocks, size))
-            out.print(shown, indent=_WHO)
-        case ToolCall(name=name, status=status, output=output):
-            result = "" if is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
-            call = f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), _CALL)} {status}{result}"
-            out.print(line((f"{'tool':<10}", "bold blue"), call), indent=_WHO)
-        case CompactDivider(pruned=pruned, summary=summary):
-            words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
-            what = _compaction(item)
-            out.print(line((f"──── compaction ({what}), {counted(pruned, 'item')} pruned ────{words}", "yellow")))
-        case OpaqueItem(record=record):
-            out.print(line((f"{'opaque':<10} {_record_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
-
-
 def _compaction(divider: CompactDivider) -> str:
     """Return the trigger, the tokens before and after, and the duration of a compaction, as far as recorded."""
     parts, before, after = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
@@ -183,12 +169,6 @@ def _compaction(divider: CompactDivider) -> str:
     if divider.duration_ms is not None:
         parts.append(format_duration(divider.duration_ms / 1000))
     return ", ".join(parts)
-
-
-def _record_kind(record: bytes) -> str:
-    members = raw_members(record) or {}
-    kinds = (members.get("type", b""), (raw_members(members.get("attachment", b"")) or {}).get("type", b""))
-    return " ".join(short(text_of(kind), 60) for kind in kinds if kind)
 
 
 def _quote(text: bytes, blocks: tuple[Block, ...] | None, size: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lore.model.results import CostlyCause, Finding
+from lore.model.results import Finding
 from lore.report.console import Console
 from lore.report.forms import terminal
 from lore.report.plain import counted, place_of, turn_of, visible
@@ -38,20 +38,17 @@ def lines(result: terminal.Reported, *, verbose: bool) -> Iterable[str]:
     for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
         yield f"- {line}"
     yield ""
-    yield from _top(terminal.top_shown(result.top, verbose=verbose))
-    if found:
-        yield from ("| | finding | where | what | lost tokens |", "|---|---|---|---|---:|")
-        yield from (*map(_row, found[:ROWS]), "")
-    if len(found) > ROWS:
-        yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")
-
-
-def _top(causes: list[CostlyCause]) -> Iterable[str]:
+    causes = terminal.top_shown(result.top, verbose=verbose)
     if causes:
         yield from ("### Costliest causes", "")
         for number, cause in enumerate(causes, 1):
             yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
         yield ""
+    if found:
+        yield from ("| | finding | where | what | lost tokens |", "|---|---|---|---|---:|")
+        yield from (*map(_row, found[:ROWS]), "")
+    if len(found) > ROWS:
+        yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")
 
 
 def _row(finding: Finding) -> str:
@@ -67,10 +64,5 @@ def _text(text: str) -> str:
     """Return text with its markup escaped, masked before it is cut, so that half a credential is not shown."""
     plain = visible(text)
     plain = plain if len(plain) <= CELL else plain[: CELL - 1] + "…"
-    return (
-        _MARKUP.sub(r"\\\1", plain)
-        .replace("\\<", "&lt;")
-        .replace("\\>", "&gt;")
-        .replace("://", ":&#47;/")
-        .replace("www.", "www&#46;")
-    )
+    escaped = _MARKUP.sub(r"\\\1", plain).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return escaped.replace("://", ":&#47;/").replace("www.", "www&#46;")

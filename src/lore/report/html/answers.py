@@ -31,23 +31,17 @@ from lore.report.html.blocks import (
     Intro,
     PageBar,
     PageBlock,
-    format_dollars,
     shorten_path,
     table_of,
 )
 from lore.report.measured import measured_view
-from lore.report.overview import full_cost, money, span_in_words, tokens_of, write_groups
+from lore.report.overview import COST_PARTS, full_cost, money, span_in_words, tokens_of, write_groups
 from lore.report.plain import counted
 from lore.report.status_line import percent
 
 SHOWN_LINES = 2_000  # of a terminal
 SHOWN_FINDINGS = 20  # more are folded
-MONEY = {  # parts of a cost -> their style and words
-    "reading": ("read", "reading context"), "context": ("written", "writing new context"),
-    "output": ("output", "output"), "tools": ("tools", "tools of the provider"),
-    "paid_again": ("waste", "re-billed as waste"), "expected": ("expected", "re-billed as expected"),
-    "unexplained": ("unexplained", "re-billed, no cause found"),
-}  # fmt: skip
+_STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of parts of a cost, if not their name
 
 
 # costs
@@ -84,14 +78,14 @@ def money_block(spending: Spending) -> PageBlock:
 
 
 def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
-    sizes = {name: sum(getattr(each, name) or 0.0 for each in spending) for name in MONEY}
-    return tuple([BarPart(style, sizes[name], words) for name, (style, words) in MONEY.items() if sizes[name] > 0])
+    sizes = {name: sum(getattr(each, name) or 0.0 for each in spending) for name in COST_PARTS}
+    return tuple([BarPart(_STYLES.get(name, name), size, COST_PARTS[name]) for name, size in sizes.items() if size > 0])
 
 
 def causes_block(causes: Sequence[SpendingCause]) -> PageBlock:
     """Show re-billed tokens by cause, the costliest first, with the fix of each."""
     rows = [
-        (format_dollars(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
+        ("–" if cause.dollars is None else format_money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
     ]  # fmt: skip

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.model.fact import format_money
-
 SHOWN_BARS = 60  # of a block
 SHOWN_ROWS = 1_000  # of a table
 _SHORT = 24  # characters of a text that is not wrapped
@@ -76,11 +74,6 @@ def shorten_path(path: str) -> str:
 def format_count(number: int | None) -> str:
     """Return a count with separators; a dash if it is unknown."""
     return "–" if number is None else f"{number:,}"
-
-
-def format_dollars(dollars: float | None) -> str:
-    """Return an amount; a dash if it is unknown."""
-    return "–" if dollars is None else format_money(dollars)
 
 
 def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:

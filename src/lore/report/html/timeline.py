@@ -133,12 +133,5 @@ def _height(tokens: int, most: int) -> int:
 
 
 def _outline(values: Sequence[int], most: int) -> str:
-    """Return the upper edge of columns, each one unit wide; neighbours of one height are one piece."""
-    pieces: list[str] = []
-    height, since = HEIGHT, 0
-    for place, value in enumerate(values):
-        new = _height(value, most)
-        if new != height:
-            pieces.append(f"h{place - since}V{new}" if place > since else f"V{new}")
-            height, since = new, place
-    return "".join([*pieces, f"h{len(values) - since}"])
+    """Return the upper edge of columns, each one unit wide."""
+    return "".join(f"V{_height(value, most)}h1" for value in values)
