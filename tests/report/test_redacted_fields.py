@@ -24,7 +24,7 @@ from lore.model.results.page import PageSession
 from lore.model.results.simulate import SimulateResult
 from lore.model.results.store import FoldResult
 from lore.model.running import RunningTotals
-from lore.report.redacted.results import ROWS, redacted, redacted_fold
+from lore.report.redacted import ROWS, redacted, redacted_fold
 from lore.report.sentences.findings import cause_result
 
 CANARY = "zEiSiG 12:30"

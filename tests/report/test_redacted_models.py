@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from lore.report.redacted.findings import digest, redacted_model
+from lore.report.redacted import digest, redacted_model
 
 _NAMES = re.compile(r'"((?:claude|gpt|o\d|gemini|deepseek|grok|kimi|qwen)-[\w.-]+)"')
 RULED = sorted({

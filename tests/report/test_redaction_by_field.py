@@ -22,10 +22,9 @@ from lore.report import diff as diff_report
 from lore.report.console import Console
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
-from lore.report.redacted.findings import redacted_finding
-from lore.report.redacted.results import redacted
+from lore.report.redacted import redacted, redacted_finding
 from lore.report.sentences.findings import cause_result
-from lore.report.simulated_turns import write_turns
+from lore.report.simulation import write_turns
 
 CANARY = "canary in a coalmine"
 CREDENTIAL = "sk-ant-api03-canary0123456789abcdef"

@@ -12,7 +12,7 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import PromptChange, TrialOutcome, most_context, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
-from lore.report.sentences.trial import verdict
+from lore.report.compacted import verdict
 from lore.run.compaction import dry_run
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user

@@ -40,7 +40,7 @@ def unquoted(*, redact: bool) -> Generator[None]:
     try:
         yield
     except LoreError as error:
-        from lore.report.redacted.findings import redacted_error
+        from lore.report.redacted import redacted_error
 
         raise redacted_error(error) if redact else error from None
 

@@ -54,7 +54,7 @@ def run(
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     """
     from lore.report.comparison import write_comparison
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
 
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now = common.found_settings(config), time.time()

@@ -66,7 +66,7 @@ def run(options: FoldOptions) -> int:
         folded = fold(options.session, read, at=options.at, unpruned=options.unpruned, only_pruned=options.pruned)
     result, shown = folded.result, folded.shown
     if options.redact:
-        from lore.report.redacted.results import redacted_fold
+        from lore.report.redacted import redacted_fold
 
         result, shown = redacted_fold(result, shown)
     if options.as_json:

@@ -69,7 +69,7 @@ def overview(options: OverviewOptions) -> int:
 
         print(f"lore {__version__}")
         return 0
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
     from lore.run.spending.overview import summed
 
     page = page_target(options.report, opens=options.open_page, name="overview", taken=options.as_json)

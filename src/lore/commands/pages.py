@@ -108,7 +108,7 @@ def write_spending(
     """Write pages about costs; a single page shows only the costliest sessions in full."""
     from lore.report.html.answers import introduce_overview
     from lore.report.html.sessions import ListedSession
-    from lore.report.redacted.findings import digest
+    from lore.report.redacted import digest
     from lore.run.pages import PageRequest
 
     listed: dict[str, ListedSession] = {}

@@ -136,7 +136,7 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
     from lore.recording.agents.sessions import AgentLog
     from lore.recording.inputs import written_at
     from lore.report.forms.json_report import render
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
     from lore.report.trace import trace_of
     from lore.run.recent import nothing
     from lore.run.spending.overview import requests_of
@@ -168,7 +168,7 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
 def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
     """Return why a recording is not complete; raises LoreError if it was named and has no request."""
     from lore.errors import LoreError, Where
-    from lore.report.redacted.findings import redacted_error
+    from lore.report.redacted import redacted_error
 
     error = LoreError(ledger.message or "", where=Where(ledger.path))
     error = redacted_error(error) if redact else error
@@ -180,7 +180,7 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
 def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) -> Summed:
     """Return the cost of the recordings, as bare `lore` does for sessions; raises LoreError without recordings."""
     from lore.recording import corpus
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
     from lore.run.recent import nothing
     from lore.run.spending.overview import OverviewRequest, summed
 

@@ -58,7 +58,7 @@ def run(
     """
     from lore.recording.agents.logs import agent_named
     from lore.report.found import write_sessions
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
     from lore.run import recent
 
     loaded, now, here = common.found_settings(config), time.time(), common.surroundings()

@@ -186,7 +186,7 @@ def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[Sim
         if not redact:
             yield from results
             return
-        from lore.report.redacted.results import redacted
+        from lore.report.redacted import redacted
 
         yield from map(redacted, results)
 
@@ -197,7 +197,7 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
         case "json":
             common.write_json(result)
         case "csv":
-            from lore.report.simulated_turns import write_csv
+            from lore.report.simulation import write_csv
 
             write_csv(result, sys.stdout, header=first)
         case "reliability":

@@ -59,7 +59,7 @@ def run(
     from lore.recording import corpus
     from lore.recording.opening import Options
     from lore.report.console import wants_colour
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
     from lore.report.status_line import DEFAULT, PARTS, Shown, client_and_path, parts_of, status_line
     from lore.run.recent import no_session_of_project
     from lore.run.running import judge_running

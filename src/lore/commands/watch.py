@@ -68,7 +68,7 @@ def run(
 
 def _write_lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
     from lore.model.results.live import running_session
-    from lore.report.redacted.results import redacted
+    from lore.report.redacted import redacted
 
     while True:
         found = watch.look()
@@ -223,7 +223,7 @@ class WatchScreen:
     def _figures(self, found: WatchLook, log: RunningLog) -> list[RenderableType]:
         from rich.text import Text
 
-        from lore.report.redacted.results import redacted
+        from lore.report.redacted import redacted
         from lore.report.sentences import running as words
         from lore.report.status_line import ClientStatus, Shown, status_line
 

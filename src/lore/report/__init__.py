@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from lore.report.html.blocks import read_bars as read_bars, table_of as table_of
     from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
-    from lore.report.redacted.results import redacted_result as redacted_result
+    from lore.report.redacted import redacted_result as redacted_result
     from lore.report.sentences.findings import describe_missing as describe_missing
     from lore.report.sentences.running import worded_break as worded_break
-    from lore.report.simulated_turns import billed_reads as billed_reads, draw as draw
+    from lore.report.simulation import billed_reads as billed_reads, draw as draw
     from lore.report.simulation import agreement_lines as agreement_lines, write_simulated as write_simulated
     from lore.report.status_line import percent as percent
     from lore.report.table import aligned as aligned
@@ -30,7 +30,7 @@ __getattr__ = public_names(
         "forms.json_report": "render",
         "html.blocks": "Intro PageBlock format_count read_bars table_of",
         "plain": "counted local_time named turn_of visible when",
-        "redacted.results": "redacted_result",
+        "redacted": "redacted_result",
         "sentences.findings": "describe_missing",
         "sentences.running": "worded_break",
         "simulated_turns": "billed_reads draw",

@@ -21,7 +21,7 @@ from lore.prefix.overlap import (
     find_divergence,
     name_relation,
 )
-from lore.report.redacted.findings import REDACTED, redacted_finding
+from lore.report.redacted import REDACTED, redacted_finding
 from lore.report.sentences.findings import cause_result, columns_result
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lore.report.console import Console, line
 from lore.report.measured import measured_view
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_interruption, format_prices
-from lore.report.simulated_turns import count_of, write_chart, write_turns
+from lore.report.simulation import count_of, write_chart, write_turns
 from lore.report.table import Cell, TableColumn, write_table
 
 _CHANGES_SHOWN = 9  # without -v

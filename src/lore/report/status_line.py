@@ -12,7 +12,6 @@ last request; null before the first), `prompt_cache.expires_at` (seconds since t
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, NamedTuple, cast
 
 from lore.model.mask import cut_masked
@@ -72,10 +71,8 @@ def _count(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    """Return a number that a time or a cost may be."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
-        return None
-    return float(value) if math.isfinite(value) else None
+    """Return a number that a time or a cost may be; NaN and infinity are none."""
+    return float(value) if isinstance(value, int | float) and type(value) is not bool and abs(value) < 1e12 else None
 
 
 class Shown(NamedTuple):

@@ -9,7 +9,7 @@ from lore.model.results.compact import DryRunResult
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
-from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
+from lore.report.compacted import UNCONFIGURED, notes, verdict
 from lore.store.base import Tell
 
 

@@ -34,7 +34,7 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
-from lore.report.redacted.findings import redacted_error
+from lore.report.redacted import redacted, redacted_error
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -83,8 +83,6 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
         else:
             diffs = diff_session(left, comparison)
         if comparison.redact:
-            from lore.report.redacted.results import redacted  # noqa: PLC0415 - only if it is asked for
-
             diffs = map(redacted, diffs)
         yield from diffs
     except LoreError as error:

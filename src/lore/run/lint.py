@@ -35,7 +35,7 @@ from lore.recording.inputs import Input, inputs, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
-from lore.report.redacted.findings import redacted_error
+from lore.report.redacted import redacted, redacted_error
 from lore.run.checking.verdicts import CheckContext, place_of
 
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"
@@ -167,8 +167,6 @@ class _Lint:
         for severity, count in (("error", "errors"), ("warning", "warnings"), ("note", "notes")):
             setattr(sums, count, sum(made.severity == severity for made in findings))
         if self._context.redact:
-            from lore.report.redacted.results import redacted  # noqa: PLC0415 - most results are shown as they are
-
             rows, problems = list(map(redacted, rows)), list(map(redacted, problems))
         as_of = self._rules.as_of
         return LintResult(

@@ -31,8 +31,7 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, collecte
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
 from lore.recording.titles import title_of
-from lore.report.redacted.findings import REDACTED, redacted_error
-from lore.report.redacted.results import redacted
+from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import reader_of

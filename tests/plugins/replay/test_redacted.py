@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from lore.commands.main import main
-from lore.report.redacted.results import CHANGES, ROWS
+from lore.report.redacted import CHANGES, ROWS
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from plugins.replay.engines import VLLM, Engine, serving, status
 

@@ -125,7 +125,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
         explain = common.tell if options.verbose else None
         result = dry_run(options.session, opening, policy, chosen(None, settings), explain=explain)
     if options.redact:
-        from lore.report.redacted.results import redacted
+        from lore.report.redacted import redacted
 
         result = redacted(result)
     if page is None or page.path:

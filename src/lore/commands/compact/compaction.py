@@ -39,7 +39,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.report.sentences.trial import UNCONFIGURED
+from lore.report.compacted import UNCONFIGURED
 from lore.run.appending import HINT_CONVERT, appending
 from lore.run.outputs import open_output
 from lore.store.base import Store, Tell

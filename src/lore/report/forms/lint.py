@@ -21,7 +21,7 @@ from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import Console, line
 from lore.report.forms.terminal import Reported, sums_lines, write_findings
 from lore.report.plain import counted, place_of
-from lore.report.redacted.findings import redacted_finding
+from lore.report.redacted import redacted_finding
 
 FEW = 3  # requests that are shown one by one
 _PLATFORMS = {"azure": "Azure", "bedrock": "Bedrock", "vertex": "Google Cloud"}

@@ -132,7 +132,7 @@ class CheckContext(Struct, frozen=True):
         """The function that redacts a finding, if this run redacts."""
         if not self.redact:
             return None
-        from lore.report.redacted.findings import redacted_finding  # noqa: PLC0415 - few runs redact
+        from lore.report.redacted import redacted_finding  # noqa: PLC0415 - few runs redact
 
         return redacted_finding
 
@@ -172,7 +172,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             if context.tabled:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
-        from lore.report.redacted.findings import redacted_error, redacted_problem  # noqa: PLC0415 - few runs redact
+        from lore.report.redacted import redacted_error, redacted_problem  # noqa: PLC0415 - few runs redact
 
         result.problems = list(map(redacted_problem, result.problems))
         result.error = None if result.error is None else redacted_error(result.error)

@@ -21,7 +21,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, written_at
-from lore.report.redacted.results import redacted
+from lore.report.redacted import redacted
 from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError
 from lore.run.spending.ledgers import placed

@@ -1,1 +1,0 @@
-"""Results without content: `--redact`."""
