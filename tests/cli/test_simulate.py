@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put, session
-from formats.codex import Rollout
 from helpers.schemas import valid
 
 CACHE_CONTROL = {"type": "ephemeral"}
@@ -61,15 +60,6 @@ def test_parallel_requests_each_write():
     """A fan-out whose responses' beginnings were not recorded was read from its second request on."""
     together = [(body(f"{number}"), usage(0, 5000), 0.1 * number) for number in range(3)]
     assert reads(lore("simulate", capture(*together), "--json")) == [0, 0, 0]
-
-
-def test_cached_response_is_not_reported_as_warmed_elsewhere():
-    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(20_000, 2_432, 5_000)
-    made.user("more").message("assistant", "no").count(25_100, 24_960, 10)
-    put("log.jsonl", *made.lines)
-    assert "warmed elsewhere" not in lore("simulate", "log.jsonl").out
-    put("log.jsonl", *made.user("on").message("assistant", "well").count(40_000, 39_936, 10).lines)
-    assert lore("simulate", "log.jsonl").out.count("warmed elsewhere") == 1
 
 
 def test_rebilled_tokens_are_at_most_billed_tokens():

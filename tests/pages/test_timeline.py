@@ -69,7 +69,7 @@ def test_long_chain_is_bounded_and_loses_no_break(turns):
 
 def test_mark_says_what_happened_and_where():
     chain = [
-        turn(1, 0, 100), turn(2, 100, 10, pause=7200.0), turn(3, 100, 10, compacted=True, trial="would compact"),
+        turn(1, 0, 100), turn(2, 100, 10, pause=7200.0), turn(3, 100, 10, compacted=True),
         turn(4, 0, 110, cause="unattributable", lost=110), turn(5, 100, 10, model_before="n"),
     ]  # fmt: skip
     marks = {mark.kind: (mark.text, mark.turn, mark.place) for mark in draw_timeline(chain).marks}
@@ -78,5 +78,4 @@ def test_mark_says_what_happened_and_where():
         "compaction": ("turn 3: compaction", 2, 50),
         "pause": ("turn 2: pause 2.0 h", 1, 30),
         "model": ("turn 5: model m, n before", 4, 90),
-        "trial": ("turn 3: after this turn: would compact", 2, 50),
     }

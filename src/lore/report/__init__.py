@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lore.report.redacted import redacted_result as redacted_result
     from lore.report.sentences.findings import describe_missing as describe_missing
     from lore.report.sentences.running import worded_break as worded_break
-    from lore.report.simulation import billed_reads as billed_reads, draw as draw
-    from lore.report.simulation import agreement_lines as agreement_lines, write_simulated as write_simulated
+    from lore.report.simulation import agreement_lines as agreement_lines, billed_reads as billed_reads, draw as draw
+    from lore.report.simulation import write_simulated as write_simulated
     from lore.report.status_line import percent as percent
     from lore.report.table import aligned as aligned
     from lore.report.timeline import short as short
@@ -33,8 +33,7 @@ __getattr__ = public_names(
         "redacted": "redacted_result",
         "sentences.findings": "describe_missing",
         "sentences.running": "worded_break",
-        "simulated_turns": "billed_reads draw",
-        "simulation": "agreement_lines write_simulated",
+        "simulation": "agreement_lines billed_reads draw write_simulated",
         "status_line": "percent",
         "table": "aligned",
         "timeline": "short",

@@ -7,7 +7,7 @@ sessions. Its sums are those of `lore` and `lore check`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -52,7 +52,6 @@ class PageRequest(NamedTuple):
     dated: Dated = PACKAGED
     redact: bool = False  # pages hold no content
     reader: Reader | None = None  # the person that fixes address; None: chosen by the format
-    trials: Mapping[int, str] = {}  # turns of the main chain -> what a tried policy would have done after them
 
 
 def list_sessions(files: Iterable[Input]) -> list[Input]:
@@ -135,7 +134,6 @@ class _Reading:
             pause=pause if pause is not None and pause >= PAUSE else None,
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
             model_before=previous.model if previous is not None and previous.model != turn.model else None,
-            trial=self._request.trials.get(turn.number, "") if turn.chain == MAIN else "",
         )
         if pair is None or not pair.is_break or self._examined >= EXAMINED:
             return made

@@ -136,12 +136,8 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
         from lore.report.html.answers import introduce_dry_run
         from lore.run.pages import PageRequest
 
-        trials = {
-            each.turn: f"{each.trigger} would compact {each.before_tokens:,} tokens to {each.after_tokens:,}"
-            for each in result.triggers
-        }
         files = read_twice(inputs([options.session]))
-        wanted = PageRequest(opening, dated=common.dated_rules(settings), redact=options.redact, trials=trials)
+        wanted = PageRequest(opening, dated=common.dated_rules(settings), redact=options.redact)
         write_pages(
             page, introduce_dry_run(result), files, wanted, verbose=options.verbose, colour=options.color
         )  # fmt: skip

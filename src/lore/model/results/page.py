@@ -21,7 +21,6 @@ class PageTurn(Struct, frozen=True):
     pause: float | None = None  # seconds since the chain's previous request, if that is long
     compacted: bool = False  # the history was compacted before it
     model_before: str | None = None  # the previous model, if it differs
-    trial: str = ""  # what a tried policy would have done after this turn
     before: SimulatedTurn | None = None  # of an examined cache break: the turn that it was compared with
     left: str = ""  # the text of that turn around the first difference, if there is one
     right: str = ""  # the text of this turn around it

@@ -13,7 +13,7 @@ from lore.judge.base import summed
 from lore.judge.messages import message_of
 from lore.model.codes import UNEXPLAINED
 from lore.model.fact import format_money
-from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
+from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.model.results.lint import LintResult, LintSummary
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
@@ -280,19 +280,11 @@ def unseen_lines(result: Reported) -> Iterator[str]:
     """Yield what logs do not record of their prompts, once for all formats that omit the same parts."""
     alike: dict[str, list[str]] = {}
     for unseen in result.unseen:
-        size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt ({_spread(unseen)})"
+        size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
         sealed = f"; {unseen.sealed}" if unseen.sealed else ""
         alike.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
     for what, formats in alike.items():
         yield describe_missing(formats, what)
-
-
-def _spread(unseen: UnrecordedParts) -> str:
-    """Return "estimated", with the range if sessions differ by more than a tenth from the median."""
-    least, most, median = unseen.least, unseen.most, unseen.tokens or 0
-    if least is None or most is None or (least >= 0.9 * median and most <= 1.1 * median):
-        return "estimated"
-    return f"estimated; {least:,} to {most:,} by session"
 
 
 def _dollars(amount: float | None) -> str:

@@ -20,7 +20,7 @@ COLUMNS = 240
 HEIGHT = 100
 KINDS = {  # of marks, with their explanation
     "waste": "avoidable break", "unexplained": "break, no cause found", "expected": "expected break",
-    "compaction": "compaction", "pause": "pause", "model": "model changed", "trial": "would be compacted",
+    "compaction": "compaction", "pause": "pause", "model": "model changed",
 }  # fmt: skip
 
 
@@ -108,8 +108,6 @@ def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
         yield TimelineMark("pause", f"pause {format_duration(turn.pause)}", round(turn.pause))
     if turn.model_before is not None:
         yield TimelineMark("model", f"model {played.model}, {turn.model_before} before")
-    if turn.trial:
-        yield TimelineMark("trial", f"after this turn: {turn.trial}")
 
 
 def _merge_marks(turns: Sequence[PageTurn], grouped: int) -> list[TimelineMark]:
