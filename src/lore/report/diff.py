@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from msgspec.structs import replace
 
 from lore.model.codes import UNEXPLAINED, Code
-from lore.model.results import CachePrediction, CauseResult, DiffResult, DivergenceResult, PromptLengths
+from lore.model.results import CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
@@ -81,7 +81,9 @@ def write(
         _cause(cause, out, again=cause.code in explained, quote=diff.divergence is None)
     _evidence(diff, out)
     for cache in diff.caches:
-        _row(out, "predicted", _describe_prediction(cache))
+        counts = {"read": cache.read_tokens, "written": cache.write_tokens, "uncached": cache.uncached_tokens}
+        shown = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts.items())
+        _row(out, "predicted", f"{shown} by {cache.cache} ({_SURE[cache.confidence]})")
     if diff.file is not None:
         left, right, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
         _row(
@@ -175,10 +177,3 @@ def _evidence(diff: DiffResult, out: Console) -> None:
         _row(out, "provider", f"reports {diff.verdict.reason if three is None else three.verdict}")
     if three is not None and three.dispute:
         _row(out, "conflict", three.dispute, "bold yellow")
-
-
-def _describe_prediction(prediction: CachePrediction) -> str:
-    counts = (("read", prediction.read_tokens), ("written", prediction.write_tokens),
-              ("uncached", prediction.uncached_tokens))  # fmt: skip
-    shown = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts)
-    return f"{shown} by {prediction.cache} ({_SURE[prediction.confidence]})"

@@ -73,16 +73,13 @@ class PairFigures:
             columns=columns_result(pair.columns, REDACTED if self._redact else MASKED),
         )
 
-    def _begin_at(self, left: Turn) -> None:
-        """Measure from this turn, which may not be the last one: a request may continue any earlier request."""
-        if (left.chain, left.number) == (self._latest.chain, self._latest.number):
-            return
-        self._canonical = CanonicalSums(left.prompt)
-        if self._tokens is not None:
-            self._tokens.advance(left.prompt, count_shared_segments(self._latest.prompt, left.prompt))
-
     def _lengths(self, pair: Pair) -> results.PromptLengths:
-        self._begin_at(pair.left)
+        left = pair.left
+        if (left.chain, left.number) != (self._latest.chain, self._latest.number):
+            # A request may continue any earlier request: measure from that one.
+            self._canonical = CanonicalSums(left.prompt)
+            if self._tokens is not None:
+                self._tokens.advance(left.prompt, count_shared_segments(self._latest.prompt, left.prompt))
         self._latest = pair.right
         canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
         tokens = self._token_counts(pair)

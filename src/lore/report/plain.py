@@ -126,12 +126,11 @@ def unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: 
 
     `completes`: options can add the missing parts.
     """
-    missing = [("the system prompt", "is", "--system")] * (not system) + [("the tools", "are", "--tools")] * (not tools)
+    missing = [("the system prompt", "--system")] * (not system) + [("the tools", "--tools")] * (not tools)
     notes: list[str] = []
     if missing:
-        verb = missing[0][1] if len(missing) == 1 else "are"
-        give = f": give {' and '.join(option for *_, option in missing)}" if completes else ""
-        notes.append(f"{' and '.join(name for name, *_ in missing)} {verb} not in this recording{give}")
+        names, options = (" and ".join(words) for words in zip(*missing, strict=True))
+        notes.append(f"not in this recording: {names}" + (f" (give {options})" if completes else ""))
     kinds = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(Counter(records).items())]
     if kinds:
         notes.append(f"{', '.join(kinds)} left out: the recording does not show how the model saw them")

@@ -296,13 +296,12 @@ def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, li
     shown = [redacted(item) for item in items]
     made = redacted(replace(result, timeline=[], injected=[]))
     timeline = [Raw(encode_item(item)) for item in shown]
-    return replace(made, timeline=timeline, injected=list(map(_injected, result.injected))), shown
-
-
-def _injected(injected: InjectedResult) -> InjectedResult:
-    texts = insert_texts(injected.content) or ()
-    content = [{"role": spoken.role, "text": digest(text_of(spoken.text))} for spoken in texts]
-    return replace(injected, content=Raw(encode(content)))
+    injected: list[InjectedResult] = []
+    for inserted in result.injected:
+        texts = insert_texts(inserted.content) or ()
+        content = [{"role": spoken.role, "text": digest(text_of(spoken.text))} for spoken in texts]
+        injected.append(replace(inserted, content=Raw(encode(content))))
+    return replace(made, timeline=timeline, injected=injected), shown
 
 
 # Structs with a field that says what another one holds

@@ -183,7 +183,9 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(several, 'response')})"))
     for name, usage, of in rows:
-        out.print(line(f"tokens {name}: {_counts(usage)}{of}"))
+        counts = {"read": usage.read_tokens, "written": usage.write_tokens, "uncached": usage.uncached_tokens}
+        shown = ", ".join(f"{count_of(count)} {kind}" for kind, count in counts.items())
+        out.print(line(f"tokens {name}: {shown}{of}"))
 
 
 def _describe_cost(result: results.SimulateResult) -> str:
@@ -200,11 +202,6 @@ def _predicted_turns(result: results.SimulateResult) -> str:
     """Return the number of predicted turns if it is not all of them: sums of different turns look comparable."""
     known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
     return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
-
-
-def _counts(found: UsageResult) -> str:
-    names = (("read", found.read_tokens), ("written", found.write_tokens), ("uncached", found.uncached_tokens))
-    return ", ".join(f"{count_of(count)} {name}" for name, count in names)
 
 
 def agreement_lines(found: results.AgreementResult) -> Iterator[str]:

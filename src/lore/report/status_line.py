@@ -99,7 +99,10 @@ def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | 
         return _fitting(NOTHING, width)
     if width is not None:
         _shorten(made, width)
-    texts = [_painted(part._replace(text=_fitting(_plain(part.text), width)), colour) for part in made.values()]
+    texts: list[str] = []
+    for part in made.values():
+        text = _fitting("".join(char for char in part.text if char.isprintable() and char != "#"), width)
+        texts.append(f"{_COLOURS[part.colour]}{text}{_RESET}" if colour and part.colour else text)
     return _BETWEEN.join(texts)
 
 
@@ -244,11 +247,3 @@ def _fitting(text: str, width: int | None) -> str:
     while text and columns(text) > max(0, width - 1):
         text = text[:-1]
     return text.rstrip() + "…" if width > 0 else ""
-
-
-def _plain(text: str) -> str:
-    return "".join(char for char in text if char.isprintable() and char != "#")
-
-
-def _painted(part: _StatusPart, colour: bool) -> str:  # noqa: FBT001 - a private table of two
-    return f"{_COLOURS[part.colour]}{part.text}{_RESET}" if colour and part.colour else part.text

@@ -20,7 +20,6 @@ from lore.report.plain import counted, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
     describe_missing,
-    format_extra_cost,
     format_fix,
     format_loss,
 )
@@ -217,8 +216,8 @@ def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
 
 def describe_cost(cause: CostlyCause) -> str:
     """Return the cost of a cause and the number of its cache breaks."""
-    cost = f" ({format_extra_cost(cause)})" if cause.lost_dollars is not None else ""
-    return f"{cause.lost_tokens:,} tokens re-billed{cost} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
+    tokens = f"{cause.lost_tokens:,} tokens re-billed{_dollars(cause.lost_dollars)}"
+    return f"{tokens} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
 
 
 def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:

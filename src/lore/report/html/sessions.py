@@ -65,15 +65,15 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
         for index, turn in enumerate(turns)
         if turn.before is not None and turn.played.cause is not None
     ]
-    breaks.sort(key=lambda each: _cost_of_break(each[1]), reverse=True)
+
+    def cost_of_break(place: tuple[str, PageTurn]) -> tuple[float, int]:
+        played = place[1].played
+        return 0.0 if played.cause is None else played.cause.lost_dollars or 0.0, played.lost_tokens or 0
+
+    breaks.sort(key=cost_of_break, reverse=True)
     chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
     shown = dict(breaks[:SHOWN_BREAKS])
     return SessionView(key, session, list_session(session), chains, shown, len(breaks) - len(shown))
-
-
-def _cost_of_break(turn: PageTurn) -> tuple[float, int]:
-    cause = turn.played.cause
-    return (cause.lost_dollars or 0.0) if cause is not None else 0.0, turn.played.lost_tokens or 0
 
 
 def name_of(path: str) -> str:

@@ -29,7 +29,8 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
     facts = _SHRANK if is_unsure else _facts(cause.code, cause.name)
     names = ", ".join(f'"{name}"' for name in cause.names)
     if cause.lifetime is not None:
-        names = format_lifetime(cause.lifetime)
+        hours = cause.lifetime / 3600
+        names = "an hour" if hours == 1 else f"{hours:g} hours" if hours > 1 else f"{cause.lifetime / 60:g} minutes"
     says = (facts.short_named or f"{facts.short}: {{}}").replace("{}", names) if names else facts.short
     return replace(cause, says=says, fix=facts.tip or cause.fix.rstrip("."), command=f"lore explain {cause.code}")
 
@@ -37,11 +38,3 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
 def short_of(code: str, name: str) -> str:
     """Return what a cause of this code is in a few words: its name in words, if the code has none."""
     return _facts(code, name).short
-
-
-def format_lifetime(seconds: float) -> str:
-    """Return a length of time as a person says it: `an hour`, `5 minutes`."""
-    if seconds >= 3600:
-        hours = seconds / 3600
-        return "an hour" if hours == 1 else f"{hours:g} hours"
-    return f"{seconds / 60:g} minutes"
