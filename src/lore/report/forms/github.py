@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from lore.files import current_folder
 from lore.model.mask import mask
 from lore.model.results import Finding
-from lore.report.console import Console
+from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported, command_of, shown, worst_first
 from lore.report.plain import counted, visible
 from lore.report.sentences.findings import describe_cost_and_fix
@@ -24,17 +24,7 @@ SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-class GitHub:
-    """A report for the log of a workflow's step."""
-
-    mixes = True
-
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        for line in commands(result, verbose=verbose):
-            out.file.write(line + "\n")
-
-
-def commands(result: Reported, *, verbose: bool) -> Iterable[str]:
+def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
     """Yield the commands; the last counts the findings without one."""
     found = worst_first(shown(result.findings, verbose=verbose))
     by_level = {name: [finding for finding in found if finding.severity == name] for name in _LEVELS}
@@ -48,6 +38,9 @@ def commands(result: Reported, *, verbose: bool) -> Iterable[str]:
     if hidden:
         text = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
         yield f"::notice title={command_of(result)}::{_escape(text)}"
+
+
+GITHUB = TextReport(_commands, mixes=True)
 
 
 def path_in_repository(path: str) -> str:

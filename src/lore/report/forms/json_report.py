@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lore.model.mask import mask
-from lore.model.results import CheckResult
-from lore.model.results.lint import LintResult
+from lore.report.forms.registry import TextReport
 from lore.report.plain import escaped
 
 if TYPE_CHECKING:
-    from lore.report.console import Console
+    from collections.abc import Iterator
+
+    from lore.report.forms.terminal import Reported
 
 
 def render(result: msgspec.Struct | list[list[object]]) -> str:
@@ -32,21 +33,15 @@ def safe(text: str) -> str:
     return escaped(text)
 
 
-class Json:
-    """`lore check --json`."""
-
-    mixes = False
-
-    def write(self, result: CheckResult | LintResult, out: Console, *, verbose: bool) -> None:
-        out.file.write(render(result) + "\n")
+def _whole(result: Reported, verbose: bool) -> list[str]:  # noqa: ARG001, FBT001 - of `TextReport`
+    return [render(result)]
 
 
-class JsonLines:
-    """Every finding as a line of its own, notes too; the last line has the sums."""
+def _findings_and_sums(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: ARG001, FBT001 - of `TextReport`
+    """Yield every finding as a line of its own, notes too; the last line has the sums."""
+    yield from map(render, result.findings)
+    yield render(msgspec.structs.replace(result, findings=[]))
 
-    mixes = False
 
-    def write(self, result: CheckResult | LintResult, out: Console, *, verbose: bool) -> None:
-        for finding in result.findings:
-            out.file.write(render(finding) + "\n")
-        out.file.write(render(msgspec.structs.replace(result, findings=[])) + "\n")
+JSON = TextReport(_whole)
+JSON_LINES = TextReport(_findings_and_sums)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 
 from lore.model.results import Finding
-from lore.report.console import Console
 from lore.report.forms import terminal
+from lore.report.forms.registry import TextReport
 from lore.report.plain import counted, place_of, turn_of, visible
 from lore.report.sentences.findings import format_fix
 
@@ -20,18 +20,7 @@ _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$])")
 
 
-class Markdown:
-    """A report for a pull request, or a step summary."""
-
-    mixes = False
-
-    def write(self, result: terminal.Reported, out: Console, *, verbose: bool) -> None:
-        for line in lines(result, verbose=verbose):
-            out.file.write(line + "\n")
-
-
-def lines(result: terminal.Reported, *, verbose: bool) -> Iterable[str]:
-    """Yield the lines of a report."""
+def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
     found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
     yield f"## {terminal.command_of(result)}"
     yield ""
@@ -49,6 +38,9 @@ def lines(result: terminal.Reported, *, verbose: bool) -> Iterable[str]:
         yield from (*map(_row, found[:ROWS]), "")
     if len(found) > ROWS:
         yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")
+
+
+MARKDOWN = TextReport(_lines)
 
 
 def _row(finding: Finding) -> str:

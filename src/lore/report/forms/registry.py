@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lore.model.deferred import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from lore.report.console import Console
     from lore.report.forms.terminal import Reported
 
@@ -21,16 +23,28 @@ class Report(Protocol):
         ...
 
 
+class TextReport(NamedTuple):
+    """A report whose lines a function yields."""
+
+    lines: Callable[[Reported, bool], Iterable[str]]  # given a result, and whether it includes notes
+    mixes: bool = False
+
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+        """Write the lines."""
+        for text in self.lines(result, verbose):
+            out.file.write(text + "\n")
+
+
 REPORTS = Registry[Report](
     {
         "terminal": "lore.report.forms.terminal:Terminal",
-        "json": "lore.report.forms.json_report:Json",
-        "jsonl": "lore.report.forms.json_report:JsonLines",
-        "markdown": "lore.report.forms.markdown:Markdown",
+        "json": "lore.report.forms.json_report:JSON",
+        "jsonl": "lore.report.forms.json_report:JSON_LINES",
+        "markdown": "lore.report.forms.markdown:MARKDOWN",
         "junit": "lore.report.forms.junit:Junit",
-        "sarif": "lore.report.forms.sarif:Sarif",
-        "github": "lore.report.forms.github:GitHub",
-        "html": "lore.report.html.page:Html",
+        "sarif": "lore.report.forms.sarif:SARIF",
+        "github": "lore.report.forms.github:GITHUB",
+        "html": "lore.report.html.page:HTML",
     },
-    make=lambda report: report(),
+    make=lambda report: report() if isinstance(report, type) else report,
 )

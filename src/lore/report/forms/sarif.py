@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 from urllib.parse import quote
@@ -21,9 +22,9 @@ from lore import __version__
 from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
 from lore.model.results import Finding
-from lore.report.console import Console
 from lore.report.forms.github import path_in_repository
 from lore.report.forms.json_report import safe
+from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported, shown, worst_first
 from lore.report.plain import visible
 from lore.report.sentences.findings import describe_cost_and_fix
@@ -36,18 +37,7 @@ _FACTS = (
 )  # fmt: skip
 
 
-class Sarif:
-    """A report for code scanning."""
-
-    mixes = False
-
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        encoded = msgspec.json.encode(log(result, verbose=verbose))
-        out.file.write(safe(msgspec.json.format(encoded, indent=2).decode("utf-8")) + "\n")
-
-
-def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
-    """Return the log as a JSON object."""
+def _log(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: FBT001 - of `TextReport`
     every = shown(result.findings, verbose=verbose)
     found = every if len(every) <= MOST_RESULTS else worst_first(every)[:MOST_RESULTS]
     codes = sorted({finding.code for finding in found})
@@ -60,7 +50,11 @@ def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
         "results": [_result(finding, numbers[finding.code]) for finding in found],
         "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
     }
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    encoded = msgspec.json.encode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    yield safe(msgspec.json.format(encoded, indent=2).decode("utf-8"))
+
+
+SARIF = TextReport(_log)
 
 
 def _rule(code: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 import lore
 from lore.model.fact import format_money
-from lore.report.console import Console
+from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported
 from lore.report.html import answers, blocks, sessions, timeline
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
@@ -79,12 +79,9 @@ def _make_visible(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-class Html:
-    """The report `html` of `lore check` and `lore lint`; the commands write it with the pages of its sessions."""
+def _page(result: Reported, verbose: bool) -> list[str]:  # noqa: FBT001 - of `TextReport`
+    intro = answers.introduce_report(result, verbose=verbose)
+    return [render_page(PageContent(intro.title, intro)).removesuffix("\n")]
 
-    mixes = False
 
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        """Write a page of the findings alone."""
-        intro = answers.introduce_report(result, verbose=verbose)
-        out.file.write(render_page(PageContent(intro.title, intro)))
+HTML = TextReport(_page)  # of findings alone; `lore check` and `lore lint` write it with the pages of its sessions
