@@ -299,9 +299,8 @@ class Alike(RuleBasedStateMachine):
 
     @invariant()
     def they_hold_the_same(self):
-        names = [one.session_id for one in self.both(lambda store: store.list())]
-        for name in names:
-            self.both(lambda store, name=name: store.prompt_deltas(name))
+        for one in self.both(lambda store: store.list()):
+            self.both(lambda store, name=one.session_id: store.load(name))
         self.both(lambda store: [store.resolve(key) for key in ("c", "C", "nobody")])
         self.both(lambda store: store.list("p"))
         assert self.subject.verify().damage == ()

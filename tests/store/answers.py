@@ -38,8 +38,7 @@ def sessions(store: Store) -> dict[str, str]:
     for one in store.list():
         notes = f"leaf {one.leaf_id}, {one.metadata!r}, project {one.project_id!r:.60}, parent {one.parent_session_id}"
         times = f"created {one.created_at}, updated {one.updated_at}, used {one.used_at!r}, turns {one.turns}"
-        rows = [(row.seq, row.selector, row.content) for row in store.prompt_deltas(one.session_id)]
-        found[one.session_id] = f"{one.head}, {one.size} bytes, {notes}, {times}, {rows}"
+        found[one.session_id] = f"{one.head}, {one.size} bytes, {notes}, {times}"
     return found
 
 

@@ -185,7 +185,7 @@ def test_reading_changes_nothing(tmp_path):
     (tmp_path / "s.jsonl").write_bytes(header() + b"\n" + said("a") + b"\n")
     before = sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir())
     store = Logs(tmp_path)
-    store.load("s"), store.list(), store.verify(), store.prompt_deltas("s"), store.resolve("k")
+    store.load("s"), store.list(), store.verify(), store.resolve("k")
     assert sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir()) == before
 
 

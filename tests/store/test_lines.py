@@ -5,12 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.each import each
-from helpers.strategies import any_events
-from lore.model.events import PromptDelta, encode
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
-from lore.store.base import Head, SessionData, StoreError
-from lore.store.lines import NOTHING, SEED, check_id, check_line, digest_lines, digest_notes, prompt_deltas_in
-from lore.testing.scenarios import BAD_IDS, ONE, prompt_delta
+from lore.store.base import Head, StoreError
+from lore.store.lines import NOTHING, SEED, check_id, check_line, digest_lines, digest_notes
+from lore.testing.scenarios import BAD_IDS
 
 # ids and lines
 
@@ -60,22 +58,3 @@ def test_digests_can_be_resumed_anywhere(lines, at):
     whole = digest_lines(SEED, lines)
     begin = [SEED, *whole][min(at, len(lines))]
     assert whole[min(at, len(lines)) :] == digest_lines(begin, lines[at:])
-
-
-# prompt deltas
-
-
-def session(*lines):
-    return SessionData(session_id="s", head=NOTHING, events=lines)
-
-
-def test_prompt_delta_content_may_come_later():
-    without = prompt_delta(1, b"{}", None)
-    assert prompt_deltas_in(session(without))[0].content == b"null"
-    assert prompt_deltas_in(session(without, prompt_delta(1, b"[]", ONE)))[0].content == ONE
-
-
-@given(any_events())
-def test_every_prompt_delta_makes_a_row(events):
-    found = prompt_deltas_in(session(*map(encode, events)))
-    assert {row.seq for row in found} == {one.seq for one in events if isinstance(one, PromptDelta)}

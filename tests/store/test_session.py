@@ -124,7 +124,7 @@ def test_turn_is_saved_with_its_prompt_deltas(store):
     mine.apply(event("knowledge", op="add", id="k2", title="Town", content="Bern"), message("u2"))
     prompt = mine.begin_turn({"current_time": "10:05"}).prompt
     mine.save()
-    assert len(store.prompt_deltas("s")) == 1
+    assert store.load("s").log.count(b'"kind":"prompt_delta"') == 1
     again = StoredSession.open(store, "s")
     assert again.write(again.assembled().prompt) == mine.write(prompt)
 
@@ -226,7 +226,7 @@ def test_delta_sent_after_a_reload_is_stored(store):
         mine.reload()
         sent = json.dumps(mine.request())
         assert "9090" in sent
-        assert len(store.prompt_deltas("s")) == 1
+        assert store.load("s").log.count(b'"kind":"prompt_delta"') == 1
     other = StoredSession.open(store, "s", rules=lore.Rules(knowledge_tokens=30))
     assert json.dumps(other.request()) == sent
 

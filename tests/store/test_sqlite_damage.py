@@ -168,7 +168,7 @@ def test_damaged_file_gives_right_events_or_errors(forty, seed):
                 found = tried(lambda name=name: store.load(name))
                 assert found is None or found.events == data.events
                 assert found is not None or (verified is not None and verified.damage)
-            for call in (store.list, store.vacuum, lambda: store.prompt_deltas("s"), lambda: store.resolve("client"),
+            for call in (store.list, store.vacuum, lambda: store.resolve("client"),
                          lambda: add(store, message("more")), lambda: store.create(header("u")),
                          lambda: store.move("s", "q"), lambda: store.delete("s")):  # fmt: skip
                 tried(call)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -64,13 +64,11 @@ class SessionDelta(Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
 
-class SessionData(Struct, frozen=True, kw_only=True):
-    """A session as it is stored. The header keeps the project of the first day; `project_id` is the current one."""
+class SessionNotes(Struct, frozen=True, kw_only=True):
+    """What a store keeps besides the events. The header keeps the project of the first day; this is the current one."""
 
     session_id: str
     head: Head  # ignored by `Store.save`
-    events: tuple[bytes, ...]  # lines of the log, without line ends
-    first: int = 1  # number of the first of `events`
     project_id: str | None = None
     parent_session_id: str | None = None  # the session that it was forked from
     leaf_id: str | None = None
@@ -78,24 +76,23 @@ class SessionData(Struct, frozen=True, kw_only=True):
     created_at: str | None = None
     updated_at: str | None = None
 
+
+class SessionData(SessionNotes, frozen=True, kw_only=True):
+    """A session as it is stored."""
+
+    events: tuple[bytes, ...]  # lines of the log, without line ends
+    first: int = 1  # number of the first of `events`
+
     @property
     def log(self) -> bytes:
         """The events as a log, each line with its end. Costs O(bytes)."""
         return b"\n".join((*self.events, b""))
 
 
-class SessionSummary(Struct, frozen=True, kw_only=True):
+class SessionSummary(SessionNotes, frozen=True, kw_only=True):
     """Everything that a store keeps of a session except its events."""
 
-    session_id: str
-    head: Head
     size: int  # bytes of the log
-    project_id: str | None = None
-    parent_session_id: str | None = None
-    leaf_id: str | None = None
-    metadata: bytes = EMPTY
-    created_at: str | None = None
-    updated_at: str | None = None
     user_id: str | None = None  # as the header says
     agent_id: str | None = None  # as the header says
     turns: int | None = None  # model requests begun, in all chains; None if the store does not count them
@@ -108,21 +105,12 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
 
     def with_events(self, events: tuple[bytes, ...], first: int) -> SessionData:
         """Return the session with these events, numbered from `first` on."""
-        return SessionData(
-            session_id=self.session_id, head=self.head, events=events, first=first, project_id=self.project_id,
-            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=self.metadata,
-            created_at=self.created_at, updated_at=self.updated_at,
-        )  # fmt: skip
+        return SessionData(**notes_of(self), events=events, first=first)
 
 
-class DeltaRow(Struct, frozen=True):
-    """A durable prompt delta. `selector` and `content` are JSON text with the bytes of the log."""
-
-    session_id: str
-    seq: int
-    project_id: str | None
-    selector: bytes  # of the latest record with this `seq`
-    content: bytes  # of the first record with this `seq`
+def notes_of(session: SessionNotes) -> dict[str, Any]:
+    """Return the fields of a session that are no events and not derived from them."""
+    return {name: getattr(session, name) for name in SessionNotes.__struct_fields__}
 
 
 class DamagedPlace(Struct, frozen=True):
@@ -231,7 +219,7 @@ class Store(Protocol):
         ...
 
     def delete(self, session_id: str) -> tuple[str, ...]:
-        """Delete a session with its prompt deltas, bindings, and the sessions forked from it.
+        """Delete a session with its bindings, and the sessions forked from it.
 
         Returns the ids of all deleted sessions, forks first; raises UnknownSessionError.
         """
@@ -242,7 +230,7 @@ class Store(Protocol):
         ...
 
     def move(self, session_id: str, project_id: str) -> None:
-        """Move a session and its prompt deltas to another project."""
+        """Move a session to another project."""
         ...
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
@@ -251,10 +239,6 @@ class Store(Protocol):
 
     def resolve(self, client_key: str) -> str | None:
         """Return the session that a client means, as any process bound it."""
-        ...
-
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        """Return a session's durable prompt deltas by `seq`."""
         ...
 
     def verify(self, session_id: str | None = None) -> Verified:

@@ -27,13 +27,13 @@ from lore.store.base import (
     VERSION,
     ConflictError,
     DamagedError,
-    DeltaRow,
     Head,
     SessionData,
     SessionDelta,
     SessionSummary,
     StoreError,
     UnknownSessionError,
+    notes_of,
     refuse_other_version,
 )
 from lore.store.lines import (
@@ -46,7 +46,6 @@ from lore.store.lines import (
     digest_lines,
     digest_notes,
     empty_session,
-    prompt_deltas_in,
     read_header,
 )
 
@@ -215,11 +214,7 @@ class WholeSession:
 
     def __init__(self, data: SessionData) -> None:
         self._events = data.events
-        self.summary = SessionSummary(
-            session_id=data.session_id, head=data.head, size=len(data.log), project_id=data.project_id,
-            parent_session_id=data.parent_session_id, leaf_id=data.leaf_id, metadata=data.metadata,
-            created_at=data.created_at, updated_at=data.updated_at,
-        )  # fmt: skip
+        self.summary = SessionSummary(**notes_of(data), size=len(data.log))
 
     @cached_property
     def _digests(self) -> list[bytes]:
@@ -233,10 +228,7 @@ class WholeSession:
 
 
 class DeltaStore(ABC):
-    """The methods that write to one session, for stores that can change it while they keep other writers out.
-
-    `prompt_deltas` are derived from its events.
-    """
+    """The methods that write to one session, for stores that can change it while they keep other writers out."""
 
     url: str
 
@@ -270,9 +262,6 @@ class DeltaStore(ABC):
             return before.head if before.project_id == project_id else extend(before, (), project_id=project_id)
 
         self._change(session_id, decide)
-
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        return prompt_deltas_in(self.load(session_id))
 
     def _require(self, session_id: str, stored: Stored | None) -> Stored:
         if stored is None:

@@ -1,11 +1,10 @@
-"""Lines of stored sessions: which ids and lines a store accepts, digests, headers, prompt deltas.
+"""Lines of stored sessions: which ids and lines a store accepts, digests, headers.
 
 - An id is printable text of 1 to 512 characters, compared by code point. A line is one JSON object that every reader
   of logs accepts.
 - The digest after event 0 is SHA-256 of `lore-store-1`. That after event n is SHA-256 of the previous digest, the
   length of line n in decimal, `:`, and line n. So a stored digest covers all events before it and can be continued
   from any number, and a changed line is found alone if a digest is stored with each event.
-- Prompt deltas are one row for each `seq`. A later record replaces the selector, never the content.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ import msgspec
 from lore.formats.lines import Line, fault, is_crowded, too_long, too_many
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import canonical, printable
-from lore.model.events import PromptDelta, SessionStarted, TurnStarted
-from lore.model.items import is_absent
+from lore.model.events import SessionStarted, TurnStarted
 from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
-from lore.store.base import EMPTY, DeltaRow, Head, SessionData, SessionSummary, StoreError
+from lore.store.base import EMPTY, Head, SessionSummary, StoreError
 
 LONGEST_ID = 512  # characters: databases index ids
 SEED = sha256(b"lore-store-1").digest()  # the digest after event 0
@@ -125,7 +123,7 @@ def empty_session(header: SessionHeader) -> SessionSummary:
     )  # fmt: skip
 
 
-# activity and prompt deltas
+# activity
 
 
 class _Timed(msgspec.Struct):
@@ -133,7 +131,7 @@ class _Timed(msgspec.Struct):
 
 
 _TIMED = msgspec.json.Decoder(_Timed)
-_TURN, _DELTA = re.compile(rb"turn_?[sS]tarted"), re.compile(rb"prompt_?[dD]elta")  # in lines of these events
+_TURN = re.compile(rb"turn_?[sS]tarted")  # in lines of these events
 
 
 def count_activity(lines: Sequence[bytes], turns: int = 0, used_at: str | None = None) -> tuple[int, str | None]:
@@ -152,17 +150,3 @@ def _time_of(line: bytes) -> str | None:
         event = event_of(line)
         at = None if event is None else event.at
     return at if is_id(at) else None
-
-
-def prompt_deltas_in(data: SessionData) -> tuple[DeltaRow, ...]:
-    """Return the durable prompt deltas of a session, by `seq`. Costs O(bytes)."""
-    rows: dict[int, DeltaRow] = {}
-    for line in data.events:
-        reads = LoreLog().read_line(Line(1, 0, line)) if _DELTA.search(line) else ()
-        for event in (read.value for read in reads):
-            if isinstance(event, PromptDelta):
-                known = rows.get(event.seq)
-                content = b"null" if is_absent(event.content) else bytes(event.content)
-                content = content if known is None or known.content == b"null" else known.content
-                rows[event.seq] = DeltaRow(data.session_id, event.seq, data.project_id, bytes(event.selector), content)
-    return tuple(rows[seq] for seq in sorted(rows))

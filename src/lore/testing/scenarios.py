@@ -98,7 +98,7 @@ def ids(store: Store, project_id: str | None = None) -> list[str]:
 
 def content(store: Store) -> list[tuple[object, ...]]:
     """Return everything that a store holds, without its clients."""
-    return [(found, store.load(found.session_id), [*store.prompt_deltas(found.session_id)]) for found in store.list()]
+    return [(found, store.load(found.session_id)) for found in store.list()]
 
 
 def attempt(call: Callable[..., object], *arguments: Any, **named: Any) -> object:

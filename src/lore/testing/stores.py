@@ -74,7 +74,7 @@ def unknown_session(store: Store) -> Answers:
     yield attempt(add, store, session_id="t", base=head)
     yield attempt(store.move, "t", "p")
     yield attempt(store.bind, "client", "t")
-    for call in (store.delete, store.prompt_deltas, store.verify):
+    for call in (store.delete, store.verify):
         yield attempt(call, "t")
     yield store.resolve("client")
 
@@ -193,34 +193,17 @@ def leaf_and_metadata(store: Store) -> Answers:
     yield add(store, leaf_id="u3")
 
 
-# prompt deltas
+# moving
 
 
-def prompt_deltas(store: Store) -> Answers:
-    """They keep their bytes and are sorted by any integer; a later record replaces the selector alone."""
-    selector = b'{ "target":"messages", "insert_at": 2.0,"own" :[1E+2,"\\ud83d\\u0000"],"x":18446744073709551617}'
-    text = b'[ {"role":"user", "text":"caf\\u00e9 \xc3\xa9 \\ud83d \\u0000 \xf0\x9f\x8e\x89"} ]'
-    yield begin(store, prompt_delta(7, selector, text), project_id="p")
-    numbers = (10, 2, 33, 2**63, 10**40, 2**63 - 1, -(2**63), 0, -(2**70))
-    yield add(store, *map(prompt_delta, numbers))
-    yield add(store, prompt_delta(10**40, b'{"insert_at":3}', None))
-    yield add(store, prompt_delta(7, b'{"insert_at":5,"own":true}', b'[{"role":"user","text":"two"}]'))
-    yield add(
-        store,
-        b'{"kind":"promptDelta","seq":101,"selector":{},"content":[]}',
-        b'{"selector":{},"content":[],"seq":102,"kind":"prompt_\\u0064elta"}',
-        b'{"kind":"opaque","record":{"kind":"prompt_delta","seq":103,"selector":{},"content":[]}}',
-    )
-
-
-def prompt_deltas_of_a_moved_session(store: Store) -> Answers:
-    """They move along; a project of a wrong name is refused."""
-    head = begin(store, prompt_delta(1), project_id="p")
-    begin(store, prompt_delta(1), project_id="p", session_id="stays")
+def moved_session(store: Store) -> Answers:
+    """A session moves to another project; one of a wrong name is refused."""
+    head = begin(store, message("u1"), project_id="p")
+    begin(store, message("u1"), project_id="p", session_id="stays")
     for project in ("q", "q", "", "a\0b", "x" * 513):
         yield attempt(store.move, "s", project)
     yield store.create(header(project_id="p"))
-    yield add(store, prompt_delta(2), base=head)
+    yield add(store, message("u2"), base=head)
     yield ids(store, "q"), ids(store, "p")
 
 
@@ -354,8 +337,8 @@ def session_ids(store: Store) -> Answers:
 
 SCENARIOS: tuple[Callable[[Store], Answers], ...] = (
     creation, unknown_session, loading_in_part, lines_of_every_spelling, large_events, deltas, stale_bases,
-    invalid_deltas, times, retries, retries_with_other_events, retries_with_metadata, leaf_and_metadata, prompt_deltas,
-    prompt_deltas_of_a_moved_session, full_saves, invalid_full_saves, activity, projects, deletion_with_forks,
+    invalid_deltas, times, retries, retries_with_other_events, retries_with_metadata, leaf_and_metadata, moved_session,
+    full_saves, invalid_full_saves, activity, projects, deletion_with_forks,
     deletion_and_a_new_session, client_keys, session_ids,
 )  # fmt: skip
 
@@ -374,15 +357,15 @@ class StoreContract(StoreScenarios):
 
     def test_values_are_immutable_copies(self, store: Store) -> None:
         first, second = bytearray(header()), bytearray(message("u1"))
-        add(store, cast("bytes", second), prompt_delta(1), base=store.create(cast("bytes", first)))
+        add(store, cast("bytes", second), base=store.create(cast("bytes", first)))
         first[0] = second[0] = 0
         before = store.load("s")
-        assert before.events == (header(), message("u1"), prompt_delta(1))
+        assert before.events == (header(), message("u1"))
         assert {type(value) for value in (*before.events, before.metadata, before.log)} == {bytes}
-        for found in (store.list(), store.prompt_deltas("s")):
-            if isinstance(found, list):
-                cast("list[object]", found).clear()
-        assert (store.load("s"), len(store.list()), len(store.prompt_deltas("s"))) == (before, 1, 1)
+        found = store.list()
+        if isinstance(found, list):
+            cast("list[object]", found).clear()
+        assert (store.load("s"), len(store.list())) == (before, 1)
 
     def test_record_of_a_store_is_kept_or_refused(self, store: Store) -> None:
         expected = begin(store, message("u1")) and events(store)

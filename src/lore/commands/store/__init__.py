@@ -206,8 +206,10 @@ def show(
     """Show a session: its head, project, forks, deltas."""
     from msgspec import Raw
 
+    from lore.model.events import PromptDelta
     from lore.model.results.store import StoreShown
     from lore.report.stored import write_shown
+    from lore.session import Session
     from lore.store.base import UnknownSessionError
     from lore.store.deltas import session_with_forks
 
@@ -216,11 +218,11 @@ def show(
         if session_id not in summaries:
             kept.load(session_id)  # raises DamagedError: a damaged session is not listed
             raise UnknownSessionError(session_id, kept.url)
-        summary = summaries[session_id]
+        summary, events = summaries[session_id], Session.events_of(kept.load(session_id).log)
         parents = {name: one.parent_session_id for name, one in summaries.items()}
         result = StoreShown(
             store=kept.url, session=_row(summary), metadata=Raw(summary.metadata),
-            prompt_deltas=len(kept.prompt_deltas(session_id)),
+            prompt_deltas=len({event.seq for event in events if isinstance(event, PromptDelta)}),
             forks=sorted(set(session_with_forks(session_id, parents)) - {session_id}),
         )  # fmt: skip
     return common.answer(result, write_shown, as_json=as_json, color=color)
