@@ -5,7 +5,37 @@
 package, and with it every run of pytest that uses none of it, costs the standard library alone.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lore.errors import LoreError
 from lore.pytest_plugin.recorder import LoreWarning, Recorded, Recorder, recording
-from lore.pytest_plugin.stable import assert_prefix_stable
 
 __all__ = ["LoreWarning", "Recorded", "Recorder", "assert_prefix_stable", "recording"]
+
+
+def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] = ()) -> None:
+    """Fail if a request's prefix differs from the request before it, as `lore check` judges it.
+
+    `requests` are in the order in which they were sent: bodies (a dict as the client gets it; text or bytes
+    as they are sent), `httpx` or `requests` requests, `{"request", "usage" or "response", "timestamp"}`
+    records, or a recorder, whose other requests are skipped. Conversations may be mixed: each request is
+    compared with the one that it continues.
+
+    `allow` names causes that may move the prefix, by code or name (`"tools-reordered"`); an unknown one is a
+    LoreError, an unused one a LoreWarning. Expected breaks (another model, a compaction) need no allowance.
+    Raises AssertionError if the prefix moved, and if no two requests could be compared: a test that judges
+    nothing should not pass. In a test marked `moves_cache_prefix` it reports instead.
+    """
+    __tracebackhide__ = True
+    # The modules that judge are imported by the first assertion, and not by each run of pytest.
+    from lore.pytest_plugin.judging import check_requests  # noqa: PLC0415
+
+    try:
+        message = check_requests(requests, allow)
+    except LoreError as error:
+        error.add_note(f"hint: {error.hint}")
+        raise error.with_traceback(None) from None  # pytest would print the arguments of lore's functions: bodies
+    if message:
+        raise AssertionError(message)

@@ -189,8 +189,11 @@ def small_file(path: str) -> bytes:
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of a folder's entries, in any order; raises OSError."""
-    return [entry.name for entry in entries(folder)]
+    """Return the names of a folder's entries, sorted, without hidden ones; none if it cannot be listed."""
+    try:
+        return sorted(entry.name for entry in entries(folder) if not entry.name.startswith("."))
+    except (OSError, ValueError):
+        return []
 
 
 def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:

@@ -277,7 +277,9 @@ def written_at(file: Input) -> float | None:
     if file.written is not None:
         return file.written
     try:
-        about = packed.status_of(file.path) if os.path.isdir(file.path) else filesystem.status(file.path)
+        if filesystem.is_remote(file.path) or not os.path.isdir(file.path):
+            return filesystem.status(file.path).written
+        with os.scandir(file.path) as entries:  # also files that are no part of the recording
+            return max((entry.stat().st_mtime for entry in entries), default=None)
     except (OSError, ValueError):
         return None
-    return about.written

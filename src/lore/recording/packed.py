@@ -90,8 +90,8 @@ def files_together(folder: str) -> FolderFiles:
         return FolderFiles()
     if UI in names and API in names:
         return FolderFiles(CLINE_TASK, tuple(name for name in TASK_FILES if name in names))
-    if STATE in names and (events := _events_in(folder)):
-        return FolderFiles(OPENHANDS, (STATE, *events))
+    if STATE in names and (events := _numbered(filesystem.names(os.path.join(folder, EVENTS)), _EVENT)):
+        return FolderFiles(OPENHANDS, (STATE, *(os.path.join(EVENTS, name) for name in events)))
     if WIRE in names and CONTEXT in names:
         return FolderFiles(KIMI_SESSION, (WIRE, *_numbered(names, _ROTATED), CONTEXT))
     if any(name.endswith(REQUEST) for name in names):
@@ -103,14 +103,6 @@ def files_together(folder: str) -> FolderFiles:
         if is_completion(_table(os.path.join(folder, documents[0]))):
             return FolderFiles(COMPLETIONS, documents)
     return FolderFiles()
-
-
-def _events_in(folder: str) -> list[str]:
-    try:
-        names = filesystem.names(os.path.join(folder, EVENTS))
-    except (OSError, ValueError):
-        return []
-    return [os.path.join(EVENTS, name) for name in _numbered(names, _EVENT)]
 
 
 def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
@@ -159,11 +151,7 @@ def is_part(folder: str, names: Collection[str]) -> bool:
 def subagents(folder: str) -> list[str]:
     """Return the folders of a session's subagents, sorted."""
     below = os.path.join(folder, _SUBAGENTS)
-    try:
-        paths = [os.path.join(below, name) for name in sorted(filesystem.names(below)) if not name.startswith(".")]
-    except (OSError, ValueError):
-        return []
-    return [path for path in paths if _is_session(path)]
+    return [path for name in filesystem.names(below) if _is_session(path := os.path.join(below, name))]
 
 
 def parent_of(folder: str) -> str:

@@ -147,10 +147,7 @@ def _chat_named(path: str) -> str:
 
 def _gemini_chat(chats: str, session: str) -> str | None:
     """Return the chat of this session; its file is named after the time and the beginning of the id."""
-    try:
-        names = sorted(filesystem.names(chats))
-    except OSError:
-        return None
+    names = filesystem.names(chats)
     likely = (name for name in names if name.startswith("session-") and name.endswith(f"{session[:8]}.jsonl"))
     paths = (os.path.join(chats, name) for name in likely)
     return next((path for path in paths if _chat_named(path) == session), None)
@@ -169,7 +166,7 @@ def _list_once(read: Callable[..., T], folder: str) -> T | None:
 
 @lru_cache(maxsize=_MOST_FOLDERS)
 def _list_companions(folder: str, *_: int) -> tuple[str, ...]:
-    return tuple(sorted(name for name in filesystem.names(folder or os.curdir) if is_companion(name)))
+    return tuple(filter(is_companion, filesystem.names(folder or os.curdir)))
 
 
 def _read_once(read: Callable[..., T], path: str) -> T | None:
@@ -249,7 +246,7 @@ def _opencode_root(path: str) -> str | None:
 
 @lru_cache(maxsize=_MOST_FOLDERS)
 def _list_files(folder: str, *_: int) -> Mapping[str, _FileSession]:
-    names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".json") and name[0] != ".")
+    names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
     sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}
 

@@ -300,13 +300,10 @@ def storage_stream(path: str) -> Iterator[bytes]:
 
 def _objects(folder: str, kind: str) -> Iterator[tuple[str, bytes]]:
     """Yield the names of the objects in a folder, in their order, each with its content; none without a folder."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
-    except (OSError, ValueError):
-        return
-    for name in names:
+    for name in filesystem.names(folder):
         stem = name.removesuffix(".json")
-        yield stem, _with_id(stem, filesystem.small_file(os.path.join(folder, name)), kind)
+        if stem != name:
+            yield stem, _with_id(stem, filesystem.small_file(os.path.join(folder, name)), kind)
 
 
 def _created(message: bytes) -> float:
