@@ -120,16 +120,17 @@ class Cassettes:
             if self._verdict.reason and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write the findings."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, Any, Any]:
+        """Write the findings after all other plugins, and as the last line why the run fails by them."""
+        result = yield
         if self._verdict is not None:
             terminalreporter.section(f"lore: cassettes, {self._verdict.what}")
             for line in self._verdict.lines:
                 terminalreporter.write_line(line)
-
-    def ending(self) -> str:
-        """Return why the run fails by its cassettes; empty if it does not."""
-        return "" if self._verdict is None else self._verdict.reason
+            if self._verdict.reason:
+                terminalreporter.write_line(self._verdict.reason, red=True, bold=True)
+        return result
 
     def _judge(self) -> CassetteVerdict:
         used: Used = {}
@@ -176,22 +177,6 @@ class Cassettes:
             elif self._moved.isdisjoint(used[path]):
                 lines.append(f"marked, and moves nothing: {path} of {tests}; take the mark away")
         return [visible(line) for line in lines]
-
-
-class Ending:
-    """Writes why cassettes fail as the last line, after pytest's own short summary."""
-
-    def __init__(self, cassettes: Cassettes) -> None:
-        self._cassettes = cassettes
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, Any, Any]:
-        """Write after all other plugins."""
-        result = yield
-        if line := self._cassettes.ending():
-            terminalreporter.ensure_newline()
-            terminalreporter.write_line(line, red=True, bold=True)
-        return result
 
 
 def _shown_path(path: str) -> str:

@@ -66,11 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RECORDED] = _Recorded(0, 0, [])
     folder: str | None = config.getoption("lore_cassettes")
     if folder is not None:
-        from lore.pytest_plugin.cassettes import Cassettes, Ending  # noqa: PLC0415 - it needs all that judges
+        from lore.pytest_plugin.cassettes import Cassettes  # noqa: PLC0415 - it needs all that judges
 
-        cassettes = Cassettes(config, folder)
-        config.pluginmanager.register(cassettes, "lore-cassettes")
-        config.pluginmanager.register(Ending(cassettes), "lore-cassettes-ending")
+        config.pluginmanager.register(Cassettes(config, folder), "lore-cassettes")
 
 
 @pytest.fixture

@@ -263,7 +263,7 @@ class PairedRequest(Struct):
     name: str  # its file
     at: float  # when the file was written
     previous: str = ""  # id of the response that it follows
-    conversation: tuple[str, bytes] = ("", b"")  # its session, and a digest of the first message
+    conversation: tuple[str, int] = ("", 0)  # its session, and a hash of the first message
     messages: int = 0
     response: str = ""  # the file that answers it
 
@@ -289,16 +289,14 @@ def _modified(path: str) -> float:
 def _request(folder: str, name: str, at: float) -> PairedRequest:
     body = _table(os.path.join(folder, name))
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
-    import hashlib  # noqa: PLC0415 - it loads OpenSSL: 2 ms
-
-    first = hashlib.blake2b(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"", digest_size=16).digest()
+    first = hash(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"")
     return PairedRequest(name, at, prompt_links(body).get("cc_prev_req", ""), (session_in(body), first), len(messages))
 
 
 def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
     """Set the response of each request: by name, by a link, or by time."""
     free = dict(responses)
-    conversations: dict[tuple[str, bytes], list[PairedRequest]] = defaultdict(list)
+    conversations: dict[tuple[str, int], list[PairedRequest]] = defaultdict(list)
     for request in requests:
         request.response = free.pop(request.name.removesuffix(REQUEST), "")
         conversations[request.conversation].append(request)
