@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from lore.commands.common import cores, progress, surroundings, tell
 
 if TYPE_CHECKING:
+    from lore.model.results.page import PageSession
     from lore.recording.inputs import Input
     from lore.report.html.blocks import Intro
-    from lore.report.html.sessions import ListedSession
     from lore.run.pages import PageRequest
     from lore.run.reports import Target
     from lore.run.spending.ledgers import Ledgers
@@ -106,16 +106,18 @@ def write_spending(
     target: PageTarget, found: Summed, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
 ) -> None:
     """Write pages about costs; a single page shows only the costliest sessions in full."""
+    from lore.model.results.page import PageSession
     from lore.report.html.answers import introduce_overview
-    from lore.report.html.sessions import ListedSession
     from lore.report.redacted import digest
     from lore.run.pages import PageRequest
 
-    listed: dict[str, ListedSession] = {}
+    listed: dict[str, PageSession] = {}
     for sums in found.period.by("session"):
         first, codes = found.period.first_request(sums.name), found.period.codes_of(sums.name)
         title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
-        listed[sums.name] = ListedSession(sums.name, title, project, first.at, sums, codes)
+        listed[sums.name] = PageSession(
+            sums.name, "", project, {}, sums, [], [], title=title, began=first.at, codes=codes
+        )  # fmt: skip
     intro = introduce_overview(found.result, found.period.by("day"))
     request = PageRequest(ledgers.options, dated=ledgers.dated, redact=redact)
     write_pages(target, intro, found.files, request, listed=listed, verbose=verbose, colour=colour)
@@ -123,7 +125,7 @@ def write_spending(
 
 def write_pages(
     target: PageTarget, intro: Intro, files: list[Input], request: PageRequest, *, verbose: bool, colour: bool | None,
-    listed: Mapping[str, ListedSession] | None = None,
+    listed: Mapping[str, PageSession] | None = None,
 ) -> None:  # fmt: skip
     """Write pages of a command's answer and of recordings, report their path, and open them."""
     from lore.recording import corpus

@@ -19,13 +19,14 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.errors import LoreError
+from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.results.page import PageSession
 from lore.recording import corpus
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input
 from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
-from lore.report.html.sessions import ListedSession, list_session, name_of, view_session
+from lore.report.html.sessions import name_of, view_session
 from lore.run.checking.pool import ProcessPool
 from lore.run.outputs import open_output, refuse_recording
 from lore.run.pages import PageRequest, list_sessions, read_session
@@ -36,7 +37,7 @@ MOST_TURNS = 50_000  # of them all: about 8 MB
 SMALL = 8 * 1024 * 1024  # bytes of recordings: starting processes would cost more than it saves
 _MARK = b'<meta name="generator" content="lore '
 Progress: TypeAlias = Callable[[int, int], None]
-Listed: TypeAlias = Mapping[str, ListedSession]
+Listed: TypeAlias = Mapping[str, PageSession]
 
 
 def is_folder(path: str) -> bool:
@@ -118,45 +119,48 @@ def _read_sessions(
 def _write_folder(
     path: str, intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None, recordings: list[str]
 ) -> int:  # fmt: skip
-    folder, rows, size = os.path.join(path, "sessions"), list[ListedSession](), 0
+    folder, rows, places, size = os.path.join(path, "sessions"), list[PageSession](), dict[str, str](), 0
     _make_folder(path)
     for name, session in sessions:
         _make_folder(folder)
-        view = view_session(session)
-        rows.append(view.listed._replace(href=f"sessions/{name}.html"))
-        text = render_page(PageContent(view.listed.title or name_of(session.path), views=[view], back="../index.html"))
-        size += _write(os.path.join(folder, f"{name}.html"), text, recordings)
-    index = PageContent(intro.title, intro, _list_rows(rows, listed))
+        rows.append(replace(session, chains={}))
+        places[session.path] = f"sessions/{name}.html"
+        page = PageContent(session.title or name_of(session.path), views=[view_session(session)], back="../index.html")
+        size += _write(os.path.join(folder, f"{name}.html"), render_page(page), recordings)
+    index = PageContent(intro.title, intro, _list_rows(rows, listed), places)
     return size + _write(os.path.join(path, "index.html"), render_page(index), recordings)
 
 
 def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None) -> PageContent:
     """Return a page that shows the sessions in full that lost most."""
-    rows, kept = list[ListedSession](), list[tuple[PageSession, ListedSession]]()
+    rows, kept = list[PageSession](), list[PageSession]()
     for _, session in sessions:
-        rows.append(list_session(session))
-        kept.append((session, rows[-1]))
-        kept.sort(key=lambda each: each[1].weight, reverse=True)
-        while len(kept) > 1 and (len(kept) > IN_FULL or sum(len(one.turns) for one, _ in kept) > MOST_TURNS):
+        rows.append(replace(session, chains={}))
+        kept.append(session)
+        kept.sort(key=_loss, reverse=True)
+        while len(kept) > 1 and (len(kept) > IN_FULL or sum(len(one.turns) for one in kept) > MOST_TURNS):
             kept.pop()
-    keys = {row.path: str(number) for number, (_, row) in enumerate(kept)}
-    rows = [row._replace(href=f"#s{keys[row.path]}") if row.path in keys else row for row in rows]
-    all_rows = _list_rows(rows, listed)
-    views = [view_session(session, keys[session.path]) for session, _ in kept]
-    return PageContent(intro.title, intro, all_rows if len(all_rows) > 1 else (), views, len(all_rows) - len(kept))
+    places = {session.path: f"#s{number}" for number, session in enumerate(kept)}
+    views = [view_session(session, str(number)) for number, session in enumerate(kept)]
+    rows = _list_rows(rows, listed)
+    return PageContent(intro.title, intro, rows if len(rows) > 1 else (), places, views, len(rows) - len(kept))
 
 
-def _list_rows(rows: Sequence[ListedSession], listed: Listed | None) -> list[ListedSession]:
+def _loss(session: PageSession) -> tuple[float, int, float]:
+    """Return the re-billed dollars, the re-billed tokens, and the cost of a session."""
+    spending = session.spending
+    return rebilled_dollars(spending) or 0.0, rebilled_tokens(spending), spending.dollars or 0.0
+
+
+def _list_rows(rows: Sequence[PageSession], listed: Listed | None) -> list[PageSession]:
     """Return the rows of all sessions, the costliest first; equal titles get the names of their files."""
-    if listed is not None:
-        read = {row.path: row for row in rows}
-        rows = [row._replace(href=read[path].href) if path in read else row for path, row in listed.items()]
+    rows = list(rows if listed is None else listed.values())
     titles = Counter(row.title for row in rows)
     rows = [
-        row._replace(title=f"{row.title} ({name_of(row.path)})") if row.title and titles[row.title] > 1 else row
+        replace(row, title=f"{row.title} ({name_of(row.path)})") if row.title and titles[row.title] > 1 else row
         for row in rows
     ]
-    return sorted(rows, key=lambda row: (row.spending.dollars if row.spending else 0.0) or 0.0, reverse=True)
+    return sorted(rows, key=lambda row: row.spending.dollars or 0.0, reverse=True)
 
 
 def _make_folder(path: str) -> None:

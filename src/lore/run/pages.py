@@ -157,8 +157,11 @@ class _Reading:
         causes, unexplained = (
             list(map(cause_in_words, self._causes.results(reader, unsure=unsure))) for unsure in (False, True)
         )
-        chains = dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN))
+        costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
+        times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
         return replace(
-            self._session, format=self._recording.reader.name, chains=chains,
-            spending=self._sums.result(self._session.path), causes=causes, unexplained=unexplained, lacks=self._lacks,
+            self._session, format=self._recording.reader.name, spending=self._sums.result(self._session.path),
+            chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
+            unexplained=unexplained, lacks=self._lacks, began=min(times, default=None),
+            codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
         )  # fmt: skip

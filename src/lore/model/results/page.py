@@ -43,13 +43,10 @@ class PageSession(Struct, frozen=True):
     problems: list[Problem] = []  # places in the recording that could not be read or did not fit
     message: str | None = None  # why it could not be read to its end
     title: str | None = None  # the name that its agent gave it, else its first prompt
+    began: float | None = None  # when the first turn was sent
+    codes: tuple[str, ...] = ()  # of all causes, the costliest first
 
     @property
     def turns(self) -> list[PageTurn]:
         """The turns of all chains."""
         return [turn for turns in self.chains.values() for turn in turns]
-
-    @property
-    def began(self) -> float | None:
-        """When the first turn was sent."""
-        return min((turn.played.at for turn in self.turns if turn.played.at is not None), default=None)

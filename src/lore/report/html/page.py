@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 import lore
 from lore.model.fact import format_money
+from lore.model.results.page import PageSession
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported
 from lore.report.html import answers, blocks, sessions, timeline
@@ -35,7 +36,8 @@ class PageContent(NamedTuple):
 
     title: str
     intro: blocks.Intro | None = None
-    listed: Sequence[sessions.ListedSession] = ()
+    listed: Sequence[PageSession] = ()
+    places: Mapping[str, str] = {}  # path of a listed session -> the address of its details
     views: Sequence[sessions.SessionView] = ()
     left_out: int = 0  # listed sessions that have no details
     back: str = ""  # the address of the page that lists all sessions

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.judge.sums import rebilled_dollars, rebilled_tokens
-from lore.model.results.overview import Spending
 from lore.model.results.page import PageSession, PageTurn
 from lore.report.html.blocks import shorten_path
 from lore.report.html.timeline import Timeline, draw_timeline
@@ -16,45 +14,14 @@ from lore.report.plain import when
 SHOWN_BREAKS = 150  # of a session: the costliest
 
 
-class ListedSession(NamedTuple):
-    """A row in the list of sessions."""
-
-    path: str
-    title: str = ""
-    project: str = ""
-    began: float | None = None
-    spending: Spending | None = None
-    causes: tuple[str, ...] = ()  # codes, the costliest first
-    message: str = ""  # why it could not be read to its end
-    href: str = ""  # of its details, if there are any
-
-    @property
-    def weight(self) -> tuple[float, int, float]:
-        """The re-billed dollars, the re-billed tokens, and the cost: an order of sessions."""
-        if self.spending is None:
-            return 0.0, 0, 0.0
-        return rebilled_dollars(self.spending) or 0.0, rebilled_tokens(self.spending), self.spending.dollars or 0.0
-
-
 class SessionView(NamedTuple):
     """A session with the drawings of its chains."""
 
     key: str  # tells its ids apart from those of other sessions in the page
     session: PageSession
-    listed: ListedSession
     chains: list[tuple[str, list[PageTurn], Timeline]]  # name, turns, drawing
     breaks: dict[str, PageTurn]  # by id, the costliest first
     hidden_breaks: int
-
-
-def list_session(session: PageSession) -> ListedSession:
-    """Return the row of a session that was read."""
-    causes = sorted([*session.causes, *session.unexplained], key=lambda cause: -(cause.dollars or 0.0))
-    codes = tuple(dict.fromkeys(cause.code for cause in causes))
-    return ListedSession(
-        session.path, session.title or "", session.project or "", session.began, session.spending, codes,
-        session.message or "",
-    )  # fmt: skip
 
 
 def view_session(session: PageSession, key: str = "") -> SessionView:
@@ -73,7 +40,7 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
     breaks.sort(key=cost_of_break, reverse=True)
     chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
     shown = dict(breaks[:SHOWN_BREAKS])
-    return SessionView(key, session, list_session(session), chains, shown, len(breaks) - len(shown))
+    return SessionView(key, session, chains, shown, len(breaks) - len(shown))
 
 
 def name_of(path: str) -> str:
