@@ -37,7 +37,10 @@ class DiffWriter:
         if diff.turn is not None:  # a pair of a session
             self._pairs += 1
             self._problems += len(diff.problems)
-            if not self._every and not is_notable(diff) and not (self._verbose and diff.problems):
+            is_notable = diff.relation not in _CONTINUES or any(
+                cause.is_break or cause.kind != "expected" for cause in diff.causes
+            )
+            if not self._every and not is_notable and not (self._verbose and diff.problems):
                 return
             if self._shown_pairs:
                 self._out.print()
@@ -57,12 +60,6 @@ class DiffWriter:
             self._out.print(line((f"{pairs} without a difference or loss (--all shows every pair)", "dim")))
         if problems:
             self._out.print(line((f"{counted(problems, 'problem')} in the recording (-v shows them)", "dim")))
-
-
-def is_notable(diff: DiffResult) -> bool:
-    """Check if a pair differs before its end, lost cached tokens, or has a cause that is not expected."""
-    continues = diff.relation in _CONTINUES
-    return not continues or any(cause.is_break or cause.kind != "expected" for cause in diff.causes)
 
 
 def write(

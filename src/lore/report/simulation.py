@@ -37,7 +37,8 @@ def write(result: results.SimulateResult, out: Console, *, every: bool = False, 
         cache = f"cache: {result.cache or 'as served'}"
         out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
         write_turns(result.turns, out, every=every)
-        write_chart(result.turns, out)
+        predicted = [turn.predicted.read_tokens or 0 for turn in result.turns]
+        draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         _sums(result, out)
@@ -117,12 +118,6 @@ def _is_known(turn: results.SimulatedTurn) -> bool:
 def count_of(value: int | None) -> str:
     """Return a count as text, or `unknown`."""
     return "unknown" if value is None else f"{value:,}"
-
-
-def write_chart(turns: Sequence[results.SimulatedTurn], out: Console) -> None:
-    """Draw predicted and billed reads, turn by turn, on one scale."""
-    predicted = [turn.predicted.read_tokens or 0 for turn in turns]
-    draw([("predicted", predicted, "cyan"), ("billed", billed_reads(turns), "green")], out)
 
 
 def billed_reads(turns: Sequence[results.SimulatedTurn]) -> list[int]:

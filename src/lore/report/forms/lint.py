@@ -24,13 +24,10 @@ from lore.report.plain import counted, place_of
 from lore.report.redacted import redacted_finding
 
 FEW = 3  # requests that are shown one by one
-_PLATFORMS = {"azure": "Azure", "bedrock": "Bedrock", "vertex": "Google Cloud"}
-_PROVIDERS = {
-    "anthropic": "Anthropic's API",
-    "gemini": "Gemini's API",
-    "openai": "OpenAI's API",
-    "qwen": "Model Studio",
-}
+_SERVERS = {  # platforms and providers
+    "azure": "Azure", "bedrock": "Bedrock", "vertex": "Google Cloud", "anthropic": "Anthropic's API",
+    "gemini": "Gemini's API", "openai": "OpenAI's API", "qwen": "Model Studio",
+}  # fmt: skip
 _WHERE_VARIED = "each time it changes, about {tokens} tokens are re-billed{dollars}"
 _STAKES: dict[str, str] = {
     Code.VOLATILE_BEFORE_HISTORY: _WHERE_VARIED,
@@ -54,7 +51,7 @@ def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Fin
 def _stake(finding: Finding, where: Served) -> str:
     code, evidence = finding.code, finding.evidence
     if is_refused(finding):
-        who = _PLATFORMS.get(where.platform) or _PROVIDERS.get(where.provider)
+        who = _SERVERS.get(where.platform) or _SERVERS.get(where.provider)
         return f"{who} answers such a request with an error" if who else "it is refused, or counts for nothing"
     if code == Code.PROMPT_UNDER_MINIMUM:
         return "each request is paid in full"
@@ -149,21 +146,15 @@ def _details(request: LintRequest) -> Iterator[str]:
             yield "pictures, files or the provider's own tools are in it: their tokens are not in these sizes"
         best = "; this is the best case: the cache gives no guarantee" if request.confidence == "ceiling" else ""
         yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{best}"
-        yield from _saving(request)
+        first, second, whole = request.first_dollars, request.second_dollars, request.uncached_dollars
+        if first is None or second is None or not whole:
+            yield "no price is known for it"
+            return
+        again = f"{format_money(second)} instead of {format_money(whole)} ({1 - second / whole:.0%} less)"
+        more = f"{format_money(first)} ({first / whole - 1:+.0%})"
+        yield f"sent again, its prompt costs {again}; the first time {more}"
     elif request.uncached_dollars:
         yield f"each request costs {format_money(request.uncached_dollars)} for its prompt"
-
-
-def _saving(request: LintRequest) -> Iterator[str]:
-    first, second, whole = request.first_dollars, request.second_dollars, request.uncached_dollars
-    if first is None or second is None or not whole:
-        yield "no price is known for it"
-        return
-    saved, more = f"{1 - second / whole:.0%} less", f"{first / whole - 1:+.0%}"
-    yield (
-        f"sent again, its prompt costs {format_money(second)} instead of {format_money(whole)} ({saved}); the first "
-        f"time {format_money(first)} ({more})"
-    )
 
 
 def _lives(lifetime: float | None) -> str:

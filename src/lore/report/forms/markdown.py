@@ -27,7 +27,7 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
     for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
         yield f"- {line}"
     yield ""
-    causes = terminal.top_shown(result.top, verbose=verbose)
+    causes = [cause for cause in result.top if verbose or cause.kind != "expected"]
     if causes:
         yield from ("### Costliest causes", "")
         for number, cause in enumerate(causes, 1):

@@ -177,7 +177,7 @@ class Terminal:
             out.print(line(f"cost as recorded: {format_money(sums.recorded_dollars)}"))
         for sentence in unseen_lines(result):
             out.print(line(sentence))
-        causes = top_shown(result.top, verbose=verbose)
+        causes = [cause for cause in result.top if verbose or cause.kind != "expected"]
         if causes:
             out.print(line("costliest causes:"))
         for number, cause in enumerate(causes, 1):
@@ -207,11 +207,6 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
         yield f"lore simulate {path} --what-if", "what each fix would save"
     elif code in UNEXPLAINED:
         yield f"lore simulate {path} --by reliability", "when and where the cache was not read"
-
-
-def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
-    """Return the costliest causes to show: all, or without expected ones."""
-    return [cause for cause in causes if verbose or cause.kind != "expected"]
 
 
 def describe_cost(cause: CostlyCause) -> str:

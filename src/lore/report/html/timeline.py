@@ -60,7 +60,7 @@ class Timeline(NamedTuple):
 
 def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     """Return the drawing of a chain's turns."""
-    counts = [count_prompt(turn) or PromptCounts(0, 0, 0, None) for turn in turns]
+    counts = [_count_prompt(turn) for turn in turns]
     grouped = max(1, -(-len(counts) // COLUMNS))
     groups = [counts[at : at + grouped] for at in range(0, len(counts), grouped)]
     columns = [min(group, key=lambda each: each.read / each.whole if each.whole else 1.0) for group in groups]
@@ -77,13 +77,11 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     return Timeline(len(columns), grouped, most, shown, _merge_marks(turns, grouped))
 
 
-def count_prompt(turn: PageTurn) -> PromptCounts | None:
-    """Return the tokens of a prompt; None if neither the usage nor a prediction counts them."""
+def _count_prompt(turn: PageTurn) -> PromptCounts:
+    """Return the tokens of a prompt; 0 if neither the usage nor a prediction counts them."""
     predicted, source = turn.played.predicted, turn.played.billed
     if source is None or (source.read_tokens is None and source.uncached_tokens is None):
         source = predicted
-    if source is predicted and predicted.read_tokens is None:
-        return None
     read, written, uncached = (
         max(0, count or 0) for count in (source.read_tokens, source.write_tokens, source.uncached_tokens)
     )
