@@ -49,7 +49,11 @@ class OverviewSelection(NamedTuple):
 
     def summing(self, option: str) -> str:
         """Return bare `lore` of the same requests with another option."""
-        return " ".join(["lore", *self._options(), option])
+        given = {
+            "--since": "" if self.since == "7d" else self.since, "--until": self.until, "--agent": self.agent,
+            "--project": self.project,
+        }  # fmt: skip
+        return " ".join(["lore", *(f"{name} {shlex.quote(value)}" for name, value in given.items() if value), option])
 
     def elsewhere(self) -> str:
         """Return bare `lore` of all agents and projects, over the same time, by what the choice was among."""
@@ -69,8 +73,3 @@ class OverviewSelection(NamedTuple):
         twice = f"{2 * int(length[1])}{length[2]}"
         sides = (",".join([*terms, f"{twice}..{self.since}"]), ",".join([*terms, f"{self.since}.."]))
         return f"lore compare {' '.join(map(shlex.quote, sides))}"
-
-    def _options(self) -> list[str]:
-        given = (("--since", "" if self.since == "7d" else self.since), ("--until", self.until),
-                 ("--agent", self.agent), ("--project", self.project))  # fmt: skip
-        return [f"{name} {shlex.quote(value)}" for name, value in given if value]
