@@ -92,7 +92,7 @@ bench: .venv/dev
 	$(BIN)/python tests/bench/run.py
 
 soak: .venv/dev
-	@$(PIP) install ray pyspark || true
+	@$(PIP) install ray pyspark pydantic-ai-slim[anthropic] opentelemetry-sdk langchain-anthropic openai-agents litellm || true
 	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
 	$(BIN)/python tests/soak/attack.py
