@@ -45,7 +45,7 @@ def messages(model="claude-sonnet-5", *, system=MARK, **block):
 def refused(made):
     """Return code and reason of each finding that the provider refuses the request for."""
     laws = ("LORE152", "LORE180", "LORE181")
-    defects = [one for one in Linter(packaged()).defects(made) if one.broken.code in laws]
+    defects = [one for one in Linter(packaged).defects(made) if one.broken.code in laws]
     return [f"{one.broken.code} {one.detail}".strip() for one in defects if one.broken.kind is None]
 
 

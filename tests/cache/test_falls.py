@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.cache.falls import falls, find_fall
+from lore.cache.falls import fall_table, find_fall
 from lore.model.state import SIGNS
 
 
@@ -27,4 +27,9 @@ def test_signal_predicts_a_fall_by_version_and_model(sign, fields, moves):
 
 
 def test_every_fall_names_a_known_signal():
-    assert {fall.signal for fall in falls()} - {"reasoning", "first-without-thinking"} <= set(SIGNS)
+    signals = {fall.signal for fall in fall_table().falls}
+    assert signals - {"reasoning", "first-without-thinking"} <= set(SIGNS)
+
+
+def test_most_reads_fell_in_each_row():
+    assert all(2 * fall.fell > fall.seen for fall in fall_table().falls)

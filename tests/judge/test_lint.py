@@ -13,7 +13,7 @@ from lore.model.turn import Turn
 from lore.run.dated import PACKAGED
 from model.making import parsed, turn
 
-RULES = PACKAGED.rules()
+RULES = PACKAGED.rules
 MARK, HOUR = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
 LONG = "Read before you write, run the tests, and say what you changed and why. " * 100  # about 2,000 tokens
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}

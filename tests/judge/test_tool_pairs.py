@@ -115,7 +115,7 @@ APIS = {
 
 
 def linted(body, dialect):
-    found = Linter(PACKAGED.rules()).defects(turn(parsed(body, dialect)))
+    found = Linter(PACKAGED.rules).defects(turn(parsed(body, dialect)))
     return [(one.broken.kind, one.broken.evidence.part) for one in found if one.broken.code == "LORE150"]
 
 
@@ -163,7 +163,7 @@ def test_orphan_sent_to_unknown_server_is_a_warning(tmp_path):
 
 def test_lint_names_the_place_of_an_orphan():
     made = turn(parsed(messages("a", ""), "anthropic"))
-    (defect,) = (one for one in Linter(PACKAGED.rules()).defects(made) if one.broken.code == "LORE150")
+    (defect,) = (one for one in Linter(PACKAGED.rules).defects(made) if one.broken.code == "LORE150")
     assert defect.broken.path == "messages[1].content[1]"
 
 

@@ -87,7 +87,7 @@ OF_CONTENT = {"LORE114", "LORE151", "LORE153", "LORE182", "LORE306"}
 
 @cache
 def linter():
-    return Linter(PACKAGED.rules())
+    return Linter(PACKAGED.rules)
 
 
 @pytest.mark.parametrize("dialect", MODELS)

@@ -1,4 +1,4 @@
-"""Signals of a log after which most reads fell by over 1,000 tokens: the rows of `falls.toml`."""
+"""Signals of a log after which most reads fell by over 1,000 tokens: the rows of `data/falls.json`."""
 
 from __future__ import annotations
 
@@ -38,26 +38,17 @@ class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return version_of(self.since) <= version and (not before or () < version < before)
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
-    falls: tuple[Fall, ...]  # rows in the order of the file
+class FallTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The packaged table."""
+
+    falls: tuple[Fall, ...]  # rows in the order of the file; in each more than half of the reads fell
     random: dict[str, Counts]  # caches whose reads are nearly random, by provider
 
 
 @cache
-def _table() -> _Table:
-    return read_table(_Table, "lore.cache", "falls.json")
-
-
-@cache
-def falls() -> tuple[Fall, ...]:
-    """Return the rows whose signal predicts a fall: more than half of the reads fell."""
-    return tuple([row for row in _table().falls if 2 * row.fell > row.seen])
-
-
-@cache
-def random_reads() -> dict[str, Counts]:
-    """Return the caches, by provider, whose reads are nearly random."""
-    return _table().random
+def fall_table() -> FallTable:
+    """Return the packaged table, read once."""
+    return read_table(FallTable, "lore.cache", "falls.json")
 
 
 def find_fall(
@@ -69,7 +60,7 @@ def find_fall(
     """
     number = version_of(version)
     return next((
-        fall for fall in falls()
+        fall for fall in fall_table().falls
         if fall.signal == sign and fall.provider == provider and model.startswith(fall.models)
         and (prompted or not fall.at_prompt) and (first or not fall.first) and fall.holds_for(number)
     ), None)  # fmt: skip

@@ -60,6 +60,18 @@ def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
         yield count
 
 
+def count_positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
+    """Return the number of positions of the segments from `start` up to and with `end`."""
+    envelope, kinds = b"", list[str]()
+    for place in range(start, end + 1):
+        segment = prompt.segment_at(place)
+        if segment is None:
+            break
+        kinds.append(kind_of(segment, envelope))
+        envelope = segment.data if segment.kind == "envelope" else envelope
+    return max(positions(kinds, runs=runs), default=0)
+
+
 class Lookback(Struct, frozen=True):
     """How far Anthropic looks back."""
 
@@ -106,9 +118,7 @@ def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> Lookbac
     following = next((place for place in breakpoints if place >= written[-1]), None)
     if following is None:
         return LookbackGap(-1, rule.positions)
-    segments = [current.segment_at(place) for place in range(written[-1] + 1, following + 1)]
-    kinds = ("envelope" if segment is None else kind_of(segment) for segment in segments)
-    return LookbackGap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
+    return LookbackGap(count_positions(current, written[-1] + 1, following, runs=rule.runs), rule.positions)
 
 
 def is_claude(request: Turn | Prompt) -> bool:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
-from lore.cache.falls import find_fall, random_reads, version_of
+from lore.cache.falls import fall_table, find_fall, version_of
 from lore.cache.growth import Growth, growth
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
@@ -58,6 +58,7 @@ class Signal(Struct, frozen=True):
     read_if_moved: int | None = None  # tokens that can still be read if the client moves its text; None: only the head
     is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
     entries: int = 0  # entries of the timeline before its text
+    names: tuple[str, ...] = ()  # what added its text
 
 
 class TurnState(NamedTuple):
@@ -76,9 +77,6 @@ class TurnState(NamedTuple):
     head_changed: bool  # tools or system prompt differ, as far as the log shows
     new_positions: int  # between the last known position and the end
     earlier_position: int | None  # tokens at the position before the last known one
-    hook_entries: int | None  # entries before text that a hook added since the last prompt; None: no such text
-    without_hook: int | None  # tokens that are read if that text is removed
-    hooks: tuple[str, ...]  # names of these hooks
     signals: tuple[Signal, ...]  # that predict a fall of the read
     output: int | None  # tokens of the previous answer
     level: ReadLevel  # what is expected to be read
@@ -204,7 +202,7 @@ class TranscriptCache:
         is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
         if is_far and state.unchanged == state.entries:
             yield history.head, "lookback"
-        if state.implicit and provider in random_reads():
+        if state.implicit and provider in fall_table().random:
             yield history.head if history.latest_read is None else history.latest_read, "no-sign"
 
 
@@ -261,9 +259,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     model_changed = chain.begun and chain.model != model
     if chain.drops_thinking and grown.has_thinking:
         chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
-    hooks = chain.waiting.get(_HOOK)
     signals = tuple(_signals(chain, history, turn, grown))
-    hook = next((signal.read_if_moved for signal in signals if signal.name == _HOOK), None) if grown.prompted else None
     pause = None if history.used is None or at is None or at < history.used else at - history.used
     state = TurnState(
         cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
@@ -272,8 +268,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         changes=turn.changes, model=model, model_changed=model_changed, head_changed=head_changed,
         new_positions=distance if last is None or not breakpoints or last.entries != base else grown.positions,
         earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,
-        hook_entries=None if hooks is None else hooks.entries, without_hook=hook,
-        hooks=() if hooks is None else hooks.names, signals=signals,
+        signals=signals,
         output=chain.output if base == size and not model_changed else None,
         level=ReadLevel(None, "first"), expected_tokens=0,
         shared_head=history.shared_head if history.is_new else None, min_read=history.min_read,
@@ -302,7 +297,13 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
         for sign, text in chain.waiting.items():
             left = history.read_within(text.entries, turn.at)
             yield Signal(
-                sign, is_first=False, version=text.version, read_if_moved=left, is_delayed=True, entries=text.entries
+                sign,
+                is_first=False,
+                version=text.version,
+                read_if_moved=left,
+                is_delayed=True,
+                entries=text.entries,
+                names=text.names,
             )
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):

@@ -30,12 +30,6 @@ _MODELS = pattern(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:reasoni
 _UNRENDERED = ("id", "status", "refusal", "annotations", "audio", "phase")
 _NOTHING = (b"null", b'""', b"[]", b"{}")
 _TEXTS = (b'"text"', b'"output_text"')
-# A block with a text and nothing else: a provider reads it like the text of a message.
-_TEXT_BLOCKS = (
-    (b'{"type":"text","text":"', b'"}'), (b'{"type": "text", "text": "', b'"}'),
-    (b'{"text":"', b'","type":"text"}'), (b'{"text":"', b'", "type": "text"}'),
-    (b'{"text": "', b'","type":"text"}'), (b'{"text": "', b'", "type": "text"}'),
-)  # fmt: skip
 
 
 class View(NamedTuple):
@@ -223,11 +217,12 @@ def _rendered(data: bytes, section: Section, kind: str) -> Piece:
 
 
 def content_of(data: bytes) -> bytes:
-    """Return the text, in its quotes, of a block that holds nothing else; any other block as it is."""
-    for start, end in _TEXT_BLOCKS:
-        if data.startswith(start) and data.endswith(end):
-            return data[len(start) - 1 : len(data) - len(end) + 1]
-    return data
+    """Return the text, in its quotes, of a block that holds nothing else; any other block as it is.
+
+    A provider reads such a block like the text of a message.
+    """
+    members = raw_members(data) or {} if data[:1] == b"{" else {}
+    return members["text"] if len(members) == 2 and members.get("type") == b'"text"' and "text" in members else data
 
 
 def automatic(request: Request) -> tuple[Breakpoint, ...]:

@@ -52,13 +52,27 @@ class EvidenceRule(NamedTuple):
         is_waste = CODES[found.code].kind == "waste"
         if any(confirms(facts, found) for confirms in self.confirmed_by):
             return replace(found, strength="strong", override=None if is_waste else "waste")
-        kind = self.kind or ("unattributable" if self.strength == "weak" and is_waste else None)
-        return replace(found, strength=self.strength, override=kind or found.override)
+        strength = "weak" if _is_doubtful(found.evidence) else self.strength
+        kind = self.kind or ("unattributable" if strength == "weak" and is_waste else None)
+        return replace(found, strength=strength, override=kind or found.override)
 
     def rule_out(self, facts: PairFacts, cause: Cause) -> RuledOut | None:
         """Return what the read shows against a cause of this row."""
         against = None if self.ruled_out_by is None else self.ruled_out_by(facts)
         return None if against is None else replace(against, reason=f"{CODES[cause.code].name}: {against.reason}")
+
+
+def _is_doubtful(evidence: e.Evidence) -> bool:
+    """Return whether evidence is weak in any row: the read or the total does not fit it, or the provider did it."""
+    match evidence:
+        case e.ReasoningDropped():
+            return not evidence.exact
+        case e.ThinkingOmitted():
+            return evidence.tokens_before is None
+        case e.TotalShrank():
+            return evidence.unsure
+        case _:
+            return False
 
 
 # second kinds of evidence
@@ -214,24 +228,15 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", confirmed_by=(_read_up_to_hook, _verdict_agrees), ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning(exact=True),
-        "352 of 573 fell at a new prompt, in Codex (`cache.falls`); the read is what precedes the reasoning.",
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
+        "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
         ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning(exact=False),
-        "352 of 573 fell at a new prompt, in Codex (`cache.falls`), but more was read than precedes the reasoning.",
-        "weak", ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking(shrank=True),
-        "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`).",
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
+        "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
+        "Weak if the prompt grew by more.",
         ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking(shrank=False),
-        "The model omits earlier thinking (`drops_thinking`), but the prompt grew by more.",
-        "weak", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
         Code.REWIND, find.find_shorter_history,
@@ -263,13 +268,9 @@ RULES: tuple[EvidenceRule, ...] = (
     ),
     EvidenceRule(
         Code.TOOL_RESULT_REWRITTEN, find.find_removed("results"),
-        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1). 16 of 40 right (facts/predictions.md).",
+        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1). 16 of 40 right (facts/predictions.md). Weak if the "
+        "provider may omit content itself.",
         ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, find.find_removed("results-perhaps"),
-        "78 of 78 prompts that shrank fell (facts/verdicts.md, 1), but this provider may omit content itself.",
-        "weak", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
         Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,

@@ -355,10 +355,15 @@ def find_resume(facts: PairFacts) -> e.Evidence | None:
     return None if sign is None else _signal_evidence(sign)
 
 
+def _delayed_signal(facts: PairFacts, name: str) -> Signal | None:
+    """Return the signal of text that came since the last prompt of the user, and may be moved at this one."""
+    signals = () if facts.state is None else facts.state.signals
+    return next((signal for signal in signals if signal.name == name and signal.is_delayed), None)
+
+
 def delayed_skill(facts: PairFacts) -> Signal | None:
     """Return the signal of a skill that was used since the user's last prompt, in versions that move its text."""
-    signals = () if facts.state is None else facts.state.signals
-    skill = next((signal for signal in signals if signal.name == "skill" and signal.is_delayed), None)
+    skill = _delayed_signal(facts, "skill")
     if skill is None:
         return None
     model = normal_name(facts.current.model)
@@ -373,61 +378,49 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
 
 def find_hook_text(facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the user spoke again."""
-    state = facts.state
-    if state is None or state.hook_entries is None or not state.grown.prompted:
-        return None
-    return e.HookText(state.hook_entries, state.hooks, exact=facts.read == state.without_hook)
+    hook = _delayed_signal(facts, "hook-context")
+    return None if hook is None else e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved)
 
 
 def dropped_reasoning(facts: PairFacts) -> Signal | None:
     """Return the reasoning that the provider omits from this prompt of the user on."""
-    signals = () if facts.state is None else facts.state.signals
-    return next((signal for signal in signals if signal.name == "reasoning"), None)
+    return _delayed_signal(facts, "reasoning")
 
 
-def find_dropped_reasoning(*, exact: bool) -> Find:
-    """Return a finder of omitted reasoning; `exact`: the read is what precedes it, to within one cache drop."""
-
-    def find(facts: PairFacts) -> e.ReasoningDropped | None:
-        dropped, read, state = dropped_reasoning(facts), facts.read, facts.state
-        if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
-            return None
-        beyond = read - dropped.read_if_moved
-        if beyond < -counts.DROP or (beyond <= counts.DROP) != exact:
-            return None
-        return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact)
-
-    return find
+def find_dropped_reasoning(facts: PairFacts) -> e.ReasoningDropped | None:
+    """Return omitted reasoning, unless less was read than precedes it; `exact`: no more was read either."""
+    found = _compare_reasoning(facts)
+    return None if found is None or found[1] < -counts.DROP else found[0]
 
 
 def find_reasoning_beyond_read(facts: PairFacts) -> e.ReasoningDropped | None:
     """Return omitted reasoning if less was read than precedes it: it explains the part of the fall that follows it."""
+    found = _compare_reasoning(facts)
+    return None if found is None or found[1] >= -counts.DROP else found[0]
+
+
+def _compare_reasoning(facts: PairFacts) -> tuple[e.ReasoningDropped, int] | None:
+    """Return reasoning that a cache without breakpoints omits, and how many tokens beyond its place were read."""
     dropped, read, state = dropped_reasoning(facts), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
-    if read - dropped.read_if_moved >= -counts.DROP:
-        return None
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved)
+    beyond = read - dropped.read_if_moved
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= counts.DROP), beyond
 
 
-def find_dropped_thinking(*, shrank: bool) -> Find:
-    """Return a finder of thinking that a provider with breakpoints omits from this prompt of the user on.
+def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
+    """Return thinking that a provider with breakpoints omits from this prompt of the user on.
 
     Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking.
     """
-
-    def find(facts: PairFacts) -> e.ThinkingOmitted | None:
-        dropped, state = dropped_reasoning(facts), facts.state
-        if dropped is None or state is None or state.implicit or not state.grown.prompted:
-            return None
-        usages = (facts.previous.usage, facts.current.usage and facts.current.usage.first_pass)
-        before, after = (None if usage is None else counts.total(usage) for usage in usages)
-        has_shrunk = before is not None and after is not None and before > after
-        if has_shrunk != shrank:
-            return None
-        return e.ThinkingOmitted(dropped.entries, before if has_shrunk else None, after if has_shrunk else None)
-
-    return find
+    dropped, state = dropped_reasoning(facts), facts.state
+    if dropped is None or state is None or state.implicit or not state.grown.prompted:
+        return None
+    usages = (facts.previous.usage, facts.current.usage and facts.current.usage.first_pass)
+    before, after = (None if usage is None else counts.total(usage) for usage in usages)
+    if before is None or after is None or before <= after:
+        return e.ThinkingOmitted(dropped.entries, None, None)
+    return e.ThinkingOmitted(dropped.entries, before, after)
 
 
 # a prompt that shrank
@@ -441,7 +434,7 @@ def find_cleared_results(facts: PairFacts) -> e.Evidence | None:
     return _signal_evidence(boundary)
 
 
-def find_removed(what: Literal["head", "messages", "results", "results-perhaps"]) -> Find:
+def find_removed(what: Literal["head", "messages", "results"]) -> Find:
     """Return a finder of a prompt that was billed for fewer tokens although its history continues.
 
     A read below the head missed more than messages. Without a tool call in the history no result can be missing. A
@@ -458,10 +451,9 @@ def find_removed(what: Literal["head", "messages", "results", "results-perhaps"]
             removed = "head"
         elif not shrunk.boundary and not facts.has_tool_call:
             removed = "messages"
-        elif not shrunk.boundary and state is not None and state.implicit:
-            removed, shrunk = "results-perhaps", replace(shrunk, unsure=True)
         else:
-            removed = "results"
+            removed, is_unsure = "results", not shrunk.boundary and state is not None and state.implicit
+            shrunk = replace(shrunk, unsure=is_unsure)
         return shrunk if removed == what else None
 
     return find

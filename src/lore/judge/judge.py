@@ -36,7 +36,8 @@ from lore.judge.chains import ComparedChains
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.plateaus import Plateaus
 from lore.judge.reads import Beside, ReadShort, Unread
-from lore.judge.requests.laws import Advice, Laws
+from lore.judge.requests.laws import Laws
+from lore.judge.requests.lint import Linter
 from lore.judge.requests.request_laws import MOST, UNDERRATED
 from lore.judge.siblings import Siblings
 from lore.judge.verdict import Alternation
@@ -82,7 +83,9 @@ class Judge:
         self._chains = ComparedChains()
         self._transcripts: Transcripts | None = None
         self._rules: dict[str, list[TurnRule]] = {}  # by chain
-        self._beside, self._advice = Beside(), Advice(rules, labels)  # what the rules of chains share
+        self._beside = Beside()  # what the rules of chains share, as the next two
+        self._linter = Linter(rules, labels)
+        self._advised: set[tuple[object, ...]] = set()  # what lint says of a request, once a recording
         self._siblings = Siblings(rules)
         self._alternations: dict[str, Alternation] = {}  # by chain
         self._paces: dict[str, _Pace] = {}  # by chain
@@ -135,7 +138,8 @@ class Judge:
             if turn.basis is None:  # the prompt was sent like this, and not rebuilt from a log
                 self._siblings.add(turn)
                 self._rules[turn.chain] += [
-                    Laws(rules, self._labels, self._advice), ReadShort(rules, self._tolerance, beside), Unread(beside),
+                    Laws(rules, self._labels, self._linter, self._advised),
+                    ReadShort(rules, self._tolerance, beside), Unread(beside),
                     *(make() for make in TURN_RULES.values()),
                 ]  # fmt: skip
         for rule in self._rules[turn.chain]:

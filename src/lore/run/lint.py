@@ -115,7 +115,7 @@ class _Lint:
         self._options, self._context, self._model = options, context, model
         self._rules = context.dated.rules()
         count = None if options.counter is None else options.counter.count
-        self._linter = Linter(self._rules, context.dated.labels, cache, count)
+        self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
         self._rows: list[LintRequest] = []
         self._found: dict[object, _Found] = {}

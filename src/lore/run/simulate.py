@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.falls import random_reads
+from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.registry import BROUGHT, CACHES, is_known
 from lore.cache.rules import DatedRules
@@ -212,7 +212,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
         yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
-        counted = random_reads().get(CACHES[cache].provider)
+        counted = fall_table().random.get(CACHES[cache].provider)
         if counted is not None:
             yield describe_random_cache(cache, counted.fell, counted.seen)
     for what, formats in simulation.lacks.items():

@@ -48,28 +48,6 @@ _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREA
 _NUMBERS = str.maketrans("", "", "0123456789")
 
 
-class Advice:
-    """What `lint` says of the first request of each chain, reported once for a recording."""
-
-    def __init__(self, rules: Callable[[], DatedRules], labels: tuple[str, ...] = ()) -> None:
-        self._rules, self._labels = rules, labels
-        self._linter: Linter | None = None
-        self._said: set[tuple[object, ...]] = set()
-
-    def of(self, turn: Turn) -> list[Defect]:
-        """Return the rules that a request breaks."""
-        self._linter = self._linter or Linter(self._rules(), self._labels)
-        return self._linter.defects(turn)
-
-    def is_new(self, defect: Defect) -> bool:
-        """Return whether this was not reported yet of a request of the recording."""
-        broken = defect.broken
-        key = broken.code, broken.kind, defect.detail, broken.path.translate(_NUMBERS)
-        before = len(self._said)
-        self._said.add(key)
-        return len(self._said) > before
-
-
 class _HeldLaw(NamedTuple):
     """A broken rule: its first place, and the number of turns that break it."""
 
@@ -81,8 +59,11 @@ class _HeldLaw(NamedTuple):
 class Laws:
     """Follows the turns of one chain; `labels` are labels of programs' texts that the settings add."""
 
-    def __init__(self, rules: Callable[[], DatedRules], labels: tuple[str, ...], advice: Advice) -> None:
-        self._rules, self._labels, self._advice = rules, labels, advice
+    def __init__(
+        self, rules: Callable[[], DatedRules], labels: tuple[str, ...], linter: Linter, advised: set[tuple[object, ...]]
+    ) -> None:  # fmt: skip
+        self._rules, self._labels, self._linter = rules, labels, linter
+        self._advised = advised  # what lint says that was reported of an earlier chain of the recording
         self._held: dict[Code, _HeldLaw] = {}
         self._defects: list[Defect] = []  # of the first request
         self._first: Turn | None = None
@@ -105,7 +86,7 @@ class Laws:
         prompt = turn.prompt
         same = 0 if self._before is None else self._before.messages.common(prompt.messages)
         if self._before is None:
-            self._first, self._defects = turn, self._advice.of(turn)
+            self._first, self._defects = turn, self._linter.defects(turn)
         self._before = prompt
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
@@ -137,8 +118,10 @@ class Laws:
             known = broken.code in self._held or (
                 broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached)
             )
-            if known or not self._advice.is_new(defect):
+            key = broken.code, broken.kind, defect.detail, broken.path.translate(_NUMBERS)
+            if known or key in self._advised:
                 continue
+            self._advised.add(key)
             # The comparison of several turns shows what really changed.
             kind = "expected" if broken.code == Code.VARYING_TEXT_IN_PREFIX and self._turns > 1 else broken.kind
             yield finding(

@@ -6,12 +6,12 @@ cache key. Sizes are estimated from bytes. Cost: O(request); a head is examined 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.lookback import kind_of, positions
+from lore.cache.lookback import count_positions, kind_of
 from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens
@@ -76,11 +76,13 @@ def is_refused(finding: Finding) -> bool:
 class Linter:
     """Examines requests, one by one. `cache` overrides who serves them; `labels` are those of the settings.
 
-    `count` counts tokens of OpenAI's models, if an estimate is too close to their minimum.
+    `rules` returns the dated rules in force; `count` counts tokens of OpenAI's models, if an estimate is too close to
+    their minimum.
     """
 
     def __init__(
-        self, rules: DatedRules, labels: tuple[str, ...] = (), cache: str | None = None, count: Count | None = None
+        self, rules: Callable[[], DatedRules], labels: tuple[str, ...] = (), cache: str | None = None,
+        count: Count | None = None,
     ) -> None:  # fmt: skip
         self._rules, self._labels, self._cache, self._count = rules, labels, cache, count
         self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[laws.Broken]] = {}
@@ -90,19 +92,19 @@ class Linter:
     def defects(self, turn: Turn) -> list[Defect]:
         """Return the rules that a request breaks; its usage is ignored."""
         sized = self._sized(turn)
-        price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
-        found = [*laws.request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
+        price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
+        found = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
         orphan = find_orphan(turn)
         found += [] if orphan is None else [orphan]
         return [_defect(turn, broken, _stake(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
-        return outlook_of(self._sized(turn), self._rules)
+        return outlook_of(self._sized(turn), self._rules())
 
     def _sized(self, turn: Turn) -> Sized:
         sized = sized_of(turn, self._cache)
-        least = minimum_tokens(self._rules, turn) if self._count and sized.where.provider == "openai" else None
+        least = minimum_tokens(self._rules(), turn) if self._count and sized.where.provider == "openai" else None
         if least is not None and sized.upto and least / DOUBT < sized.upto[-1] < least * DOUBT:
             return sized_of(turn, self._cache, self._count)
         return sized
@@ -126,7 +128,9 @@ class Linter:
         turn, prompt = sized.turn, sized.prompt
         yield from _images(sized)
         if sized.where.provider == "openai" and prompt.params.get("prompt_cache_key", b"null") == b"null":
-            per_minute = self._rules.number("requests_per_minute", "openai", turn.model, sized.where.platform, turn.at)
+            per_minute = self._rules().number(
+                "requests_per_minute", "openai", turn.model, sized.where.platform, turn.at
+            )
             evidence = CacheKeyMissing(None if per_minute is None else int(per_minute))
             yield laws.Broken(Code.CACHE_KEY_MISSING, "parameters", "", evidence)
         if prompt.partial or not sized.cache or prompt.fidelity == "structural":
@@ -137,8 +141,8 @@ class Linter:
 
     def _short(self, sized: Sized) -> laws.Broken | None:
         """Find that the prefix up to the last breakpoint, or the whole prompt, is shorter than the model's minimum."""
-        turn, least = sized.turn, minimum_tokens(self._rules, sized.turn)
-        found = None if self._cache else laws.below_minimum(turn, lambda: self._rules)
+        turn, least = sized.turn, minimum_tokens(self._rules(), sized.turn)
+        found = None if self._cache else laws.below_minimum(turn, self._rules)
         if sized.counter is not None and least is not None and not self._cache:
             short = sized.upto[sized.last] < least
             found = BelowMinimum(0, least, turn.model, counted=False) if short else None
@@ -156,14 +160,14 @@ class Linter:
         turn, prompt, upto = sized.turn, sized.prompt, sized.upto
         if self._cache or prompt.auto_breakpoint or not upto or not laws.needs_breakpoints(turn):
             return None
-        minimum = minimum_tokens(self._rules, turn) or laws.UNPUBLISHED
+        minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
         if not prompt.breakpoints:
             if upto[-1] * NEAR < minimum:
                 return None
             return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", BreakpointsMissing(upto[-1], minimum))
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
         size = sum(len(segment.data) for segment in prompt)
-        early = laws.missing_breakpoints(turn, size, lambda: self._rules) is not None
+        early = laws.missing_breakpoints(turn, size, self._rules) is not None
         if not early and (last >= answer or sized.tokens(last + 1, answer - 1) < minimum):
             return None
         found = BreakpointsMissing(upto[-1], minimum, upto[last])
@@ -172,10 +176,10 @@ class Linter:
     def _apart(self, sized: Sized) -> Iterator[laws.Broken]:
         """Find that a look-up does not reach the entry of the previous request."""
         turn, prompt, where = sized.turn, sized.prompt, sized.where
-        allowed = self._rules.number("lookback", where.provider, turn.model, where.platform, turn.at)
+        allowed = self._rules().number("lookback", where.provider, turn.model, where.platform, turn.at)
         if not sized.marked or not allowed or not len(prompt.messages):
             return
-        row = self._rules.find("lookback_runs", where.provider, turn.model, where.platform, turn.at)
+        row = self._rules().find("lookback_runs", where.provider, turn.model, where.platform, turn.at)
         runs, head, most = row is not None and row.value is True, len(prompt.head), int(allowed)
         places = sorted({*prompt.breakpoints, *([len(sized.upto) - 1] if prompt.auto_breakpoint else ())})
         if not places or places[-1] < head:
@@ -183,7 +187,7 @@ class Linter:
         end = _latest_answer(prompt) - 1  # where the request before ended
         if end >= head and places[-1] > end:
             behind = next(place for place in places if place >= end)
-            new = _positions(prompt, end + 1, behind, runs=runs)
+            new = count_positions(prompt, end + 1, behind, runs=runs)
             if new > most:
                 apart = BreakpointsApart(new, most, step=True)
                 yield laws.Broken(
@@ -191,7 +195,7 @@ class Linter:
                 )
                 return
         *_, before, last = -1, *places
-        new = _positions(prompt, max(before + 1, head), last, runs=runs)
+        new = count_positions(prompt, max(before + 1, head), last, runs=runs)
         if before >= 0 and new > most:
             apart = BreakpointsApart(new, most, step=False)
             yield laws.Broken(
@@ -282,19 +286,6 @@ def _latest_answer(prompt: Prompt) -> int:
         if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in _ANSWERS:
             return len(prompt.head) + place
     return 0
-
-
-def _positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
-    """Count the positions of the segments from `start` up to and with `end`."""
-    envelope, kinds = b"", list[str]()
-    for place in range(start, end + 1):
-        segment = prompt.segment_at(place)
-        if segment is None:
-            break
-        kind = kind_of(segment, envelope)
-        envelope = segment.data if kind == "envelope" else envelope
-        kinds.append(kind)
-    return max(positions(kinds, runs=runs), default=0)
 
 
 # money
