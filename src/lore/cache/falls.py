@@ -1,4 +1,4 @@
-"""Signals of a log after which most reads fell by over 1,000 tokens: the rows of `data/falls.json`."""
+"""Signals of a log after which most reads fell by over 1,000 tokens: the rows of `falls.toml`."""
 
 from __future__ import annotations
 

@@ -34,26 +34,6 @@ class Transition(NamedTuple):
     naive: int  # tokens that the previous turn left in the cache
     prompted: bool = False  # the second turn brings a new prompt of the user
 
-    @property
-    def off(self) -> int:
-        """Tokens between prediction and usage."""
-        return abs((self.naive if self.predicted is None else self.predicted) - self.billed)
-
-    @property
-    def within(self) -> bool:
-        """Whether the prediction is close."""
-        return self.off <= _CLOSE * self.billed
-
-    @property
-    def fell(self) -> bool:
-        """Whether the usage shows a drop."""
-        return self.billed < self.naive - DROP
-
-    @property
-    def foreseen(self) -> bool:
-        """Whether a drop was predicted."""
-        return self.predicted is not None and self.predicted < self.naive - DROP
-
 
 def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
     """Return how far predictions are from usage; without rows the means are unknown."""
@@ -62,14 +42,17 @@ def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
     def mean(values: Iterable[int]) -> float | None:
         return round(sum(values) / count, 1) if count else None
 
+    off = [abs((row.naive if row.predicted is None else row.predicted) - row.billed) for row in rows]
+    close = [tokens <= _CLOSE * row.billed for tokens, row in zip(off, rows, strict=True)]
+    fell = [row.billed < row.naive - DROP for row in rows]
+    foreseen = [row.predicted is not None and row.predicted < row.naive - DROP for row in rows]
+    drops = list(zip(fell, foreseen, strict=True))
     return simulate.AgreementResult(
-        turns=count, exact=sum(row.off == 0 for row in rows), within_2_percent=sum(row.within for row in rows),
-        mean_absolute_error_tokens=mean(row.off for row in rows),
-        naive_mean_absolute_error_tokens=mean(abs(row.naive - row.billed) for row in rows),
-        drops=sum(row.fell for row in rows), drops_predicted=sum(row.fell and row.foreseen for row in rows),
-        false_drops=sum(row.foreseen and not row.fell for row in rows),
+        turns=count, exact=off.count(0), within_2_percent=sum(close), mean_absolute_error_tokens=mean(off),
+        naive_mean_absolute_error_tokens=mean(abs(row.naive - row.billed) for row in rows), drops=sum(fell),
+        drops_predicted=drops.count((True, True)), false_drops=drops.count((False, True)),
         prompts=sum(row.prompted for row in rows),
-        prompts_within_2_percent=sum(row.prompted and row.within for row in rows),
+        prompts_within_2_percent=sum(row.prompted and near for row, near in zip(rows, close, strict=True)),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
@@ -36,21 +36,36 @@ MAX_TAIL_TOKENS = 2_000  # tokens of a replaced tail: a longer one is a warning 
 OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
-class PerPath(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings for the recordings that a pattern names."""
+class Budgets(Struct, frozen=True):
+    """`min_reuse` holds for every pair (0 to 1); `max_breaks` and `max_lost_tokens` for the whole run."""
+
+    min_reuse: float | None = None
+    max_breaks: int | None = None
+    max_lost_tokens: int | None = None
+
+    def fault(self) -> str:
+        """Return the error in these budgets, or an empty text."""
+        if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
+            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1"
+        for name in ("max_breaks", "max_lost_tokens"):
+            value: int | None = getattr(self, name)
+            if value is not None and value < 0:
+                return f"{name} is negative"
+        return ""
+
+    def over(self, other: Budgets) -> Budgets:
+        """Return these budgets, those that are not set taken from `other`."""
+        own = {name: getattr(self, name) for name in Budgets.__struct_fields__}
+        return replace(other, **{name: value for name, value in own.items() if value is not None})
+
+
+class PerPath(Budgets, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings for the recordings that a pattern names, and their budgets."""
 
     path: str
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     count_as_waste: tuple[str, ...] = ()
-    min_reuse: float | None = None
-    max_breaks: int | None = None
-    max_lost_tokens: int | None = None
-
-    @property
-    def budgets(self) -> Budgets:
-        """The budgets of these recordings."""
-        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
 
 
 class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,7 +136,7 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
         if self.max_tail_tokens < 0:
             return "max_tail_tokens is negative"
         for number, entry in enumerate(self.per_path, 1):
-            if fault := entry.budgets.fault() or _path_fault(entry.path):
+            if fault := entry.fault() or _path_fault(entry.path):
                 return f"per_path, entry {number}: {fault}"
         for number, entry in enumerate(self.exempt, 1):
             empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
@@ -160,7 +175,7 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
         entries = [(number, self.per_path[number]) for number in self._paths.numbers(path)]
         select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
         for _, entry in entries:
-            budgets = entry.budgets.over(budgets)
+            budgets = entry.over(budgets)
         limited = [
             next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
             for name in Limited._fields
@@ -281,28 +296,6 @@ def _check(selector: str, where: str) -> None:
         f"{where}: no finding has the code or name {selector!r}",
         hint=f"{hint}`lore explain` lists codes and names; the beginning of a code stands for all that begin so",
     )
-
-
-class Budgets(Struct, frozen=True):
-    """`min_reuse` holds for every pair (0 to 1); `max_breaks` and `max_lost_tokens` for the whole run."""
-
-    min_reuse: float | None = None
-    max_breaks: int | None = None
-    max_lost_tokens: int | None = None
-
-    def fault(self) -> str:
-        """Return the error in these budgets, or an empty text."""
-        if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
-            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1"
-        for name in ("max_breaks", "max_lost_tokens"):
-            value: int | None = getattr(self, name)
-            if value is not None and value < 0:
-                return f"{name} is negative"
-        return ""
-
-    def over(self, other: Budgets) -> Budgets:
-        """Return these budgets, those that are not set taken from `other`."""
-        return replace(other, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
 def below_reuse(pair: Pair, limit: float | None, place: Place) -> Iterable[Finding]:

@@ -28,7 +28,8 @@ from lore.model.evidence import ReadBelowForecast, WritesUnread
 from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.providers import place_in
 from lore.model.results import Finding
-from lore.model.turn import Prompt, Turn
+from lore.model.turn import Turn
+from lore.prefix.overlap import byte_size, count_shared_segments
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
@@ -154,8 +155,9 @@ class ReadShort:
                 continue
             if not _can_read(latest, turn):
                 continue
-            per_token = per_token or counts.bytes_per_token(turn, sum(len(segment.data) for segment in prompt))
-            if _shared_bytes(latest.prompt, prompt) / per_token - read > room:
+            per_token = per_token or counts.bytes_per_token(turn, sum(map(byte_size, prompt)))
+            shared = islice(prompt, count_shared_segments(latest.prompt, prompt))
+            if sum(map(byte_size, shared)) / per_token - read > room:
                 return [] if counts.runs_tools(prompt) else [latest]
         return []
 
@@ -209,16 +211,6 @@ class ReadShort:
             self._anchor = turn
         self.latest = turn
         self._beside.add_turn(turn.chain, self)
-
-
-def _shared_bytes(previous: Prompt, current: Prompt) -> int:
-    """Return the bytes of the leading segments that two prompts share."""
-    before, after = previous.head, current.head
-    shorter = min(len(before), len(after))
-    same = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), shorter)
-    if same == len(before) == len(after):
-        same += previous.messages.common(current.messages)
-    return sum(len(segment.data) for segment in islice(current, same))
 
 
 def _can_read(previous: Turn, current: Turn) -> bool:

@@ -329,7 +329,7 @@ class RunTotals:
 
     def over(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
         """Find the sums that exceed a budget, of the run or of an entry of `per_path`."""
-        held = [(budgets, place, ""), *((entry.budgets, Place(entry.path), entry.path) for entry in policy.per_path)]
+        held = [(budgets, place, ""), *((entry, Place(entry.path), entry.path) for entry in policy.per_path)]
         for name in Limited._fields:
             for number, (limits, where, path) in enumerate(held, -1):
                 sums = self._limited.get((name, number), Summary())

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.lookback import count_positions, kind_of
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.views import Count
-from lore.judge.base import price_of
+from lore.judge.base import paid_again, price_of
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.requests.tool_pairs import find_orphan
@@ -32,6 +32,7 @@ from lore.model.differences import (
     VaryingText,
     VolatileText,
 )
+from lore.model.events import Usage
 from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.results import Finding
@@ -309,14 +310,6 @@ def _stake(broken: laws.Broken, sized: Sized, price: Price | None) -> Stake:
             tokens = broken.evidence.tokens
         case _:
             return Stake()
-    writes = sized.marked and broken.code != Code.BREAKPOINTS_MISSING
-    return Stake(tokens, _again(price, tokens, writes=writes))
-
-
-def _again(price: Price | None, tokens: int, *, writes: bool) -> float | None:
-    """Return what tokens cost that are paid again instead of read."""
-    if price is None or price.uncached is None or price.read is None:
-        return None
-    written = price.write_5m if price.write_5m is not None else price.write
-    paid = written if writes and written is not None else price.uncached
-    return round(float(tokens * (paid - price.read) / MILLION), 6)
+    writes = tokens if sized.marked and broken.code != Code.BREAKPOINTS_MISSING else 0
+    dollars = None if price is None else paid_again(price, Usage(tokens - writes, 0, writes), tokens)
+    return Stake(tokens, dollars if dollars is None else round(dollars, 6))

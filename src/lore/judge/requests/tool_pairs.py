@@ -75,10 +75,10 @@ class ToolHistory:
                 last = _ToolMessage(at, segment.data, last.run + (is_model and not was_model and not by_id))
                 was_model, before, results = is_model, results, False
                 self._messages.append(last)
-            part = _part_of(segment)
-            if part is not None:
-                results = results or part.answers
-                self._pairs.add(part._replace(position=at, run=last.run))
+            found = _find_id(segment)
+            if found is not None:
+                results = results or found[1]
+                self._pairs.add(ToolPart(at, text_of(found[0]), found[1], segment.path, last.run))
             elif before and segment.kind == "block" and b'"user"' in last.envelope[:ENVELOPE_BYTES]:
                 after.append((segment, last.envelope))
         return after
@@ -100,7 +100,6 @@ class ToolHistory:
         return Broken(Code.ORPHAN_TOOL_PAIR, "messages", part.path, evidence, "waste" if refused else None)
 
 
-_CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
 _ENDS = 512  # bytes at each end of a long block; one end has its type
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
@@ -110,33 +109,28 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-def _part_of(segment: Segment) -> ToolPart | None:
-    """Return the tool call or result in a segment; None if it is neither."""
-    data, path = segment.data, segment.path
+def _find_id(segment: Segment) -> tuple[bytes, bool] | None:
+    """Return the JSON id of the tool call or result in a segment, and whether it is a result; None if it is neither."""
+    data = segment.data
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
     if not any(sign in ends for sign in _SIGNS):
         return None
+    own = raw_members(b"{%b}" % data if segment.kind == "envelope" else data) or {}
+    kind = own.get("type", b"").strip(b'"')
     if segment.kind == "envelope":
-        return _of_envelope(segment)
-    own = raw_members(data) or {}
-    for kind, key, answers in _CALL_IDS:
-        if own.get("type") == kind and key in own:
-            return ToolPart(0, text_of(own[key]), answers, path)
+        if own.get("role") == b'"tool"' and "tool_call_id" in own:
+            return own["tool_call_id"], True
+        is_item = own.get("call_id", b"")[:1] == b'"' and kind.endswith((b"_call", b"_output"))
+        return (own["call_id"], kind.endswith(b"_output")) if is_item else None
+    if kind == b"tool_use" and "id" in own:
+        return own["id"], False
+    if kind == b"tool_result" and "tool_use_id" in own:
+        return own["tool_use_id"], True
     for member, key, answers in _MEMBERS:
         inner = raw_members(own.get(member, b"")) or {}
         if key in inner:
-            return ToolPart(0, text_of(inner[key]), answers, path)
-    return ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
-
-
-def _of_envelope(segment: Segment) -> ToolPart | None:
-    own = raw_members(b"{" + segment.data + b"}") or {}
-    kind = own.get("type", b"").strip(b'"')
-    if own.get("role") == b'"tool"' and "tool_call_id" in own:
-        return ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
-    if own.get("call_id", b"")[:1] != b'"' or not kind.endswith((b"_call", b"_call_output", b"_output")):
-        return None
-    return ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
+            return inner[key], answers
+    return (own["id"], False) if ".tool_calls[" in segment.path and "id" in own else None
 
 
 # tool calls and their results
