@@ -70,9 +70,9 @@ def test_continued_prompt_equals_complete_request():
 def test_history_is_shared_and_never_made_again():
     """Law 8: a turn costs as much as it adds."""
     talk = Talk()
-    before = talk.ask([user("a")], "r0", output=[call(0)]).prompt
+    before = talk.ask([user("a")], "r0", output=[call(0)])[0]
     for n in range(1, 400):
-        after = talk.ask([result(n - 1)], f"r{n}", after=f"r{n - 1}", output=[call(n)]).prompt
+        after = talk.ask([result(n - 1)], f"r{n}", after=f"r{n - 1}", output=[call(n)])[0]
         assert after.messages[len(before.messages) - 1] is before.messages.last()
         before = after
     assert before.messages.last().path == "input[798].output"
@@ -81,7 +81,7 @@ def test_history_is_shared_and_never_made_again():
 def test_request_without_messages_is_extended():
     """Codex sends its tools before the first message, over a socket, and continues that."""
     talk = Talk()
-    ahead = talk.ask([], "r1", output=[]).prompt
+    ahead = talk.ask([], "r1", output=[])[0]
     after, missing = talk.ask([system("s"), user("a")], "r2", after="r1")
     assert (missing, name_relation(ahead, after, compare_prompts(ahead, after))) == ("", "extension")
     assert shown(after) == shown(whole([system("s"), user("a")]))
@@ -94,7 +94,7 @@ def test_missing_response_makes_prompt_partial():
 
 def test_missing_answer_makes_prompt_partial():
     talk = Talk()
-    first = talk.ask([user("a")], "r1").prompt
+    first = talk.ask([user("a")], "r1")[0]
     made, missing = talk.ask([result(1)], "r2", after="r1")
     assert (made.partial, missing) == (True, "r1")
     assert compare_prompts(first, made).is_covered
@@ -118,8 +118,8 @@ def test_forgotten_response_makes_prompt_partial():
     talk = Talk(remembered=20_000)
     for n in range(50):
         talk.ask([user("x" * 500)], f"r{n}", output=[])
-    assert talk.ask([user("b")], "n", after="r0").prompt.partial
-    assert not talk.ask([user("b")], "m", after="r49").prompt.partial
+    assert talk.ask([user("b")], "n", after="r0")[0].partial
+    assert not talk.ask([user("b")], "m", after="r49")[0].partial
 
 
 def test_breakpoints_stand_where_their_segments_do():
@@ -127,7 +127,7 @@ def test_breakpoints_stand_where_their_segments_do():
     part = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
     cached = {"type": "message", "role": "user", "content": [part]}
     talk.ask([cached], "r1", output=[call(1)])
-    made = talk.ask([result(1), cached], "r2", after="r1").prompt
+    made = talk.ask([result(1), cached], "r2", after="r1")[0]
     assert [made.segment_at(place).path for place in made.breakpoints] == ["input[0].content[0]", "input[3].content[0]"]
 
 
@@ -135,4 +135,4 @@ def test_breakpoints_stand_where_their_segments_do():
 def test_wrong_types_of_an_answer_are_no_error(output):
     talk = Talk()
     talk.follow.complete(whole([user("a")]), Exchange(b"{}", "wire", response_id="r1", output=output), DIALECT)
-    assert talk.ask([user("b")], "r2", after="r1").prompt.messages.last() is not None
+    assert talk.ask([user("b")], "r2", after="r1")[0].messages.last() is not None

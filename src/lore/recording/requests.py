@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain as chained
 from itertools import count, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
@@ -235,13 +235,6 @@ class _Response(Struct, frozen=True):
     size: int  # bytes that count against the limit
 
 
-class CompletedPrompt(NamedTuple):
-    """A prompt with the history that it continues."""
-
-    prompt: Prompt
-    missing: str = ""  # the response that it continues and that is not recorded
-
-
 class Continuations:
     """Complete requests that continue an earlier response (`previous_response_id`)."""
 
@@ -249,10 +242,10 @@ class Continuations:
         self._responses: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 
-    def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> CompletedPrompt:
-        """Return the prompt of the next request with its history; unchanged if it continues nothing."""
+    def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
+        """Return the prompt of the next request with its history, and the response that it lacks, empty without one."""
         if prompt.dialect != CONTINUING:
-            return CompletedPrompt(prompt)
+            return prompt, ""
         previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
         conversation = _conversation(prompt)
         before = self._responses.get(previous or conversation)
@@ -267,7 +260,7 @@ class Continuations:
         for name in (exchange.response_id, conversation):
             if name:
                 self._remember(name, made, items, exchange, len(made.messages) - len(prompt.messages))
-        return CompletedPrompt(made, missing)
+        return made, missing
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
         heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)

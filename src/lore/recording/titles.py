@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lore.errors import LoreError
 from lore.formats.beginning import is_document
@@ -42,7 +42,7 @@ def title_of(path: str) -> str | None:
     if corpus.is_stream(path):
         return None
     try:
-        return shortened(title_beside(path) or _Search(path).title()) or None
+        return shortened(title_beside(path) or _title_in(path)) or None
     except (LoreError, OSError, ValueError, RecursionError):
         return None
 
@@ -53,60 +53,51 @@ def shortened(text: str) -> str:
     return line if len(line) <= MOST else line[: MOST - 1].rstrip() + "…"
 
 
-class _Search:
-    """Search a log for its name and its first prompt."""
+def _title_in(path: str) -> str:
+    """Return the name that a log gives its session, else the first prompt of the main chain, else of any chain."""
+    from lore.recording.request_session import session_of  # noqa: PLC0415 - slow to import; some agents keep names
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._name = ""
-        self._prompt = ""  # the first of the main chain
-        self._other = ""  # the first of any chain
-        self._command = ""  # the first that was typed
+    opened = corpus.open_head(path)
+    is_whole = is_document(opened.head)  # no part of it can be read
+    name = command = ""  # the first command that was typed
+    prompts: dict[bool, str] = {}  # the first prompt, by whether it is of the main chain
+    data = opened.data if is_whole else _ends(path, opened.data, lambda: bool(prompts.get(True)))
+    recording = Options().open(path, opened=opened._replace(data=data))
+    is_short = is_whole or not recording.events  # requests have no name, and that of a document comes first
+    for read in session_of(recording, "", hint="").reads():
+        event = read.value
+        if isinstance(event, SessionStarted | SessionChanged):
+            name = event.title or name
+        elif isinstance(event, Append) and isinstance(event.item, UserMessage) and event.item.source == "user":
+            text = _text_of(event.item)
+            command = command or next(iter(_COMMAND.findall(text)), "")
+            if prompt := spoken(text):
+                prompts.setdefault(event.chain == MAIN, prompt)
+        if is_short and (name or prompts.get(True)):
+            break
+    return name or prompts.get(True) or command or prompts.get(False, "")
 
-    def title(self) -> str:
-        from lore.recording.request_session import session_of  # noqa: PLC0415 - slow to import; some agents keep names
 
-        opened = corpus.open_head(self._path)
-        is_whole = is_document(opened.head)  # no part of it can be read
-        data = opened.data if is_whole else self._ends(opened.data)
-        recording = Options().open(self._path, opened=opened._replace(data=data))
-        is_short = is_whole or not recording.events  # requests have no name, and that of a document comes first
-        for read in session_of(recording, "", hint="").reads():
-            event = read.value
-            if isinstance(event, SessionStarted | SessionChanged):
-                self._name = event.title or self._name
-            elif isinstance(event, Append) and isinstance(event.item, UserMessage) and event.item.source == "user":
-                self._take_message(event.chain, event.item)
-            if is_short and (self._name or self._prompt):
-                break
-        return self._name or self._prompt or self._command or self._other
+def _text_of(message: UserMessage) -> str:
+    texts = [block.text for block in message.blocks or () if isinstance(block, TextBlock)] or [message.text]
+    return "\n".join(text_of(bytes(part)) for part in texts)
 
-    def _take_message(self, chain: str, item: UserMessage) -> None:
-        if self._prompt:
-            return
-        texts = [block.text for block in item.blocks or () if isinstance(block, TextBlock)] or [item.text]
-        text = "\n".join(text_of(bytes(part)) for part in texts)
-        prompt = spoken(text)
-        if chain == MAIN:
-            self._prompt = prompt
-        self._other = self._other or prompt
-        self._command = self._command or next(iter(_COMMAND.findall(text)), "")
 
-    def _ends(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the beginning of a log up to the piece with the first prompt, then its last lines."""
-        size = 0
-        for number, piece in enumerate(pieces, 1):
-            size += len(piece)
-            yield piece
-            if self._prompt or number == _SEARCHED:
-                break
-        if not self._path.endswith(".jsonl") or not os.path.isfile(self._path):
-            return
-        with open(self._path, "rb") as file:
-            length = os.fstat(file.fileno()).st_size
-            file.seek(max(size, length - _TAIL))
-            tail = file.read(_TAIL)
-        yield tail if length - _TAIL <= size else b"\n" + tail.partition(b"\n")[2]
+def _ends(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield the beginning of a log up to the piece with the first prompt, then its last lines."""
+    size = 0
+    for number, piece in enumerate(pieces, 1):
+        size += len(piece)
+        yield piece
+        if is_enough() or number == _SEARCHED:
+            break
+    if not path.endswith(".jsonl") or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        length = os.fstat(file.fileno()).st_size
+        file.seek(max(size, length - _TAIL))
+        tail = file.read(_TAIL)
+    yield tail if length - _TAIL <= size else b"\n" + tail.partition(b"\n")[2]
 
 
 def spoken(text: str) -> str:
