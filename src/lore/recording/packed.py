@@ -367,30 +367,26 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
     from zipfile import BadZipFile  # noqa: PLC0415 - as above
 
     for info in infos:
-        header = PackHeader(INSPECT, printable(info.filename))
-        limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE)
-        if info.file_size > limit:
-            burst = info.file_size <= MEMBER_BYTES
-            fault = (
-                f"unpacks to more than {INFLATION} times its size" if burst else f"longer than {MEMBER_BYTES >> 20} MiB"
-            )
-            yield from _member(header, fault=fault)
-            continue
-        if info.file_size > room:
-            yield from _member(header, fault=f"the archive unpacks to more than {INFLATION} times its size")
-            return
-        data: bytes | None = None
-        try:
-            with archive.open(info) as file:
-                data = _read(file.read, limit)
-        except (BadZipFile, *_DAMAGED, NotImplementedError, RuntimeError) as error:  # unknown compression; encrypted
-            yield from _member(header, fault=f"cannot be unpacked: {_why(error)}")
-            continue
-        if data is None:
-            yield from _member(header, fault="longer than the archive says")
-            continue
-        room -= len(data)
-        yield from _member(header, data)
+        header, data, fault = PackHeader(INSPECT, printable(info.filename)), None, ""
+        limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE, room)
+        if info.file_size > MEMBER_BYTES:
+            fault = f"longer than {MEMBER_BYTES >> 20} MiB"
+        elif info.file_size > limit:
+            fault = f"unpacks to more than {INFLATION} times its size"
+        else:
+            try:
+                with archive.open(info) as file:
+                    data = _read(file.read, limit)
+                fault = "longer than the archive says" if data is None else ""
+            except (
+                BadZipFile,
+                *_DAMAGED,
+                NotImplementedError,
+                RuntimeError,
+            ) as error:  # unknown compression; encrypted
+                fault = f"cannot be unpacked: {_why(error)}"
+        room -= len(data or b"")
+        yield from _member(header, data or b"", fault=fault)
 
 
 def _why(error: Exception) -> str:
