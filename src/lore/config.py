@@ -123,12 +123,7 @@ class Loaded(Struct, frozen=True):
     settings: Settings
     file: Path | None = None  # their file; None: defaults
     compaction_file: SettingsFile | None = None  # where `[compaction]` was found; None: --config named the file
-
-
-class _SettingsRead(Struct, frozen=True):
-    settings: Settings
-    tables: frozenset[str]  # that the file has
-    file: SettingsFile
+    tables: frozenset[str] = frozenset()  # that the file has
 
 
 def find(explicit: str | None, folder: Path | None) -> Loaded:
@@ -136,21 +131,20 @@ def find(explicit: str | None, folder: Path | None) -> Loaded:
     if explicit is not None:
         named = _read(Path(explicit), named=True)
         return Loaded(Settings() if named is None else named.settings, Path(explicit))
-    return _loaded(_nearest(folder))
+    places = () if folder is None else (folder, *folder.parents)
+    return next((read for place in places if (read := _in_folder(place)) is not None), Loaded(Settings()))
 
 
 def find_with_own(explicit: str | None, folder: Path | None, own: str) -> Loaded:
     """Return the settings for a command that compacts or remembers; `own` is this user's settings folder."""
-    if explicit is not None:
-        return find(explicit, folder)
-    found = _nearest(folder)
-    mine = _read(path, named=False) if own and (path := Path(own, "lore.toml")).is_file() else None
-    loaded = _loaded(found)
+    found = find(explicit, folder)
+    path = Path(own, "lore.toml")
+    mine = _read(path, named=False) if explicit is None and own and path.is_file() else None
     if mine is None:
-        return loaded
-    taken = [name for name in _OWN if name in mine.tables and (found is None or name not in found.tables)]
-    settings = replace(loaded.settings, **{name: getattr(mine.settings, name) for name in taken})
-    return Loaded(settings, loaded.file, mine.file if "compaction" in taken else loaded.compaction_file)
+        return found
+    taken = [name for name in _OWN if name in mine.tables and name not in found.tables]
+    settings = replace(found.settings, **{name: getattr(mine.settings, name) for name in taken})
+    return Loaded(settings, found.file, mine.compaction_file if "compaction" in taken else found.compaction_file)
 
 
 _OWN = ("compaction", "memory", "sessions")  # tables that are taken from this user's settings folder
@@ -158,19 +152,10 @@ _OWN = ("compaction", "memory", "sessions")  # tables that are taken from this u
 
 def settings_in(folder: Path) -> Loaded:
     """Return the settings of a folder, without those of the folders above."""
-    return _loaded(_in_folder(folder))
+    return _in_folder(folder) or Loaded(Settings())
 
 
-def _loaded(read: _SettingsRead | None) -> Loaded:
-    return Loaded(Settings()) if read is None else Loaded(read.settings, Path(read.file.path), read.file)
-
-
-def _nearest(folder: Path | None) -> _SettingsRead | None:
-    places = () if folder is None else (folder, *folder.parents)
-    return next((read for place in places if (read := _in_folder(place)) is not None), None)
-
-
-def _in_folder(folder: Path) -> _SettingsRead | None:
+def _in_folder(folder: Path) -> Loaded | None:
     paths = (folder / name for name in ("lore.toml", "pyproject.toml"))
     return next((read for path in paths if path.is_file() and (read := _read(path, named=False)) is not None), None)
 
@@ -189,7 +174,7 @@ def policy(name: str) -> Compaction:
     return _placed(_settings(table, name).compaction or Compaction(), Path(name))
 
 
-def _read(path: Path, *, named: bool) -> _SettingsRead | None:
+def _read(path: Path, *, named: bool) -> Loaded | None:
     """Read a settings file; None for a pyproject.toml without settings. Only one that is `named` may be a pipe."""
     shown = str(path) if named else relative(path)
     table, file = _table(path, shown, _NAMED, is_found=not named)
@@ -200,11 +185,10 @@ def _read(path: Path, *, named: bool) -> _SettingsRead | None:
         table = cast("dict[str, Any]", tool["lore"])
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LoreError(f"{shown}: tool.lore is not a table", hint="write [tool.lore.check]", where=Where(shown))
-    tables = frozenset(table)
     settings = _settings(table, shown)
     if settings.compaction is not None:
         settings = replace(settings, compaction=_placed(settings.compaction, path))
-    return _SettingsRead(settings, tables, file)
+    return Loaded(settings, path, file, frozenset(table))
 
 
 def _placed(compaction: Compaction, file: Path) -> Compaction:
