@@ -331,7 +331,7 @@ class Session:
         waits = not state.since and len(state.entries) == state.sent
         prompt = self.unanswered(chain) if waits else None
         if prompt is not None:
-            self._log_derived(chain)  # other writers' events since it began may have added to it
+            self._log += self._folding.save(chain)  # other writers' events since it began may have added to it
         if not state.entries:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
@@ -593,9 +593,6 @@ class Session:
         state = self._folding.chain(chain)
         ended = 0 if state.last is None else state.last.turn
         return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
-
-    def _log_derived(self, chain: str) -> None:
-        self._log += self._folding.save(chain)
 
     def _time(self) -> str | None:
         return None if self._clock is None else time_of(self._clock)

@@ -59,8 +59,9 @@ def refuse_unapproved(file: SettingsFile, names: Iterable[str], own: str, shown:
         raise LoreError(f"{used} of {shown} cannot be used: {fault}", hint=_OTHER_WAYS)
     if is_own:
         return
-    approval = _approval(path)
-    if approval is None:
+    folder = _folder()
+    approval = None if folder is None else _read(folder / _name(path))
+    if approval is None or approval.path != path:
         raise _unapproved(f"{used} of {shown} cannot be used: you have not approved this file", path)
     if approval.digest != hashlib.sha256(file.data).hexdigest():
         raise _unapproved(f"{used} of {shown} cannot be used: the file changed since you approved it", path)
@@ -154,12 +155,6 @@ def _folder() -> Path | None:
         return None
     private(state_folder())
     return private(folder)
-
-
-def _approval(path: str) -> Approval | None:
-    folder = _folder()
-    approval = None if folder is None else _read(folder / _name(path))
-    return approval if approval is not None and approval.path == path else None
 
 
 def _name(path: str) -> str:

@@ -127,5 +127,4 @@ def test_unused_plugin_imports_the_standard_library(pytester) -> None:
     assert {one for one in added if not one.startswith("lore")} <= {"urllib.parse", "urllib", "ipaddress"}
     assert {one for one in added if one.startswith("lore")} == {
         "lore", "lore.errors", "lore.pytest_plugin", "lore.pytest_plugin.hooks", "lore.pytest_plugin.recorder",
-        "lore.pytest_plugin.stable",
     }  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from copy import copy
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pytest
 
@@ -23,21 +23,9 @@ OPTION = "--lore-cassettes"
 _SENT = "lore_recordings"
 
 
-class _Recorded(NamedTuple):
-    """What recorders recorded."""
-
-    recorders: int
-    prompts: int
-    missing: list[str]  # a line for each SDK that was imported
-
-    def join(self, other: _Recorded) -> _Recorded:
-        """Add what another process recorded."""
-        lines = dict.fromkeys((*self.missing, *other.missing))
-        return _Recorded(self.recorders + other.recorders, self.prompts + other.prompts, list(lines))
-
-
-_BEFORE = pytest.StashKey[tuple[int, int]]()
-_RECORDED = pytest.StashKey[_Recorded]()
+_BEFORE = pytest.StashKey[tuple[int, int]]()  # recorders and prompts of this process
+_PROMPTS = pytest.StashKey[int]()  # of all processes of the run
+_UNRECORDED = pytest.StashKey[dict[str, None]]()  # lines about the SDKs of processes that recorded nothing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark; load the modules that judge cassettes if that is asked for."""
     config.addinivalue_line("markers", f'{MARK}(reason="…"): this test may move the prefix of its prompts.')
     config.stash[_BEFORE] = PROCESS.recorders, PROCESS.prompts
-    config.stash[_RECORDED] = _Recorded(0, 0, [])
+    config.stash[_PROMPTS], config.stash[_UNRECORDED] = 0, {}
     folder: str | None = config.getoption("lore_cassettes")
     if folder is not None:
         from lore.pytest_plugin.cassettes import Cassettes  # noqa: PLC0415 - it needs all that judges
@@ -143,15 +131,15 @@ def pytest_runtest_makereport(
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Count what recorders of this process recorded; a worker sends it to its controller."""
     config = session.config
-    begun, prompts = config.stash[_BEFORE]
-    recorded = _Recorded(PROCESS.recorders - begun, PROCESS.prompts - prompts, [])
-    if recorded.recorders and not recorded.prompts:
+    recorders, prompts = PROCESS.recorders - config.stash[_BEFORE][0], PROCESS.prompts - config.stash[_BEFORE][1]
+    lines: list[str] = []
+    if recorders and not prompts:
         from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - most runs do not need it
 
-        recorded.missing.extend(unrecorded_sdks())
-    config.stash[_RECORDED] = config.stash[_RECORDED].join(recorded)
+        lines = unrecorded_sdks()
+    _add_recorded(config, prompts, lines)
     if hasattr(config, "workerinput"):
-        cast("Any", config).workeroutput[_SENT] = tuple(recorded)
+        cast("Any", config).workeroutput[_SENT] = prompts, lines
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -159,7 +147,12 @@ def pytest_testnodedown(node: Any) -> None:
     """Add what a worker recorded."""
     sent = getattr(node, "workeroutput", {}).get(_SENT)
     if sent is not None:
-        node.config.stash[_RECORDED] = node.config.stash[_RECORDED].join(_Recorded(*sent))
+        _add_recorded(node.config, *sent)
+
+
+def _add_recorded(config: pytest.Config, prompts: int, lines: list[str]) -> None:
+    config.stash[_PROMPTS] += prompts
+    config.stash[_UNRECORDED] |= dict.fromkeys(lines)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -173,10 +166,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("lore: prefixes moved, as marked")
         for line in lines:
             terminalreporter.write_line(line)
-    recorded = config.stash[_RECORDED]
-    if recorded.missing and not recorded.prompts:
+    if config.stash[_UNRECORDED] and not config.stash[_PROMPTS]:
         from lore.pytest_plugin.seams import HINT  # noqa: PLC0415 - as above
 
         terminalreporter.section("lore: no prompt was recorded")
-        for line in (*recorded.missing, HINT):
+        for line in (*config.stash[_UNRECORDED], HINT):
             terminalreporter.write_line(line)
