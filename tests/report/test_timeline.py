@@ -23,8 +23,8 @@ from lore.report.timeline import write_row
         ({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]}, "[reasoning: hm]"),
         ({"type": "reasoning", "summary": []}, "[reasoning]"),
         ({"type": "reasoning", "summary": 7, "content": [7, {"text": 7}]}, "[reasoning]"),
-        ({"type": "redacted_thinking", "data": "EmwK"}, "[encrypted reasoning]"),
-        ({"type": "compaction", "encrypted_content": "gAAAA"}, "[encrypted summary]"),
+        ({"type": "redacted_thinking", "data": "EmwK"}, "[encrypted redacted_thinking]"),
+        ({"type": "compaction", "encrypted_content": "gAAAA"}, "[encrypted compaction]"),
         ({"type": "web_search_call", "id": "x"}, '[{"type": "web_search_call", "id": "x"}]'),
     ],
 )  # fmt: skip

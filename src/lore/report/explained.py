@@ -32,8 +32,12 @@ def write(result: AssembleExplanation, out: Console) -> None:
     for capability in result.capabilities:
         answer = ("yes", "green") if capability.expressed else ("no ", "yellow")
         out.print(line(f"  {capability.feature:<{width}}  ", answer, f"  {capability.answer}"))
-    for sentence in (*_system_messages(result), _news(result)):
+    for sentence in _system_messages(result):
         out.print(line(sentence))
+    where, turns = "also in a tool loop", counted(result.max_loop_turns, "turn")
+    if result.max_loop_turns:
+        where = f"in a tool loop after the last result, once {turns} had none (max_loop_turns)"
+    out.print(line(f"changed knowledge: before the user's next message; {where}"))
 
 
 def _system_messages(result: AssembleExplanation) -> Iterator[str]:
@@ -47,15 +51,6 @@ def _system_messages(result: AssembleExplanation) -> Iterator[str]:
     width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)
     for row in result.chat_templates:
         yield f"  {', '.join(row.models):<{width}}  {_DONE[row.does]} (seen {row.since}: {row.source})"
-
-
-def _news(result: AssembleExplanation) -> str:
-    """Return the place of knowledge that changed."""
-    told = "changed knowledge: before the user's next message"
-    if not result.max_loop_turns:
-        return f"{told}, also in a tool loop"
-    turns = counted(result.max_loop_turns, "turn")
-    return f"{told}; in a tool loop after the last result, once {turns} had none (max_loop_turns)"
 
 
 _PLACED = {

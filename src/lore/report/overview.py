@@ -133,15 +133,15 @@ def rebilled_of(spending: Spending) -> str:
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     shown = groups if by in _IN_TIME else groups[:_GROUPS]
-    rows = [(*_sums(group), group.title or shorten_path(group.name, home)) for group in shown]
+    rows = [
+        (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
+         short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
+         group.title or shorten_path(group.name, home))
+        for group in shown
+    ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
     if len(groups) > len(shown):
         out.print(line((f"{len(groups) - len(shown):,} more with --json", "dim")))
-
-
-def _sums(group: Spending) -> tuple[str, ...]:
-    counts = (group.uncached_tokens, group.read_tokens, group.write_tokens, group.output_tokens)
-    return cost_of(group), f"{group.requests:,}", *map(short, counts), share_read(group), rebilled_of(group)
 
 
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import BinaryIO
 from unicodedata import normalize
 
@@ -67,10 +67,12 @@ def place_of(path: str, line: int | None) -> str:
     return path if line is None else f"{path}:{line}"
 
 
-def when(at: float | None, form: str = "%Y-%m-%d %H:%M", *, unknown: str = "") -> str:
-    """Return a time in UTC; `unknown` if it is not known or out of range."""
+def when(
+    at: float | None, form: str = "%Y-%m-%d %H:%M", *, unknown: str = "", zone: tzinfo | None = UTC
+) -> str:  # fmt: skip
+    """Return a time in UTC, or of this machine for no zone; `unknown` if it is not known or out of range."""
     try:
-        return unknown if at is None else f"{datetime.fromtimestamp(at, UTC):{form}}"
+        return unknown if at is None else f"{datetime.fromtimestamp(at, zone):{form}}"
     except (ValueError, OverflowError, OSError):
         return unknown
 
@@ -82,10 +84,7 @@ def day_of(at: float | None) -> str:
 
 def local_time(at: float | None, form: str = "%H:%M:%S") -> str:
     """Return a time in this machine's time zone; empty if it is unknown, or no calendar holds it."""
-    try:
-        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():{form}}"
-    except (ValueError, OverflowError, OSError):
-        return ""
+    return when(at, form, zone=None)
 
 
 def cell(value: object) -> object:

@@ -187,33 +187,23 @@ def _block(block: Block, size: int) -> str:
         case ImageBlock(media_type=media, data=data):
             return f"[image {media}, {len(bytes(data)):,} bytes]"
         case RawBlock(json=raw):
-            return _sealed(bytes(raw)) or f"[{short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
+            return _raw_block(bytes(raw))
 
 
-# Blocks that only the provider can read, by type.
-_SEALED = {
-    "reasoning": "reasoning",
-    "redacted_thinking": "reasoning",
-    "compaction": "summary",
-    "compaction_summary": "summary",
-    "context_compaction": "summary",
-}
+# Types of blocks that only the provider can read.
+_SEALED = ("reasoning", "redacted_thinking", "compaction", "compaction_summary", "context_compaction")
 
 
-def _sealed(raw: bytes) -> str:
-    """Return the name of an encrypted block with its summary; empty for another block."""
+def _raw_block(raw: bytes) -> str:
+    """Return the beginning of a block in a provider's shape; of one that is encrypted its type and summary."""
     own = raw_members(raw) or {}
-    what = _SEALED.get(text_of(own.get("type", b"null")))
-    if what is None:
-        return ""
-    summaries = [
-        sliced_members(part).get("text", b"") for key in ("summary", "content") for part in array(own.get(key, b""))
-    ]
-    words = [text_of(text) for text in summaries if text[:1] == b'"']
-    if any(words):
-        return f"[{what}: {short(' '.join(words), 60)}]"
-    sealed = any(own.get(key, b"")[:1] == b'"' for key in ("encrypted_content", "data"))
-    return f"[encrypted {what}]" if sealed else f"[{what}]"
+    kind = text_of(own.get("type", b"null"))
+    if kind not in _SEALED:
+        return f"[{short(raw.decode('utf-8', 'replace'), 60)}]"
+    parts = [sliced_members(part) for key in ("summary", "content") for part in array(own.get(key, b""))]
+    words = " ".join(text_of(part["text"]) for part in parts if part.get("text", b"")[:1] == b'"')
+    encrypted = "encrypted " if own.keys() & {"encrypted_content", "data"} else ""
+    return f"[{kind}: {short(words, 60)}]" if words.strip() else f"[{encrypted}{kind}]"
 
 
 def short(text: str, size: int = SHOWN) -> str:

@@ -65,16 +65,12 @@ def _template() -> Template:
         short_of, timeline.kind_of, timeline.list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
-        "cell": _format_cell, "count": blocks.format_count, "digest": policy_digest, "fix": format_fix,
+        "count": blocks.format_count, "digest": policy_digest, "fix": format_fix,
         "loss": format_loss, "money": format_money, "name": sessions.name_of, "path": blocks.shorten_path,
         "tokens": tokens_of, "usage": format_usage,
     }  # fmt: skip
     environment.filters.update(filters)
     return environment.get_template("page.html", globals={"generator": GENERATOR, "KINDS": timeline.KINDS})
-
-
-def _format_cell(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
 
 
 def _make_visible(value: object) -> object:

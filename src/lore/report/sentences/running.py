@@ -14,22 +14,14 @@ from lore.report.plain import counted, local_time, visible
 from lore.report.sentences.spending import cause_in_words
 from lore.report.status_line import clock, percent, short
 
-# The words of a sum, for one break.
-_SINGULAR = {
-    "pauses longer than": "a pause longer than", "pauses longer than the cache lives": "a pause longer than it lives",
-    "compactions": "a compaction", "compactions in a cold cache": "a compaction in a cold cache",
-}  # fmt: skip
+_SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
 
 
 def worded_break(cause: SpendingCause) -> SpendingCause:
     """Return the cause of a single break with its words."""
     made = cause_in_words(cause)
-    says = _SINGULAR.get(made.says, made.says)
-    for several, single in _SINGULAR.items():
-        if says.startswith(f"{several} "):
-            says = single + says[len(several) :]
-            break
-    return replace(made, says=visible(says), fix=visible(made.fix))
+    first, space, rest = made.says.partition(" ")
+    return replace(made, says=visible(_SINGULAR.get(first, first) + space + rest), fix=visible(made.fix))
 
 
 WAITING = "waiting for a session: start an agent, or name a log (lore watch PATH)"
