@@ -70,7 +70,7 @@ def test_person_reads_figures_title_and_path():
     aged(codex(CODEX), 2 * 3_600 + 60)
     head, figures, path, last = lore("sessions").out.splitlines()
     assert head.split() == ["age", "agent", "requests", "cost", "share", "read", "re-billed", "session"]
-    assert figures.split()[:5] == ["2h", "codex", "2", f"${rows()[0]['dollars']:.2f}", "27"]
+    assert figures.split()[:6] == ["2", "h", "codex", "2", f"${rows()[0]['dollars']:.2f}", "27"]
     assert (figures.split()[-2:], path.strip()) == (["w:", "hello"], f"~/{os.path.relpath(CODEX, 'home')}")
     assert last.startswith("1 of 1 session, ")
 
