@@ -12,9 +12,6 @@ from lore.commands import common, flags
 from lore.commands.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lore.cache.rules import DatedRules
     from lore.commands.pages import PageTarget
     from lore.config import Loaded
     from lore.model.results.simulate import SimulateResult
@@ -103,7 +100,11 @@ def run(options: SimulateOptions) -> int:
     settings = _check_options(options)
     rules = chosen(options.rules_file, settings)
     if options.rules:
-        return _print_rules(options, rules)
+        from lore.report.simulation import write_rules
+        from lore.run.rules import listed
+
+        found = listed(rules, provider=options.provider, model=options.model)
+        return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
     read, dated = _read_options(options, settings), common.dated_rules(settings)
     if options.rules_file is not None:
         dated = dated._replace(path=options.rules_file)
@@ -117,12 +118,17 @@ def run(options: SimulateOptions) -> int:
     with (
         common.progress(wanted=not options.verbose, colour=options.color, what="simulating") as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+        common.unquoted(redact=options.redact),
     ):
         request = SimulateRequest(
             which.paths, caches, tuple(options.what_if or ()), dated, who, which.looked, options.redact, which.wanted,
             progress, interrupted, tuple(options.measured or ()),
         )  # fmt: skip
-        results = list(_results(simulate(request, read, rules), redact=options.redact))
+        results = list(simulate(request, read, rules))
+    if options.redact:
+        from lore.report.redacted import redacted
+
+        results = list(map(redacted, results))
     shown_as = PageRequest(read, caches[0] if caches else None, dated, options.redact, who)
     return _answer(results, options, page, drawn, shown_as)
 
@@ -163,14 +169,6 @@ def _check_options(options: SimulateOptions) -> Loaded:
     return common.found_settings(options.config)
 
 
-def _print_rules(options: SimulateOptions, rules: DatedRules) -> int:
-    from lore.report.simulation import write_rules
-    from lore.run.rules import listed
-
-    found = listed(rules, provider=options.provider, model=options.model)
-    return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
-
-
 def _read_options(options: SimulateOptions, settings: Loaded) -> Options:
     from lore.recording.opening import Options
     from lore.tokens.o200k import Counter
@@ -179,16 +177,6 @@ def _read_options(options: SimulateOptions, settings: Loaded) -> Options:
         format=options.format, dialect=options.dialect, rules=settings.settings.assemble, counter=Counter(),
         log=common.log(options.verbose),
     )  # fmt: skip
-
-
-def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[SimulateResult]:
-    with common.unquoted(redact=redact):
-        if not redact:
-            yield from results
-            return
-        from lore.report.redacted import redacted
-
-        yield from map(redacted, results)
 
 
 def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> None:

@@ -89,12 +89,11 @@ def _counts(usage: e.Usage) -> dict[str, int | None]:
 class LogFold:
     """A session log while it is folded; the log itself is never changed."""
 
-    def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
+    def __init__(self, recording: Recording, *, unpruned: bool = False) -> None:
         self.recording = session_log(recording, NOTHING, hint=HINT)
-        self.pruned: dict[str, Entry | None] = {}  # by uuid in order; None unless `keep`
+        self.pruned: dict[str, Entry] = {}  # by uuid, in order
         self.turns = TurnRows()
         self._unpruned = unpruned  # a compaction only adds its divider
-        self._keep = keep
 
     def take(self, reads: Iterable[Read]) -> Iterator[e.Event]:
         """Fold events, and yield each after it is folded."""
@@ -124,16 +123,14 @@ class LogFold:
         state = self.recording.state
         if event.chain == main_name(state):
             kept = {entry.item.uuid for entry in state.chain(event.chain).entries}
-            pruned = [entry for entry in before.entries if entry.item.uuid not in kept]
-            self.pruned.update({entry.item.uuid: entry if self._keep else None for entry in pruned})
+            self.pruned |= {entry.item.uuid: entry for entry in before.entries if entry.item.uuid not in kept}
         return event
 
     def result(self, *, only_pruned: bool = False) -> Folded:
         """Return the result up to here."""
         recording = self.recording
         state, main = recording.state, recording.state.main()
-        pruned = [entry for entry in self.pruned.values() if entry is not None]
-        entries = Vector(pruned) if only_pruned else main.entries
+        entries = Vector(self.pruned.values()) if only_pruned else main.entries
         chains = [
             results.ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries))
             for chain in state.chains.values()
@@ -188,7 +185,7 @@ def fold(
     Raises LoreError for other files, and if there is no such turn.
     """
     recording = session_of(options.open(path, Problems(), subagents=True), NOTHING, hint=HINT)
-    folding = LogFold(recording, unpruned=unpruned, keep=only_pruned)
+    folding = LogFold(recording, unpruned=unpruned)
     reached = False
     with collected_seldom():
         for event in folding.take(recording.reads()):

@@ -94,31 +94,28 @@ class SessionCompaction:
         self._chain = self._session.main()
 
     @contextmanager
-    def locked(self) -> Generator[None]:
-        """Hold the lock of the session's agent and user; raises LoreError if another compaction holds it."""
+    def locked(self, settings: Settings) -> Generator[SessionMemory | None]:
+        """Hold the lock of the session's agent and user; raises LoreError if another compaction holds it.
+
+        Yields the memory that a stored session belongs to; None if nothing of it is remembered.
+        """
         with ExitStack() as stack:
-            place = f"jsonl:{self._path}"
+            store = None
             if self._address is not None:
-                place = stack.enter_context(closing(open_existing(self._address.url, tell)))
+                store = stack.enter_context(closing(open_existing(self._address.url, tell)))
             agent, user = self._tracker.agent or "", self._tracker.user or ""
-            if not stack.enter_context(trylock(place, agent, user)):
+            if not stack.enter_context(trylock(store or f"jsonl:{self._path}", agent, user)):
                 shown = corpus.show(self._path)
                 message = f"another compaction is at work on {shown}, or on another session of this user there"
                 raise LoreError(message, hint="nothing was done: run the command again later")
-            yield
+            make = None if store is None else memory_maker(settings)
+            memory = None
+            if store is not None and make is not None and self._header is not None:
+                made = make(store, settings, self._policy, tell=tell, clock=time.time, waiting=nullcontext)
+                memory = made.of_session(self._header)
+            yield memory
 
-    @contextmanager
-    def memory(self, settings: Settings) -> Generator[SessionMemory | None]:
-        """Open the memory that a stored session belongs to; None if nothing of it is remembered."""
-        make = None if self._address is None else memory_maker(settings)
-        if self._address is None or make is None or self._header is None:
-            yield None
-            return
-        with closing(open_existing(self._address.url, tell)) as store:
-            memory = make(store, settings, self._policy, tell=tell, clock=time.time, waiting=nullcontext)
-            yield memory.of_session(self._header)
-
-    def make(self, trigger: Trigger, memory: SessionMemory | None = None) -> CompactionOutcome | str:
+    def make(self, trigger: Trigger, memory: SessionMemory | None) -> CompactionOutcome | str:
         """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
         session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
         dependencies = dependencies_of(policy, tell, session.id, tracker.agent or "", tracker.user or "")
@@ -188,7 +185,7 @@ def compact(request: CompactOptions, policy: Compaction | None, rules: DatedRule
         return _compact_to_file(request, trigger, options, policy, rules, request.output)
     with appending(path, patience=0) as append:  # another compaction holds the lock for long: do not wait
         compaction = SessionCompaction(path, options, policy, rules)
-        with compaction.locked(), compaction.memory(settings) as memory:
+        with compaction.locked(settings) as memory:
             outcome = compaction.make(trigger, memory)
             if isinstance(outcome, CompactionOutcome) and append(outcome.events):
                 tell("note: the last line of the log was torn; it stays as it is, with a line end")
@@ -206,8 +203,8 @@ def _compact_to_file(
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
     compaction = SessionCompaction(path, options, policy, rules)
-    with compaction.locked():
-        outcome = compaction.make(trigger)
+    with compaction.locked(_DEFAULTS):  # nothing is remembered
+        outcome = compaction.make(trigger, None)
         if isinstance(outcome, CompactionOutcome):
             inputs = () if address_of(path) is not None else (path,)
             with open_output(output, force=request.force, inputs=inputs) as file:
