@@ -77,7 +77,6 @@ SMALL_FILE_BYTES = 16 * 1024 * 1024  # of a file that is read at once: a message
 SETTINGS_BYTES = 1024 * 1024  # of a settings file: a device has no end
 RULES_BYTES = 4 * 1024 * 1024  # of a file of rules: the packaged ones together hold 40 KB
 APPROVAL_BYTES = 64 * 1024  # of an approval of settings: no path is longer
-EXEMPTED_FILES = 1_000  # that one exemption names: they are opened to see whether they are recordings
 
 # Requests that wait for what belongs to them
 RESPONSE_BYTES = 48 * 1024 * 1024  # of responses that later requests may continue

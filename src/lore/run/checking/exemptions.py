@@ -1,7 +1,7 @@
 """Find exemptions that excuse nothing any more.
 
-An exemption is reported only if every recording that its path names was judged from end to end in this run, or none is
-left. So a run over the files of one commit, over `--last`, or with `--select` reports none of the others.
+An exemption is reported only if every file that its path names was judged from end to end in this run, or none is left.
+So a run over the files of one commit, over `--last`, or with `--select` reports none of the others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from lore.judge.totals import RunTotals
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import Unneeded
-from lore.model.limits import EXEMPTED_FILES
 from lore.model.patterns import PathPattern
 from lore.model.results import Finding
-from lore.recording import corpus, filesystem
-from lore.recording.inputs import Input, inputs
-from lore.recording.opening import kind_of
+from lore.recording import filesystem
+from lore.recording.inputs import inputs
 from lore.run.checking.verdicts import CheckContext, key_of, path_of
 
 
@@ -43,15 +41,14 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
 
 
 class _Unjudged:
-    """The recordings in the folder of the settings that a run did not judge.
+    """The files in the folder of the settings that a run did not judge.
 
     Each folder is listed once. Neither `..` nor a link leads out of the folder of the settings.
     """
 
     def __init__(self, totals: RunTotals, root: str) -> None:
         self._judged, self._root = totals.whole, root
-        self._files = cache(self._list)
-        self._may_be_recording = cache(self._examine)
+        self._keys = cache(self._list)
 
     def may_match(self, path: str) -> bool:
         """Return whether the pattern of an exemption may match one of them."""
@@ -62,26 +59,16 @@ class _Unjudged:
         folder = path_of(base, self._root) if base else self._root or os.curdir
         if filesystem.is_remote(path) or is_hidden or not self._is_inside(folder):
             return True
-        files = [file for key, file in self._files(folder) if pattern.matches(key)]
-        return len(files) > EXEMPTED_FILES or any(map(self._may_be_recording, files))
+        return any(map(pattern.matches, self._keys(folder)))
 
-    def _list(self, path: str) -> list[tuple[str, Input]]:
-        """Return the unjudged files at or below a path, with their paths relative to the settings."""
+    def _list(self, path: str) -> list[str]:
+        """Return the unjudged files at or below a path, relative to the settings."""
         try:
             files = inputs([path])
         except LoreError:  # nothing is there any more
             return []
-        keyed = [(key_of(file.path, self._root), file) for file in files if os.path.lexists(file.path)]
-        return [(key, file) for key, file in keyed if key not in self._judged]
-
-    def _examine(self, file: Input) -> bool:
-        """Return whether a file is a recording; one that cannot be read, or is elsewhere, may be."""
-        if not self._is_inside(file.path) or file.stream or file.error is not None or os.path.isdir(file.path):
-            return True
-        try:
-            return kind_of(corpus.open_head(file.path).head, None) is not None
-        except LoreError:
-            return True
+        keys = [key_of(file.path, self._root) for file in files if os.path.lexists(file.path)]
+        return [key for key in keys if key not in self._judged]
 
     def _is_inside(self, path: str) -> bool:
         root = self._root or current_folder()
