@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from lore.recording.inputs import Input
     from lore.report.forms.registry import Report
     from lore.report.forms.terminal import FindingsWriter
-    from lore.run.checking.check import CheckOutcome, CheckRun, Cluster
+    from lore.run.checking.check import CheckOutcome, Cluster
     from lore.run.checking.verdicts import CheckContext
     from lore.run.reports import Target
 
@@ -110,7 +109,9 @@ def run(options: CheckOptions) -> int:
         if tables is None:
             outcome = check(which.paths, context, how)
         else:
-            outcome = _judge_into(tables, which.paths, context, how)
+            from lore.run.spending.tables import check_into_tables
+
+            outcome = check_into_tables(*tables, which.paths, context, how, common.tell)
     code = _report(options, context, outcome, reports, which.paths, writer)
     if page is not None and not outcome.result.interrupted:
         _write_page(page, drawn, outcome, options, context)
@@ -231,22 +232,6 @@ def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> Findin
     from lore.report.forms.terminal import FindingsWriter
 
     return FindingsWriter(common.out(None), verbose=options.verbose)
-
-
-def _judge_into(tables: tuple[str, str], paths: list[str], context: CheckContext, how: CheckRun) -> CheckOutcome:
-    """Judge, write tables into a folder, and report their sizes."""
-    from lore.judge.totals import FINDINGS_KEPT
-    from lore.recording.corpus import show
-    from lore.run.spending.tables import check_into_tables
-
-    form, folder = tables
-    outcome, done = check_into_tables(form, folder, paths, context, how)
-    if done:
-        common.tell(f"{show(folder)}: {done}")
-    by_severity = Counter(finding.severity for finding in outcome.result.findings)
-    if done and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
-        common.tell(f"{show(folder)}: findings holds the first {FINDINGS_KEPT:,} of each severity")
-    return outcome
 
 
 # the answer

@@ -52,7 +52,7 @@ def rows(folder: Path, table: str) -> list[dict[str, object]]:
 
 
 def written(folder: Path, files: list[str], *, redact: bool = False) -> None:
-    check_into_tables("parquet", str(folder), files, CheckContext(redact=redact), CheckRun())
+    check_into_tables("parquet", str(folder), files, CheckContext(redact=redact), CheckRun(), print)
 
 
 @pytest.fixture(scope="module")
@@ -213,10 +213,10 @@ def test_standard_input_becomes_tables(tmp_path):
 def test_interrupted_run_leaves_earlier_tables(tmp_path):
     assert lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 't'}").code == 1
     before = {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()}
-    run = CheckRun(interrupted=lambda: True)
-    outcome, made = check_into_tables("parquet", str(tmp_path / "t"), [RECORDINGS[0]], CheckContext(), run)
+    run, told = CheckRun(interrupted=lambda: True), []
+    outcome = check_into_tables("parquet", str(tmp_path / "t"), [RECORDINGS[0]], CheckContext(), run, told.append)
     assert outcome.result.interrupted
-    assert made == ""
+    assert told == []
     assert {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before
 
 

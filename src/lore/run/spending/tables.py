@@ -6,6 +6,7 @@ A plug-in writes them: it publishes a `TablesForm` under the entry-point group `
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple, Protocol, TypeAlias
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, lacks_plug_in
 from lore.judge.sums import Copies, LedgerRequest
+from lore.judge.totals import FINDINGS_KEPT
 from lore.model.ledger import Ledger
 from lore.model.results import Finding
 from lore.plugins import published
@@ -71,18 +73,19 @@ def table_forms() -> dict[str, TablesForm | None]:
 
 
 def check_into_tables(
-    form: str, folder: str, paths: list[str], context: CheckContext, run: CheckRun
-) -> tuple[CheckOutcome, str]:  # fmt: skip
-    """Check recordings and write their tables; return a line about these, empty if interrupted.
+    form: str, folder: str, paths: list[str], context: CheckContext, run: CheckRun, tell: Callable[[str], None]
+) -> CheckOutcome:  # fmt: skip
+    """Check recordings and write their tables; `tell` receives lines about these, unless the run is interrupted.
 
     Raises LoreError if tables cannot be written.
     """
-    opened, copies = table_forms().get(form), Copies()
+    opened, copies, shown = table_forms().get(form), Copies(), corpus.show(folder)
     if opened is None:
         raise lacks_plug_in("scale", f"--report {form}", "tables")
     if "://" in folder:
-        raise LoreError(f"cannot write {corpus.show(folder)}: lore writes to this machine only", hint="name a folder")
+        raise LoreError(f"cannot write {shown}: lore writes to this machine only", hint="name a folder")
     outcome: CheckOutcome | None = None
+    done = ""
     with suppress(InterruptedRunError), opened(folder) as tables:
 
         def take(file: Input, ledger: Ledger | None) -> None:
@@ -93,9 +96,14 @@ def check_into_tables(
         outcome = check(paths, context, replace(run, on_ledger=take))
         if outcome.result.interrupted:
             raise InterruptedRunError  # so that the tables of before stay
-        return outcome, tables.finish(outcome.result.findings)
+        done = tables.finish(outcome.result.findings)
     assert outcome is not None, "an interrupted run has a result"
-    return outcome, ""
+    by_severity = Counter(finding.severity for finding in outcome.result.findings)
+    if done:
+        tell(f"{shown}: {done}")
+    if done and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
+        tell(f"{shown}: findings holds the first {FINDINGS_KEPT:,} of each severity")
+    return outcome
 
 
 def _tabled(log: AgentLog, ledger: Ledger, copies: Copies, *, redact: bool) -> TabledRecording:
