@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.running import compacted, lore, put
-from lore.commands import assemble as command
+from cli.running import lore, put
 from lore.prompt.dialects import dialect_names
 from model.making import header, log, record, user
 
@@ -23,20 +22,6 @@ def test_parameter_names_and_numbers_keep_their_spelling():
     put("all.jsonl", ran.out.encode())
     told = lore("diff-prefix", "all.jsonl#1", "s.jsonl#1", "--json", "--no-tokens").json
     assert (told["relation"], told["problems"]) == ("identical", [])
-
-
-# A log of many resets writes deltas as large as whole bodies.
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [(["--full"], "a whole body each turn; without it only a reset"), ([], "each reset of the session writes")],
-)
-def test_large_answer_is_warned_of_once(monkeypatch, options, said):
-    put("c.jsonl", compacted())
-    assert "warning" not in lore("assemble", "c.jsonl", "--all", *options).err
-    monkeypatch.setattr(command, "MANY", 10)
-    ran = lore("assemble", "c.jsonl", "--all", *options)
-    assert len(ran.lines) == 3
-    assert (ran.err.count("warning: more than"), said in ran.err) == (1, True)
 
 
 # The prompt of a log without turns may be one that providers refuse.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options
     from lore.run.appending import Append
     from lore.run.assembling import Assembly
-
-MANY = 100_000_000  # bytes: larger answers are warned of
-HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the whole prompt again"
-HINT_RESETS = "each reset of the session writes its whole prompt again"
 
 
 @dataclass(frozen=True)
@@ -182,9 +178,8 @@ class _Answer(NamedTuple):
         from lore.run.assembling import AssembledAll
 
         options, made = self.options, AssembledAll(self.name, self.read, full=self.options.full)
-        lines = _warn_of_size(made.lines(), HINT_BODIES if options.full else HINT_RESETS)
         with common.destination(options.output, force=options.force, inputs=made.inputs) as file:
-            file.writelines(lines)
+            file.writelines(made.lines())
             self._persist(append, file, made.unsaved)
         self._report(made.problems, made.notes(), f"{made.turns:,} turns")
 
@@ -203,14 +198,3 @@ class _Answer(NamedTuple):
         for note in notes:
             common.tell(f"note: {note}")
         self.read.log(f"{size}, tail {self.read.policy}")
-
-
-def _warn_of_size(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
-    """Yield the lines; warn once when they exceed `MANY` bytes."""
-    written, warned = 0, False
-    for line in lines:
-        written += len(line)
-        if written > MANY and not warned:
-            warned = True
-            common.tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
-        yield line
