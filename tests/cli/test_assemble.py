@@ -195,10 +195,10 @@ def test_persist_without_derived_events_changes_nothing():
 
 
 @pytest.mark.usefixtures("derived")
-def test_persist_reports_torn_last_line():
+def test_persist_ends_torn_last_line():
     put("s.jsonl", session() + b'{"kind":')
     ran = lore("assemble", "s.jsonl", "--persist")
-    assert "the last line of the log is torn" in ran.err
+    assert "LORE202 s.jsonl:" in ran.err
     assert Path("s.jsonl").read_bytes() == session() + b'{"kind":\n' + encode(EVENT) + b"\n"
 
 

@@ -189,8 +189,7 @@ class _Answer(NamedTuple):
             return
         sys.stdout.flush()
         file.flush()
-        if append(events):
-            common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
+        append(events)
         self.read.log(f"{len(events)} events appended to the log")
 
     def _report(self, problems: Problems, notes: Iterable[str], size: str) -> None:

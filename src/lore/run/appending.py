@@ -17,7 +17,6 @@ from typing import TypeAlias
 
 from lore import files
 from lore.errors import LoreError, Where, reason_of
-from lore.formats.lines import fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.model.limits import RECORD_BYTES
@@ -30,9 +29,8 @@ PATIENCE = 10.0  # seconds to wait for another writer
 HINT_AGAIN = "nothing was written: run the command again"
 HINT_CONVERT = "only lore's own logs are written to: make one with `lore convert SESSION --to lore --output FILE`"
 
-# Appends events, if there are any, once; returns whether the log's last line was torn, which stays unreadable. Raises
-# LoreError if nothing could be written.
-Append: TypeAlias = Callable[[Iterable[Event]], bool]
+# Appends events, if there are any, once. Raises LoreError if nothing could be written.
+Append: TypeAlias = Callable[[Iterable[Event]], None]
 
 
 @contextmanager
@@ -69,7 +67,7 @@ def _opened_session(address: SessionAddress) -> Generator[tuple[Store, Head]]:
         yield store, notes.head
 
 
-def _append_to_session(store: Store, session_id: str, head: Head, events: Iterable[Event]) -> bool:
+def _append_to_session(store: Store, session_id: str, head: Head, events: Iterable[Event]) -> None:
     lines = tuple(encode(event) for event in events)
     try:
         if lines:
@@ -77,7 +75,6 @@ def _append_to_session(store: Store, session_id: str, head: Head, events: Iterab
     except ConflictError as error:
         error.hint = HINT_AGAIN
         raise
-    return False
 
 
 def _open_log(path: str) -> int:
@@ -93,17 +90,18 @@ def _open_log(path: str) -> int:
         raise LoreError(f"cannot write to {shown}: {reason_of(error)}", where=Where(shown)) from None
 
 
-def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event]) -> bool:
-    """Append to a locked log of `size` bytes; a last line without a line feed gets one first."""
+def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event]) -> None:
+    """Append to a locked log of `size` bytes; a last line without a line feed gets one first, also a torn one."""
     lines, shown = [encode(event) for event in events], corpus.show(path)
     if not lines:
-        return False
+        return
     if max(map(len, lines)) > RECORD_BYTES:
         message = f"a record longer than {RECORD_BYTES >> 20} MiB: no reader accepts it"
         raise LoreError(message, hint="write less content")
     _check_unchanged(descriptor, path, size)
-    last = _read_last_line(descriptor, size)
-    data = (b"\n" if last else b"") + b"".join(line + b"\n" for line in lines)
+    os.lseek(descriptor, max(0, size - 1), os.SEEK_SET)  # writing appends, whatever the position
+    is_ended = os.read(descriptor, 1) in (b"\n", b"")
+    data = (b"" if is_ended else b"\n") + b"".join(line + b"\n" for line in lines)
     try:
         files.append(descriptor, data, size)
     except OSError as error:
@@ -112,7 +110,6 @@ def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event
             raise LoreError(message, hint="look at its last lines") from None
         message = f"cannot write to {shown}: {reason_of(error)}"
         raise LoreError(message, hint="the log is as it was", where=Where(shown)) from None
-    return bool(last) and bool(fault(last))
 
 
 def _check_unchanged(descriptor: int, path: str, size: int) -> None:
@@ -125,17 +122,3 @@ def _check_unchanged(descriptor: int, path: str, size: int) -> None:
         raise LoreError(f"{corpus.show(path)} was replaced while it was read", hint=HINT_AGAIN)
     if held.st_size != size:
         raise LoreError(f"{corpus.show(path)} was written to while it was read", hint=HINT_AGAIN)
-
-
-def _read_last_line(descriptor: int, size: int) -> bytes:
-    """Return the bytes after the last line feed; empty if the last line is complete."""
-    end, piece, found = size, 4096, b""
-    while end > 0 and len(found) <= RECORD_BYTES:
-        start = max(0, end - piece)
-        os.lseek(descriptor, start, os.SEEK_SET)  # writing appends, whatever the position
-        found = os.read(descriptor, end - start) + found
-        at = found.rfind(b"\n")
-        if at >= 0:
-            return found[at + 1 :]
-        end, piece = start, piece * 4
-    return found

@@ -187,8 +187,8 @@ def compact(request: CompactOptions, policy: Compaction | None, rules: DatedRule
         compaction = SessionCompaction(path, options, policy, rules)
         with compaction.locked(settings) as memory:
             outcome = compaction.make(trigger, memory)
-            if isinstance(outcome, CompactionOutcome) and append(outcome.events):
-                tell("note: the last line of the log was torn; it stays as it is, with a line end")
+            if isinstance(outcome, CompactionOutcome):
+                append(outcome.events)
     return compaction.result(outcome, path)
 
 

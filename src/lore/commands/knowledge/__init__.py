@@ -11,7 +11,9 @@ from lore.commands import flags
 from lore.commands.common import answer, branch, log, refuse, say_problems, tell, write_json
 
 if TYPE_CHECKING:
-    from lore.commands.knowledge.entries import Fields, WrittenKnowledge
+    from lore.commands.knowledge.entries import Fields
+    from lore.model.results.store import KnowledgeWritten
+    from lore.recording.base import Problems
     from lore.recording.opening import Options
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
@@ -43,7 +45,7 @@ def add(
     from lore.commands.knowledge import entries
 
     fields = _fields(category, title, content, content_file)
-    return _answer(entries.add(session, _options(format, verbose), name, fields), as_json=as_json)
+    return _answer(*entries.add(session, _options(format, verbose), name, fields), as_json=as_json)
 
 
 @app.command("update")
@@ -62,7 +64,7 @@ def update(
     from lore.commands.knowledge import entries
 
     fields = _fields(category, title, content, content_file)
-    return _answer(entries.update(session, _options(format, verbose), name, fields), as_json=as_json)
+    return _answer(*entries.update(session, _options(format, verbose), name, fields), as_json=as_json)
 
 
 @app.command("remove")
@@ -76,7 +78,7 @@ def remove(
     """Remove entries, all named or none, and print their ids."""
     from lore.commands.knowledge import entries
 
-    return _answer(entries.remove(session, _options(format, verbose), names), as_json=as_json)
+    return _answer(*entries.remove(session, _options(format, verbose), names), as_json=as_json)
 
 
 @app.command("list")
@@ -125,16 +127,14 @@ def _read(source: str) -> str:
         raise LoreError(f"{corpus.show(source)} is not UTF-8 text", hint="give text") from None
 
 
-def _answer(written: WrittenKnowledge, *, as_json: bool) -> int:
+def _answer(written: KnowledgeWritten, problems: Problems, *, as_json: bool) -> int:
     from lore.report.plain import visible
 
     if as_json:
-        write_json(written.result)
+        write_json(written)
     else:
-        sys.stdout.write("".join(f"{visible(entry_id)}\n" for entry_id in written.result.ids))
-    if not written.result.written:
+        sys.stdout.write("".join(f"{visible(entry_id)}\n" for entry_id in written.ids))
+    if not written.written:
         tell("note: the session knows that already; nothing was written")
-    if written.is_torn:
-        tell("note: the last line of the log was torn; it stays as it is, with a line end")
-    say_problems(written.problems)
+    say_problems(problems)
     return 0

@@ -44,15 +44,7 @@ class Fields(NamedTuple):
 Decide: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]  # state -> ids of entries, events
 
 
-class WrittenKnowledge(NamedTuple):
-    """The records that were written to a log."""
-
-    result: KnowledgeWritten
-    problems: Problems  # of the log
-    is_torn: bool  # its last line was torn
-
-
-def add(path: str, options: Options, name: str | None, fields: Fields) -> WrittenKnowledge:
+def add(path: str, options: Options, name: str | None, fields: Fields) -> tuple[KnowledgeWritten, Problems]:
     """Add an entry; without a name its id is derived from its text. Adding a known id updates its entry."""
     _check_text(fields)
     if not any(fields):
@@ -61,7 +53,7 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
     return _write(path, options, "add", lambda state: _changed(state, "add", entry_id, fields))
 
 
-def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKnowledge:
+def update(path: str, options: Options, name: str, fields: Fields) -> tuple[KnowledgeWritten, Problems]:
     """Change the fields of a known entry that are given."""
     _check_text(fields)
     if all(value is None for value in fields):
@@ -77,7 +69,7 @@ def _changed(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tu
     return [entry_id], [Knowledge(op=op, id=entry_id, **fields._asdict())]
 
 
-def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledge:
+def remove(path: str, options: Options, names: Sequence[str]) -> tuple[KnowledgeWritten, Problems]:
     """Remove known entries: all that are named, or none."""
 
     def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
@@ -87,7 +79,8 @@ def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledg
     return _write(path, options, "remove", decide)
 
 
-def _write(path: str, options: Options, op: str, decide: Decide) -> WrittenKnowledge:
+def _write(path: str, options: Options, op: str, decide: Decide) -> tuple[KnowledgeWritten, Problems]:
+    """Return what was written, and the problems of the log."""
     _refuse_turn(path)
     if options.format not in (None, "lore"):
         raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
@@ -96,12 +89,12 @@ def _write(path: str, options: Options, op: str, decide: Decide) -> WrittenKnowl
         try:
             with appending(path) as append:
                 ids, events = decide(_fold(path, options, problems))
-                is_torn = append(events)
+                append(events)
         except ConflictError:  # another writer of the stored session was faster: decide again what to write
             if attempt == ATTEMPTS:
                 raise
         else:
-            return WrittenKnowledge(KnowledgeWritten(op=op, ids=ids, written=len(events)), problems, is_torn)
+            return KnowledgeWritten(op=op, ids=ids, written=len(events)), problems
     raise AssertionError("the last attempt returns or raises")
 
 
