@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lore import events as events
+    from lore.compaction.automatic import CompactionPolicy as CompactionPolicy
     from lore.errors import LoreError as LoreError
     from lore.errors import MisuseError as MisuseError
     from lore.events.kinds import event as event
@@ -52,6 +53,7 @@ _PLACES = {
     "Kept": ("lore.store.session", "StoredSession"),
     "LoreError": ("lore.errors", "LoreError"),
     "MisuseError": ("lore.errors", "MisuseError"),
+    "CompactionPolicy": ("lore.compaction.automatic", "CompactionPolicy"),
     "Reply": ("lore.sdk.replies", "Reply"),
     "Result": ("lore.run.results", "Result"),
     "Rules": ("lore.prompt.base", "Rules"),
@@ -77,6 +79,7 @@ __all__ = [
     "Kept",
     "LoreError",
     "MisuseError",
+    "CompactionPolicy",
     "Reply",
     "Result",
     "Rules",

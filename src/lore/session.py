@@ -31,7 +31,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from threading import RLock
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -116,6 +116,17 @@ class Context(TypedDict, total=False):
     extra: str | Sequence[str]
 
 
+class AutomaticCompaction(Protocol):
+    """When a session is compacted by itself: `lore.CompactionPolicy` is one."""
+
+    def begin(self) -> Callable[[Session, str, str | None], Iterable[Event]]:
+        """Return a function that is called before each request of one session, with its chain and time.
+
+        It returns the events of the compaction that is due.
+        """
+        ...
+
+
 class Begun(NamedTuple):
     """The prompt of a turn, and its events in the log, which are applied already."""
 
@@ -130,8 +141,9 @@ class Session:
     the parameters of the API (`max_tokens`, `temperature`, `thinking`, …; Anthropic's `max_tokens` is 8192 by default,
     Gemini's are those of google-genai's `config`). The `dialect` follows from the model's name if its provider has only
     one (`lore.model.providers`), otherwise it is required: anthropic, openai-chat, openai-responses, gemini, bedrock.
-    `rules` determine how prompts are assembled. The default `session_id` is a digest of the header. `clock` returns the
-    time as RFC 3339 for each event: without times the expiry of a cache cannot be judged.
+    `rules` determine how prompts are assembled. `compaction` (`lore.CompactionPolicy(window=200_000)`) replaces
+    old messages by a summary before a request, when that is due. The default `session_id` is a digest of the header.
+    `clock` returns the time as RFC 3339 for each event: without times the expiry of a cache cannot be judged.
 
     `problems` are the first 1,000 problems of all events and prompts so far. Raises LoreError for a model without a
     known dialect, MisuseError for an object of the wrong type.
@@ -147,7 +159,7 @@ class Session:
         tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
         dialect: Dialect | str | None = None, rules: Rules | None = None, session_id: str | None = None,
         attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
-        clock: Callable[[], str] | None = None,
+        clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
     ) -> None:  # fmt: skip
         self.lock = RLock()  # held during each call
         self.rules = Rules() if rules is None else rules
@@ -159,6 +171,7 @@ class Session:
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
+        self._compaction = None if compaction is None else compaction.begin()
         self._begin()
         if model is not None:
             name = _dialect_of_model(model) if self._dialect is None else self._dialect.name
@@ -204,7 +217,7 @@ class Session:
     @classmethod
     def read(
         cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Callable[[], str] | None = None,
+        clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
     ) -> Session:  # fmt: skip
         """Return the session of a log, given as bytes; unreadable lines are among its `problems`.
 
@@ -214,7 +227,7 @@ class Session:
         """
         if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MisuseError("a log is bytes", hint="Path(…).read_bytes()")
-        session = Session(dialect=dialect, rules=rules, clock=clock)
+        session = Session(dialect=dialect, rules=rules, clock=clock, compaction=compaction)
         session._read(data)
         return session
 
@@ -314,8 +327,9 @@ class Session:
         `Session(params={…})`, `change(params={…})`; options of the SDK alone (`stream`, `timeout`) belong to its call.
         If a turn has begun and was not answered (the call failed, the program was killed) and no message followed, that
         turn is asked again with the bytes of the first time, its context included. Raises LoreError for an invalid
-        context, and while calls of the last answer have no result. Costs O(new messages and the system prompt). Do not
-        change the messages: later requests hold the same objects.
+        context, and while calls of the last answer have no result. Compacts first if a policy says so. Costs
+        O(new messages and the system prompt), with a policy O(the chain). Do not change the messages: later requests
+        hold the same objects.
 
         >>> session = Session("claude-opus-5", system="Be brief.", params={"max_tokens": 999})
         >>> uuid = session.user("Any news?")
@@ -337,7 +351,10 @@ class Session:
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
             _refuse_open_calls("calls of the last answer have", self.pending(chain))
-        return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
+            at = at or self._time()
+            if self._compaction is not None:
+                self.apply(*self._compaction(self, chain, at))
+        return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
     @guarded
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:

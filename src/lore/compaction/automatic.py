@@ -1,0 +1,83 @@
+"""Compact a session before its requests, by a policy: `lore.Session(…, compaction=lore.CompactionPolicy(…))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lore.asking import Summarizer, SummaryError
+from lore.compaction.activity import SessionActivity
+from lore.compaction.executor import Dependencies, execute, judge_chain
+from lore.compaction.extractive import Extractive
+from lore.compaction.policy import AUTOMATIC
+from lore.compaction.settings import Compaction
+from lore.errors import MisuseError
+from lore.events.strict import named
+from lore.model.events import Event
+from lore.model.state import settled
+from lore.model.times import parse_timestamp
+from lore.store.base import Tell
+from lore.store.registry import ignore
+
+if TYPE_CHECKING:
+    from lore.session import Session
+
+
+class CompactionPolicy:
+    """When the sessions that have it are compacted, and who writes the summaries.
+
+    `window`: the model's window in tokens; above 70 % of it old messages are replaced. `continuous_interval`: the user
+    exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
+    `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
+    of a summary. `summarizer` has the method of `lore.asking.Summarizer`; by default a summary is made by rules.
+    `tell` receives notes: why nothing was compacted, for instance. Raises MisuseError for an impossible number.
+
+    A session in a store is compacted under its store's lock by `lore.compaction.hooks.Continuous` instead.
+    """
+
+    @named
+    def __init__(
+        self, *, window: int = 0, continuous_interval: int = 0, gap_secs: int = 0, keep_recent: int = 6,
+        summary_tokens: int = 1_024, summarizer: Summarizer | None = None, tell: Tell = ignore,
+    ) -> None:  # fmt: skip
+        self.settings = Compaction(
+            window=window, continuous_interval=continuous_interval, gap_secs=gap_secs, keep_recent=keep_recent,
+            summary_tokens=summary_tokens,
+        )  # fmt: skip
+        if fault := self.settings.fault():
+            raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
+        self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
+
+    def begin(self) -> Callable[[Session, str, str | None], tuple[Event, ...]]:
+        """Return a function that returns the events of the compaction that is due in one session."""
+        return PolicyRun(self.settings, self.dependencies).due_events
+
+
+class PolicyRun:
+    """Applies a policy to one session; it remembers how often the user spoke and when."""
+
+    def __init__(self, settings: Compaction, dependencies: Dependencies) -> None:
+        self._settings, self._dependencies = settings, dependencies
+        self._activity, self._events = SessionActivity(), 0  # how many events of the session it has
+
+    def due_events(self, session: Session, chain: str, at: str | None) -> tuple[Event, ...]:
+        """Return the events of the compaction that is due before a request of a chain; none if none is due.
+
+        Costs O(the chain); if one is due, also the summariser's time.
+        """
+        new = session.events_of(session.log(self._events))
+        for event in new:
+            self._activity.add(event)
+        self._events += len(new)
+        folded, now = settled(session.state.chain(chain)), parse_timestamp(at)
+        firing = judge_chain(self._activity, folded, self._settings, AUTOMATIC, now=now)
+        if firing is None:
+            return ()
+        try:
+            outcome = execute(session.state, chain, firing, self._settings, self._dependencies, at=now)
+        except SummaryError as error:
+            self._dependencies.tell(f"nothing was compacted, there is no summary: {error.message}")
+            return ()
+        if outcome.refused:
+            self._dependencies.tell(f"no {outcome.trigger} compaction: {outcome.refused}")
+        return outcome.events

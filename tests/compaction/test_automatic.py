@@ -1,0 +1,115 @@
+"""Sessions with a policy are compacted before their requests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import lore
+from lore.asking import SummaryAnswer, SummaryError
+
+TOOL = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object"}}
+LONG = "A line of a long answer about the parser and its tests. " * 40
+
+
+class Words:
+    """A summariser of fixed words."""
+
+    name = "words"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def summarize(self, request) -> SummaryAnswer:
+        if not self.text:
+            raise SummaryError("the model is away")
+        return SummaryAnswer(self.text)
+
+
+def talk(session, number: int) -> list[int]:
+    """Hold exchanges; return the number of messages of each request."""
+    sizes = []
+    for at in range(number):
+        session.user(f"Question {at}?")
+        sizes.append(len(session.request()["messages"]))
+        session.assistant(f"{LONG}{at}")
+    return sizes
+
+
+def dividers(session) -> list[str]:
+    lines = map(json.loads, session.log().splitlines())
+    return [line["summary"] for line in lines if line["kind"] == "compact_applied"]
+
+
+def test_full_window_is_compacted_before_the_request():
+    session = lore.Session(
+        "claude-opus-5", compaction=lore.CompactionPolicy(window=8_000, summarizer=Words("The parser is done."))
+    )
+    sizes = talk(session, 30)
+    assert len(dividers(session)) >= 2
+    assert "The parser is done." in dividers(session)[0]
+    assert max(sizes) < 30
+    session.user("And now?")
+    last = json.dumps(session.request()["messages"])
+    assert "Question 29?" in last
+    assert "Question 9?" not in last
+
+
+def test_session_continued_from_its_log_makes_the_same_request():
+    policy = lore.CompactionPolicy(window=8_000)
+    session = lore.Session("claude-opus-5", compaction=policy)
+    talk(session, 20)
+    again = lore.Session.read(session.log(), compaction=policy)
+    for one in (session, again):
+        one.user("And now?")
+    assert again.request() == session.request()
+    assert dividers(again) == dividers(session) != []
+
+
+def test_question_of_a_tool_loop_stays():
+    session = lore.Session("claude-opus-5", tools=[TOOL], compaction=lore.CompactionPolicy(window=8_000, keep_recent=2))
+    talk(session, 3)
+    session.user("Read every file.")
+    for number in range(40):
+        body = json.dumps(session.request()["messages"])
+        assert "Read every file." in body
+        used = {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {}}
+        session.assistant({"id": f"m{number}", "role": "assistant", "content": [used], "stop_reason": "tool_use"})
+        session.result(f"t{number}", LONG)
+    assert dividers(session)
+
+
+def test_interval_counts_exchanges():
+    session = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(continuous_interval=3, keep_recent=2))
+    sizes = talk(session, 8)
+    assert len(dividers(session)) == 2
+    assert sizes[2] == 5
+    assert sizes[3] < sizes[2]
+
+
+def test_pause_needs_a_clock():
+    times = iter([f"2026-11-20T{hour:02}:00:00Z" for hour in range(24)])
+    session = lore.Session(
+        "claude-opus-5", clock=lambda: next(times), compaction=lore.CompactionPolicy(gap_secs=600, keep_recent=1)
+    )
+    talk(session, 3)
+    assert dividers(session)
+    untimed = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(gap_secs=600, keep_recent=1))
+    talk(untimed, 3)
+    assert not dividers(untimed)
+
+
+def test_nothing_is_pruned_without_a_summary():
+    notes = []
+    policy = lore.CompactionPolicy(continuous_interval=2, keep_recent=1, summarizer=Words(""), tell=notes.append)
+    session = lore.Session("claude-opus-5", compaction=policy)
+    assert talk(session, 4) == [1, 3, 5, 7]
+    assert any("there is no summary: the model is away" in note for note in notes)
+
+
+def test_wrong_policies_are_refused():
+    with pytest.raises(lore.MisuseError, match="window is below 0"):
+        lore.CompactionPolicy(window=-1)
+    with pytest.raises(lore.MisuseError, match="windw"):
+        lore.CompactionPolicy(windw=8_000)  # pyright: ignore[reportCallIssue]
