@@ -129,12 +129,12 @@ class History:
         self._try()
 
     def _try(self) -> None:
-        saved = set(self.kept.saved)
+        head = self.kept.head
         self._note_leaf()
         try:
             self.kept.save()
         except StoreError:
-            assert self.kept.saved == saved
+            assert self.kept.head == head
         self.faulty.before = self.faulty.after = 0
 
     def _save_in_full(self, _) -> None:

@@ -47,7 +47,6 @@ from lore.model.state import Chain, settled
 from lore.model.times import format_timestamp
 from lore.session import Session
 from lore.store.base import Tell
-from lore.store.deltas import lines_of
 from lore.store.locks import trylock
 from lore.store.registry import load_notes
 from lore.store.session import StoredSession
@@ -239,11 +238,6 @@ class Continuous:
 
     def _catch_up(self) -> None:
         """Add events saved or applied since the last call. Costs O(their bytes)."""
-        stored = self.stored
-        if stored.loads != self._loads:  # it was loaded again
+        if self.stored.loads != self._loads:  # it was loaded again
             self._restart()
-        head = stored.head.number
-        saved = stored.store.load(stored.session_id, after=self._events).events if head > self._events else ()
-        new = head - self._events
-        lines = (*saved[: max(0, new)], *lines_of(stored.delta())[max(0, -new) :])
-        self.add(Session.events_of(b"".join(line + b"\n" for line in lines)))
+        self.add(Session.events_of(self.stored.log(self._events)))

@@ -127,15 +127,11 @@ class StoredSession(Session):
         check_store(store)
         return cls(store, store.load(session_id), dialect=dialect, rules=rules, clock=clock)
 
-    @property
-    def saved(self) -> set[int]:
-        """The numbers of the events that the store has acknowledged."""
-        return set(range(1, self.head.number + 1))
-
     def log(self, after: int = 0) -> bytes:
         """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
-        stored = self.store.load(self.session_id, after=after).events[: max(0, self.head.number - after)]
-        return _join((*stored, *lines_of(self.delta())[max(0, after - self.head.number) :]))
+        saved = self.head.number
+        stored = self.store.load(self.session_id, after=after).events[: saved - after] if after < saved else ()
+        return _join((*stored, *lines_of(self.delta())[max(0, after - saved) :]))
 
     # events
 
