@@ -213,7 +213,7 @@ def test_useless_overflow_is_not_due():
 def test_source_window_has_a_look_back(asked_at, now, expected):
     seen = ChainActivity()
     seen.asked_at = asked_at
-    assert source_window(seen, Compaction(), now) == expected
+    assert source_window(PolicyInput(seen, (), ASKING, now)) == expected
 
 
 def test_only_sources_need_a_window():
@@ -277,7 +277,8 @@ def test_carried_context_does_not_move_the_source_window():
         minute = 5 + 10 * number
         events = compaction_events(agent.session.state, "main", one, "s", "" if number else "news", at=stamp(minute))
         agent.take(events)
-    assert source_window(SessionActivity(agent.events).chain(), ASKING, clock(20)).begin == clock(5)
+    inputs = PolicyInput(SessionActivity(agent.events).chain(), agent.entries(), ASKING, clock(20))
+    assert source_window(inputs).begin == clock(5)
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,10 @@ def judge_gap(inputs: PolicyInput) -> Firing | str:
         return IN_LOOP
     if not _has_person(inputs):
         return NO_PERSON
-    window = _source_window(inputs)
-    found = _cut_for("gap", inputs, reason)
-    return (
-        found if isinstance(found, Firing) or window is None else Firing("gap", TimelineCut(0), window, reason=reason)
-    )
+    found, window = _cut_for("gap", inputs, reason), source_window(inputs)
+    if isinstance(found, str) and window is not None:
+        return Firing("gap", TimelineCut(0), window, reason=reason)
+    return found
 
 
 def judge_cadence(inputs: PolicyInput) -> Firing | str:
@@ -186,26 +185,23 @@ def pause_before_message(inputs: PolicyInput) -> float | None:
     return inputs.now - max(last, *(last if at is None else at for at in later))
 
 
-def source_window(activity: ChainActivity, settings: Compaction, now: float) -> Window:
-    """Return the time since sources were last asked, at most the look-back; empty if the clock went back."""
-    earliest = now - settings.gap_max_lookback_secs
-    since = earliest if activity.asked_at is None else max(activity.asked_at, earliest)
-    return Window(min(since, now), now)
+def source_window(inputs: PolicyInput) -> Window | None:
+    """Return the time since sources were last asked, at most the look-back; empty if the clock went back.
 
-
-def _source_window(inputs: PolicyInput) -> Window | None:
-    """Return the window to ask sources about; None without sources, or if their token cap is 0."""
-    settings = inputs.settings
-    if inputs.now is None or not settings.context_sources or not settings.context_token_cap:
+    None if no source is asked: without sources, or if their token cap is 0.
+    """
+    settings, now, asked_at = inputs.settings, inputs.now, inputs.activity.asked_at
+    if now is None or not settings.context_sources or not settings.context_token_cap:
         return None
-    return source_window(inputs.activity, settings, inputs.now)
+    earliest = now - settings.gap_max_lookback_secs
+    return Window(min(earliest if asked_at is None else max(asked_at, earliest), now), now)
 
 
 def _cut_for(trigger: Trigger, inputs: PolicyInput, reason: str) -> Firing | str:
     cut = find_cut(inputs.entries, inputs.settings.keep_recent)
     if cut is None:
         return _too_few(inputs.settings)
-    return Firing(trigger, cut, _source_window(inputs), reason=reason)
+    return Firing(trigger, cut, source_window(inputs), reason=reason)
 
 
 def _too_few(settings: Compaction) -> str:
