@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -219,6 +220,16 @@ def log_name(session_id: str) -> str:
     return (name if len(name) <= _LONGEST else f"{name[:_CUT]}~{sha256(data).hexdigest()}") + LOG
 
 
+@contextmanager
+def _reading() -> Generator[None]:
+    """Raise StoreError for what the system refuses within."""
+    try:
+        yield
+    except OSError as error:
+        hint = "look at the disk; nothing was changed"
+        raise StoreError(f"cannot read the log: {reason_of(error)}", hint=hint) from None
+
+
 class LogFile:
     """A session's open log, with the bytes that it had when it was opened; as `deltas.Stored`."""
 
@@ -230,12 +241,9 @@ class LogFile:
 
     def read(self, begin: int) -> bytes:
         """Return the bytes from `begin` to the end; raises StoreError."""
-        try:
+        with _reading():
             self.file.seek(begin)
             return self.file.read(self.length - begin)
-        except OSError as error:
-            hint = "look at the disk; nothing was changed"
-            raise StoreError(f"cannot read the log: {reason_of(error)}", hint=hint) from None
 
     def part(self, after: int) -> LogPart:
         """Return the events after a number, perhaps with some before it; raises DamagedError."""
@@ -266,8 +274,9 @@ class LogFile:
     @cached_property
     def header(self) -> SessionHeader:
         """The session's header; raises DamagedError if it is missing, or another session's."""
-        self.file.seek(0)
-        line = self.file.readline(RECORD_BYTES + 1)
+        with _reading():
+            self.file.seek(0)
+            line = self.file.readline(RECORD_BYTES + 1)
         if not line:
             raise self._damaged(Fault(0, "the log is empty: the disk lost its bytes, or another program made the file"))
         try:
