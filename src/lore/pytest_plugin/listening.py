@@ -11,12 +11,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import wraps
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from lore.model.mask import mask
@@ -144,57 +145,47 @@ class _Passing(NamedTuple):
 _PASSING: ContextVar[_Passing | None] = ContextVar("lore_passing", default=None)
 
 
-class _Passage:
-    """One call of a seam: records its request before it is sent, unless it is on its way already."""
-
-    __slots__ = ("_recorded", "_seam", "_token")
-
-    def __init__(self, seam: Seam, owner: Any, call: tuple[Any, ...], named: dict[str, Any]) -> None:
-        self._seam = seam
-        self._recorded: Recorded | None = None
-        self._token: Token[_Passing | None] | None = None
-        if not LISTENING.recorders:
-            return
+@contextmanager
+def _passing(seam: Seam, owner: Any, call: tuple[Any, ...], named: dict[str, Any]) -> Generator[Recorded | None]:
+    """Record the request of a call before it is sent; None if it is on its way already, or nobody listens."""
+    recorded = None
+    if LISTENING.recorders:
         try:
-            self._record(owner, seam.sent(owner, call, named))
+            recorded = _record(seam, owner, seam.sent(owner, call, named))
         except Exception as error:  # noqa: BLE001 - the client's request continues in any case
             LISTENING.failed(seam, error)
+    token = None if recorded is None else _PASSING.set(_Passing(recorded, seam, owner))
+    try:
+        yield recorded
+    finally:
+        if token is not None:
+            with suppress(ValueError):  # an abandoned coroutine is ended in another context than its own
+                _PASSING.reset(token)
 
-    def _record(self, owner: Any, sent: ClientRequest) -> None:
-        above = _PASSING.get()
-        if above is not None and _is_same(above, self._seam, owner, sent):
-            if above.recorded.body is None:
-                above.recorded.body = sent.body
-            return
-        method = sent.method.upper()
-        names = HEADERS if method == "POST" else ()  # only a POST can be a prompt
-        headers = {name: str(sent.headers[name]) for name in names if name in sent.headers}
-        recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
-        for recorder in LISTENING.recorders:
-            recorder.requests.append(recorded)
-        PROCESS.prompts += recorded.may_be_prompt
-        self._recorded = recorded
-        self._token = _PASSING.set(_Passing(recorded, self._seam, owner))
 
-    def __enter__(self) -> Self:
-        return self
+def _record(seam: Seam, owner: Any, sent: ClientRequest) -> Recorded | None:
+    above = _PASSING.get()
+    if above is not None and _is_same(above, seam, owner, sent):
+        if above.recorded.body is None:
+            above.recorded.body = sent.body
+        return None
+    method = sent.method.upper()
+    names = HEADERS if method == "POST" else ()  # only a POST can be a prompt
+    headers = {name: str(sent.headers[name]) for name in names if name in sent.headers}
+    recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
+    for recorder in LISTENING.recorders:
+        recorder.requests.append(recorded)
+    PROCESS.prompts += recorded.may_be_prompt
+    return recorded
 
-    def answered(self, response: object) -> None:
-        """Note the response; its body is kept as the client reads it."""
-        recorded = self._recorded
-        if recorded is None:
-            return
+
+def _note_answer(seam: Seam, recorded: Recorded | None, response: object) -> None:
+    """Note the response; its body is kept as the client reads it."""
+    if recorded is not None:
         try:
-            recorded.add_response(*self._seam.answered(response, recorded.may_be_prompt))
+            recorded.add_response(*seam.answered(response, recorded.may_be_prompt))
         except Exception as error:  # noqa: BLE001 - as above
-            LISTENING.failed(self._seam, error)
-
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            try:
-                _PASSING.reset(self._token)
-            except ValueError:
-                return  # an abandoned coroutine is ended in another context than its own
+            LISTENING.failed(seam, error)
 
 
 def _is_same(above: _Passing, seam: Seam, owner: object, sent: ClientRequest) -> bool:
@@ -208,9 +199,9 @@ def _is_same(above: _Passing, seam: Seam, owner: object, sent: ClientRequest) ->
 def _sending(seam: Seam, original: Any) -> Any:
     @wraps(original)
     def send(self: Any, *call: Any, **named: Any) -> Any:
-        with _Passage(seam, self, call, named) as passage:
+        with _passing(seam, self, call, named) as recorded:
             response = original(self, *call, **named)
-            passage.answered(response)
+            _note_answer(seam, recorded, response)
             return response
 
     return send
@@ -219,9 +210,9 @@ def _sending(seam: Seam, original: Any) -> Any:
 def _awaiting(seam: Seam, original: Any) -> Any:
     @wraps(original)
     async def send(self: Any, *call: Any, **named: Any) -> Any:
-        with _Passage(seam, self, call, named) as passage:
+        with _passing(seam, self, call, named) as recorded:
             response = await original(self, *call, **named)
-            passage.answered(response)
+            _note_answer(seam, recorded, response)
             return response
 
     return send
