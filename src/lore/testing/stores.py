@@ -87,7 +87,7 @@ def loading_in_part(store: Store) -> Answers:
 
 
 def lines_of_every_spelling(store: Store) -> Answers:
-    """A line comes back to the byte."""
+    """A line comes back byte for byte."""
     head = begin(store)
     for text in LINES:
         yield (head := add(store, text, base=head))
@@ -148,7 +148,7 @@ def times(store: Store) -> Answers:
 
 
 def retries(store: Store) -> Answers:
-    """A delta that is sent again because its answer was lost adds only what is missing."""
+    """A delta that is sent again because its answer was lost adds only the missing events."""
     base = begin(store)
     first = add(store, message("u1"), message("u2"), base=base)
     yield add(store, message("u3"), base=first)
@@ -158,7 +158,7 @@ def retries(store: Store) -> Answers:
 
 
 def retries_with_other_events(store: Store) -> Answers:
-    """What is stored in place of a delta's own events is another writer's."""
+    """Other events in place of a delta's own are another writer's: the delta is refused."""
     base = begin(store)
     now = add(store, message("u1"), line("x", a=1), base=base)
     for lines in (
