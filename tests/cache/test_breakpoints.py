@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from cache.asking import piece, pieces, predicted, reads, request, rules
 from lore.cache.base import Breakpoint, Request
@@ -33,9 +34,9 @@ def test_run_of_calls_was_one_position_before_june():
 
 
 def test_lookback_depends_on_the_date():
-    dated = [one._replace(at=at) for one, at in zip(after(24, "call"), (100.0, 200.0), strict=True)]
+    dated = [replace(one, at=at) for one, at in zip(after(24, "call"), (100.0, 200.0), strict=True)]
     assert reads("anthropic", dated, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 32]
-    late = [one._replace(at=one.at + 1000) for one in dated]
+    late = [replace(one, at=one.at + 1000) for one in dated]
     assert reads("anthropic", late, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 0]
 
 
@@ -86,11 +87,8 @@ def test_breakpoints_beyond_the_pieces_are_ignored():
 
 
 def test_prompts_under_the_minimum_are_not_cached():
-    assert predicted("anthropic", [request("ab", breakpoints=[1])], rules({**NOW, "minimum_tokens": 50}))[0][:3] == (
-        0,
-        0,
-        32,
-    )
+    (short,) = predicted("anthropic", [request("ab", breakpoints=[1])], rules({**NOW, "minimum_tokens": 50}))
+    assert (short.read, short.write, short.uncached) == (0, 0, 32)
 
 
 def test_openai_5_6_changed_tail_reads_nothing():
@@ -120,8 +118,8 @@ def test_qwen_and_bedrock_go_by_their_own_rows():
 def test_usage_belongs_to_the_recorded_breakpoints():
     """A what-if moved the breakpoint to the end; usage was learned for the end, not for the recorded breakpoint."""
     asked = [
-        request("ab", breakpoints=[1])._replace(recorded=(Breakpoint(0),)),
-        request("abc", breakpoints=[2], same=2)._replace(recorded=(Breakpoint(0),)),
+        replace(request("ab", breakpoints=[1]), recorded=(Breakpoint(0),)),
+        replace(request("abc", breakpoints=[2], same=2), recorded=(Breakpoint(0),)),
     ]
     model = make("anthropic", rules(NOW))
     model.predict(asked[0])

@@ -12,6 +12,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
@@ -85,9 +86,9 @@ def test_longer_lifetime_never_reads_less(name, asked, short, more):
 def test_independent_chains_can_be_reordered(asked, seed):
     """Each chain is shifted in time. Without copies in main memory, which llama.cpp makes when any request comes."""
     for name in NAMES:
-        apart = [one._replace(space=one.chain.encode()) for one in asked]
+        apart = [replace(one, space=one.chain.encode()) for one in asked]
         shift = {one.chain: seed.choice((0.0, 2.0, 50.0, 1_000.0)) for one in apart}
-        later = [one._replace(at=one.at + shift[one.chain], answered=one.answered + shift[one.chain]) for one in apart]
+        later = [replace(one, at=one.at + shift[one.chain], answered=one.answered + shift[one.chain]) for one in apart]
         mixed = sorted(later, key=lambda one: one.at)
         chains = set(shift)
         options = {"slots": 20, "host_tokens": 0} if name == "llama.cpp" else {}
@@ -96,7 +97,11 @@ def test_independent_chains_can_be_reordered(asked, seed):
             said = predicted(name, sequence, known(name), **options)
             found.append(
                 {
-                    chain: [one[:3] for one, asked in zip(said, sequence, strict=True) if asked.chain == chain]
+                    chain: [
+                        (one.read, one.write, one.uncached)
+                        for one, asked in zip(said, sequence, strict=True)
+                        if asked.chain == chain
+                    ]
                     for chain in chains
                 }
             )
@@ -114,7 +119,7 @@ HOSTILE = (
     Request("h", [piece("t", 5, "tools"), piece("s", 5, "system"), piece("t", 5, "tools")], space=b"\x00", cached=b"c"),
     Request("h", [piece("i", None, kind="image"), piece("?", None, kind="no such kind")], salts=(("system", b"x"),)),
     Request("", [piece("a", -5)], 1, at=3.0, cached=b"c"),
-    Request("h", [piece("a")._replace(tokens=10**15)], at=2.0, cached=b"c", breakpoints=(Breakpoint(0, -1.0),)),
+    Request("h", [replace(piece("a"), tokens=10**15)], at=2.0, cached=b"c", breakpoints=(Breakpoint(0, -1.0),)),
 )  # fmt: skip
 BILLS = (
     None,

@@ -160,7 +160,7 @@ def test_extras_multiply_every_price(extras):
     times = Decimal(1)
     for name in extras:
         times *= factor[name]
-    assert made[:2] == (plain.uncached * times, plain.read * times)
+    assert (made.uncached, made.read) == (plain.uncached * times, plain.read * times)
     assert made.output == plain.output * times
 
 

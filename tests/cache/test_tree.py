@@ -49,7 +49,8 @@ def test_path_reports_first_new_piece_and_common_bytes():
     path = tree.path(request([piece("a"), Piece(b"x" * 80 + b"3", "messages")]))
     assert (path.new, path.common_bytes) == (1, 80)
     assert path.similar_node == nodes(tree, request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))[1]
-    assert tree.path(request("zz", chain="new"))[1:3] == (0, 0)
+    new = tree.path(request("zz", chain="new"))
+    assert (new.new, new.common_bytes) == (0, 0)
 
 
 def test_path_reports_removed_nodes():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.model.events import Usage
 from lore.model.turn import Section
@@ -23,7 +24,7 @@ Confidence: TypeAlias = Literal["exact", "rule", "ceiling"]
 CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")
 
 
-class Prediction(NamedTuple):
+class Prediction(Struct, frozen=True):
     """What a cache would do with one request, in tokens; None if nothing can be predicted."""
 
     read: int | None  # tokens; None: unknown
@@ -43,7 +44,7 @@ class Prediction(NamedTuple):
         hour = None if self.write_1h is None else min(max(0, self.write_1h), write)
         if (read, write, hour) == (self.read, self.write, self.write_1h) and self.uncached >= 0:
             return self
-        return self._replace(read=read, write=write, uncached=total - read - write, write_1h=hour)
+        return replace(self, read=read, write=write, uncached=total - read - write, write_1h=hour)
 
     @property
     def total(self) -> int | None:
@@ -63,7 +64,7 @@ class Breakpoint(NamedTuple):
     lifetime: float | None = None  # seconds; None: the provider decides
 
 
-class Piece(NamedTuple):
+class Piece(Struct, frozen=True):
     """One piece of a request, in the provider's render order."""
 
     data: bytes  # its bytes, which decide whether two pieces are equal
@@ -73,7 +74,7 @@ class Piece(NamedTuple):
     counted: int | None = None  # the count of another tokenizer; None: the estimate is made from bytes
 
 
-class Request(NamedTuple):
+class Request(Struct, frozen=True):
     """One request as a cache sees it. Times are seconds since the epoch."""
 
     chain: str  # the conversation that it belongs to

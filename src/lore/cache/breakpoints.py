@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Prediction, Request
 from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR
@@ -63,7 +64,7 @@ class Breakpoints:
         """Return what would be read and written, and keep the entries that are written."""
         places = {breakpoint.place: breakpoint for breakpoint in request.breakpoints}
         valid = [places[place] for place in sorted(places) if 0 <= place < len(request.pieces)]
-        request = request._replace(breakpoints=tuple(valid))
+        request = replace(request, breakpoints=tuple(valid))
         path = self._tree.path(request)
         self._ruler.measure(request.chain, path, request.pieces, request.model)
         breakpoints = self._usable(request)

@@ -11,6 +11,7 @@ Sources: the providers' documentation; Kimi's chunks and xAI's blocks were measu
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
@@ -76,15 +77,15 @@ class GeminiExplicit:
         """Return what would be read: the object, and the beginning that an earlier request with it had after it."""
         self._object = request.cached
         space = b"%b cached %b" % (request.space, request.cached) if request.cached else request.space
-        rest = self._rest.predict(request._replace(space=space))
+        rest = self._rest.predict(replace(request, space=space))
         if not request.cached:
             return rest
         size = self._sizes.get(request.cached)
         if size is None:
-            return UNKNOWN._replace(reason="no usage has shown the size of the cached object")
+            return replace(UNKNOWN, reason="no usage has shown the size of the cached object")
         if rest.read is None:
             return Prediction(size, 0, 0, "ceiling", "the cached object alone")
-        return rest._replace(read=rest.read + size, reason="the cached object, and " + rest.reason)
+        return replace(rest, read=rest.read + size, reason="the cached object, and " + rest.reason)
 
     def learn(self, usage: Usage | None) -> str:
         """Read the usage of the latest request; the smallest read with an object is its size."""

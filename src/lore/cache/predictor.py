@@ -67,8 +67,8 @@ class _Requests(Struct, frozen=True):
     def predict(self, turn: Turn) -> Prediction:
         request = self.views.of(turn)
         recorded, breakpoints = request.breakpoints, self._changed(request, turn)
-        request = request._replace(chain=f"{self.recording}:{turn.chain}", breakpoints=breakpoints)
-        return self.model.predict(request if breakpoints == recorded else request._replace(recorded=recorded))
+        request = structs.replace(request, chain=f"{self.recording}:{turn.chain}", breakpoints=breakpoints)
+        return self.model.predict(request if breakpoints == recorded else structs.replace(request, recorded=recorded))
 
     def _changed(self, request: Request, turn: Turn) -> tuple[Breakpoint, ...]:
         """Return the breakpoints with the change applied."""
@@ -203,7 +203,7 @@ class Predictor:
         order = self.rules.text("order", provider, model, platform, turn.at)
         most = self.rules.number("max_breakpoints", provider, model, platform, turn.at)
         sections = cast("tuple[Section, ...]", tuple(order.split(","))) if order else view.order
-        view = view._replace(order=sections, most=view.most if most is None else int(most))
+        view = structs.replace(view, order=sections, most=view.most if most is None else int(most))
         views = Views(view, self._count, self.model)
         return _Requests(
             self._models[key], cache_named(name).provider, views, self._recording, self._change, self.change_counts

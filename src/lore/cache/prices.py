@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.falls import version_of
 from lore.model.canonical import text_of
@@ -31,7 +34,7 @@ TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search")  # that usa
 _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the uncached price
 
 
-class Price(NamedTuple):
+class Price(Struct, frozen=True):
     """Prices in US dollars per million tokens; None if there is no such price, or it is unknown."""
 
     uncached: Decimal | None = None  # dollars per million tokens, as all that follow; None: unknown
@@ -200,7 +203,7 @@ def bill_price(
         )
         for one in bill.iterations
     ]  # fmt: skip
-    return price._replace(passes=tuple(passes))
+    return replace(price, passes=tuple(passes))
 
 
 def unknown_factors(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
@@ -130,7 +131,7 @@ class TranscriptCache:
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
         if state.level.tokens is None:
-            return UNKNOWN._replace(reason=state.level.why)
+            return replace(UNKNOWN, reason=state.level.why)
         whole = state.expected_tokens
         tokens, why = self._read(chain, history, state, state.level.tokens)
         read = min(tokens, whole) // chain.block * chain.block

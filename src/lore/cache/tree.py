@@ -32,7 +32,7 @@ _SMALL = 64  # bytes of a piece that is its own digest
 _COMPARED = 256  # latest pieces in the same place that are compared one by one; others are found by sorting
 
 
-class TreePath(NamedTuple):
+class TreePath(Struct, frozen=True):
     """A request in the tree."""
 
     nodes: list[int]  # the node after each piece

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.counts import lifetime_of
@@ -32,7 +33,7 @@ _NOTHING = (b"null", b'""', b"[]", b"{}")
 _TEXTS = (b'"text"', b'"output_text"')
 
 
-class View(NamedTuple):
+class View(Struct, frozen=True):
     """How a provider looks at a request."""
 
     order: tuple[Section, ...] = ("tools", "system", "messages")  # in which it renders
@@ -124,7 +125,7 @@ class Views:
         return tuple([self._counted(piece) for piece in pieces]), places
 
     def _counted(self, piece: Piece) -> Piece:
-        return piece if self.count is None or piece.kind == "image" else piece._replace(counted=self.count(piece.data))
+        return piece if self.count is None or piece.kind == "image" else replace(piece, counted=self.count(piece.data))
 
     def _pieces(
         self, seen: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt
@@ -169,7 +170,7 @@ class Views:
         if billed > sum(sizes) or not sum(sizes):
             return []  # hidden thoughts: no prompt continues with what follows them
         ends = [billed * end // sum(sizes) for end in accumulate(sizes)]
-        return [piece._replace(tokens=end - begin) for piece, begin, end in zip(pieces, [0, *ends], ends, strict=False)]
+        return [replace(piece, tokens=end - begin) for piece, begin, end in zip(pieces, [0, *ends], ends, strict=False)]
 
     def _breakpoints(
         self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int

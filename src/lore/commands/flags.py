@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import partial
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import typer
+from msgspec import Struct
 
 from lore.commands.common import surroundings, tell
 
@@ -139,7 +140,7 @@ Url: TypeAlias = Annotated[
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
 
 
-class Chosen(NamedTuple):
+class Chosen(Struct, frozen=True):
     """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
 
     paths: list[str]

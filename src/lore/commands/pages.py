@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from lore.commands.common import cores, progress, surroundings, tell
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 HTML = "html"
 
 
-class PageTarget(NamedTuple):
+class PageTarget(Struct, frozen=True):
     """Where a page goes."""
 
     path: str  # empty: standard output

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.commands.pages import HTML, PageTarget, page_target, read_twice, write_spending
@@ -120,7 +121,7 @@ def _select(options: ReportOptions) -> _Selection:
 
     loaded, now = common.found_settings(options.config), time.time()
     which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since)
-    files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
+    files = [replace(file, optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     since = None if options.since is None else recent.since(options.since, now)
     return _Selection(files, which, ledgers, since, now)

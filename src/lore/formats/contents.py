@@ -20,7 +20,7 @@ import binascii
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -360,7 +360,7 @@ def _call_in(own: Mapping[str, bytes]) -> bytes:
     return call_of(_id_in(own), both.get("name", b'""'), both.get("arguments", b"{}"))
 
 
-class RecordedBody(NamedTuple):
+class RecordedBody(Struct, frozen=True):
     """A request body in a record: `wire` if it is text, `parsed` if it is JSON."""
 
     body: bytes

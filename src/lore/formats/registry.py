@@ -11,7 +11,10 @@ format whose reader is asked after it), or only a reader class, which is asked a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, may_be_recording
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from lore.model.results.found import FormatResult, Holds
 
 
-class Format(NamedTuple):
+class Format(Struct, frozen=True):
     """A format."""
 
     place: str  # module and class of its reader
@@ -55,7 +58,7 @@ def _log(
 ) -> Format:  # fmt: skip
     """Return the row of an agent's session log: system prompt and tools are in few of them."""
     usual = Format(place, title, fidelity, "yes", "yes", "no", "no", "yes", members, signs, packed)
-    return usual._replace(**answers)
+    return replace(usual, **answers)
 
 
 def _requests(
@@ -249,7 +252,10 @@ def formats() -> list[FormatResult]:
             title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
             row = Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
         lacks = lacks_of(name) or None
-        found.append(FormatResult(name, row.title, HOLDS[kind.yields], *row[2:8], lacks=lacks))
+        found.append(FormatResult(
+            name, row.title, HOLDS[kind.yields], row.fidelity, row.requests, row.bills, row.system_prompt, row.tools,
+            row.compaction, lacks,
+        ))  # fmt: skip
     return found
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.lines import nonblank_lines
@@ -25,7 +26,7 @@ RECORD = (
 LATER = "lore does not read it yet"
 
 
-class ForeignFile(NamedTuple):
+class ForeignFile(Struct, frozen=True):
     """A kind of file that lore does not read. It has all that is given of `tables`, `members` and `texts`."""
 
     agent: str

@@ -16,8 +16,9 @@ To add a cause: add a row, its evidence struct in `lore.model.evidence` with a f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.judge import finders as find
@@ -30,7 +31,7 @@ from lore.model.codes import CODES, CauseKind, Code
 _Check: TypeAlias = Callable[[PairFacts, Cause], bool]
 
 
-class EvidenceRule(NamedTuple):
+class EvidenceRule(Struct, frozen=True):
     """A row: one kind of evidence that explains a fallen read."""
 
     code: Code  # the cause; a finder that returns a whole cause names it itself

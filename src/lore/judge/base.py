@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tokens
 from lore.cache.prices import MILLION, Price, bill_price
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
 
 
-class TurnVerdict(NamedTuple):
+class TurnVerdict(Struct, frozen=True):
     """The verdict on one turn."""
 
     turn: Turn
@@ -196,7 +198,7 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
         implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint,
     )  # fmt: skip
     if price is not None and price.write is None and asked_lifetime(turn) == ONE_HOUR:
-        return price._replace(write=price.write_1h)  # of writes that the usage does not split by lifetime
+        return replace(price, write=price.write_1h)  # of writes that the usage does not split by lifetime
     return price
 
 

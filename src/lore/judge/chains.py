@@ -203,14 +203,14 @@ class ComparedChain:
         base = last if last is not None and _cache_of(last) == _cache_of(turn) and turn.extends(last) else previous
         short = counts.shortfall(base, turn)
         fell = counts.significant_fall(base, short)
-        facts = self._facts(base, turn, _COVERED, fell, state_of, previous)._replace(state=state_of())
+        facts = replace(self._facts(base, turn, _COVERED, fell, state_of, previous), state=state_of())
         cause = explain_unread(facts)
         if cause is None:
             return pair
         unread = judge_unmeasured(facts, (cause,), short)
         if pair is None:
             return unread
-        columns = unread.columns._replace(bytes=pair.columns.bytes)
+        columns = replace(unread.columns, bytes=pair.columns.bytes)
         return replace(pair, causes=(cause, *pair.causes), lost=(0, *pair.lost), fell=unread.fell, short=short,
                        columns=columns)  # fmt: skip
 

@@ -9,7 +9,7 @@ no contradiction, as it often is no miss, nor is one about tools and system prom
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -63,7 +63,7 @@ class Tally(Struct, frozen=True):
         return Tally(self.seen + 1, self.fell + fell)
 
 
-class PairFacts(NamedTuple):
+class PairFacts(Struct, frozen=True):
     """Two successive turns before they are judged."""
 
     previous: Turn
@@ -168,7 +168,7 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
 # what bytes, usage and the verdict each show
 
 
-class BytesColumn(NamedTuple):
+class BytesColumn(Struct, frozen=True):
     """Whether the prompt continues, and where the two diverge."""
 
     goes_on: bool
@@ -186,7 +186,7 @@ class BilledColumn(Struct, frozen=True):
     fell: int | None
 
 
-class Columns(NamedTuple):
+class Columns(Struct, frozen=True):
     """What bytes, usage and the provider's verdict each show."""
 
     bytes: BytesColumn

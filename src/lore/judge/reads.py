@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
@@ -76,7 +76,7 @@ class Beside:
         return max((read for chain, read in most.items() if chain != turn.chain), default=0)
 
 
-class _ShortRead(NamedTuple):
+class _ShortRead(Struct, frozen=True):
     turn: Turn
     evidence: ReadBelowForecast
     times: int = 1
@@ -182,7 +182,7 @@ class ReadShort:
             writer.chain if writer.chain != turn.chain else None, seconds_since(writer, turn) or 0.0, turn.model,
         )  # fmt: skip
         times = 1 if self._short is None else self._short.times + 1
-        self._short = _ShortRead(turn, evidence) if self._short is None else self._short._replace(times=times)
+        self._short = _ShortRead(turn, evidence) if self._short is None else structs.replace(self._short, times=times)
 
     def _predict(self, turns: Sequence[Turn]) -> Predicted | None:
         """Predict the last turn after learning from the others; None if a usage is not believed."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
@@ -52,7 +52,7 @@ def is_unjudged(problem: Problem | Finding) -> bool:
     return problem.code in UNJUDGED or (problem.code == Code.UNREADABLE_FILE and problem.line is None)
 
 
-class Judged(NamedTuple):
+class Judged(Struct, frozen=True):
     """The findings of one turn, of an ended chain or of damage, before anything is removed."""
 
     response_id: str = ""  # empty: it has no copies
@@ -386,7 +386,7 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
                 sums.recorded_dollars = summed((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
             if compared[turn.response_id]:
                 sums.pairs -= turn.paired
-                turn = turn._replace(found=())
+                turn = replace(turn, found=())
         left.append(turn)
     sums.chains -= sum(copied[name] == number for name, number in result.turns.items())
     result.judged = left

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import count, islice
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ _FIRST_ERROR = 400  # HTTP status from which a request was not answered
 _AGENT_NAME = pattern(r"[\w.-]{1,64}", re.ASCII)
 
 
-class ChainTurn(NamedTuple):
+class ChainTurn(Struct, frozen=True):
     """A request's place in its chain."""
 
     chain: str  # its name

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
 from itertools import islice, takewhile
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -244,7 +244,7 @@ def excerpt(segment: Segment | None, at: int, before: int = _EXCERPT_BEFORE, aft
 # Sums over a chain
 
 
-class PairSums(NamedTuple):
+class PairSums(Struct, frozen=True):
     """One figure for a pair of prompts."""
 
     previous: int  # for the whole previous prompt, its tail included

@@ -110,7 +110,7 @@ def expresses(dialect: Dialect, feature: str) -> bool:
     return feature in dialect.capabilities and dialect.capabilities[feature].expressed
 
 
-class CacheMark(NamedTuple):
+class CacheMark(Struct, frozen=True):
     """How a dialect writes a cache breakpoint for a model, and where the model's cache looks for one."""
 
     value: bytes  # JSON: the value alone of the member that asks for caching, such as `cache_control`

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import cache
 from typing import BinaryIO, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from lore.errors import LoreError, lacks_plug_in
 from lore.files import WholeFile
 from lore.model.limits import SMALL_FILE_BYTES
@@ -32,7 +34,7 @@ class Status(NamedTuple):
     tag: str = ""  # the ETag of a remote file
 
 
-class FolderEntry(NamedTuple):
+class FolderEntry(Struct, frozen=True):
     """A file or folder in a remote folder, with the methods of `os.DirEntry` that lore uses."""
 
     name: str

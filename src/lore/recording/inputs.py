@@ -14,8 +14,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError
@@ -36,7 +37,7 @@ _AT_ONCE = 16  # of them
 T = TypeVar("T")
 
 
-class Input(NamedTuple):
+class Input(Struct, frozen=True):
     """A file to judge, or a folder that could not be listed."""
 
     path: str
@@ -64,7 +65,7 @@ def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> l
                 continue
             before = found.setdefault(key, file)
             if file.named and not before.named:
-                found[key] = before._replace(named=True)
+                found[key] = replace(before, named=True)
     every = drop_moved(list(found.values()), lambda file: file)
     return [file for file in every if wanted is None or filesystem.is_remote(file.path) or wanted(file)]
 
@@ -172,7 +173,7 @@ def _identified(file: Input) -> tuple[object, Input]:
     if file.error is not None:
         return (path, "folder"), file
     if path == corpus.STDIN:
-        return path, file._replace(stream=True)
+        return path, replace(file, stream=True)
     if filesystem.is_remote(path):
         if path.lower().startswith("http"):  # a web server is not asked
             return path, file
@@ -180,7 +181,7 @@ def _identified(file: Input) -> tuple[object, Input]:
             about = filesystem.status(path)
         except OSError:  # a folder that is one recording, or a file that opening will report
             about = packed.status_of(path)
-        return path, file._replace(size=about.size or 0, written=about.written, tag=about.tag)
+        return path, replace(file, size=about.size or 0, written=about.written, tag=about.tag)
     try:
         about = os.stat(path)
     except (OSError, ValueError):  # a session of a database, or a file that opening will report
@@ -188,9 +189,9 @@ def _identified(file: Input) -> tuple[object, Input]:
         return ((os.path.realpath(base), session) if os.path.isfile(base) else path), file
     key = (about.st_dev, about.st_ino) if about.st_ino else path
     if stat.S_ISDIR(about.st_mode):  # its files are one recording
-        return key, file._replace(size=packed.status_of(path).size or 0)
+        return key, replace(file, size=packed.status_of(path).size or 0)
     stream = not stat.S_ISREG(about.st_mode)
-    return key, file._replace(size=0 if stream else about.st_size, stream=stream)
+    return key, replace(file, size=0 if stream else about.st_size, stream=stream)
 
 
 # request bodies in files of their own

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from lore.judge.base import findings_of
 from lore.judge.messages import MASKED
 from lore.judge.pair import Pair
@@ -103,4 +105,4 @@ class PairFigures:
         left, right = pair.left.prompt.segment_at(place), pair.right.prompt.segment_at(place)
         if not pair.overlap.common_bytes or left is None or right is None:
             return sums
-        return sums._replace(common=sums.common + self._counter.common(left.data, right.data))
+        return replace(sums, common=sums.common + self._counter.common(left.data, right.data))

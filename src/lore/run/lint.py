@@ -67,7 +67,7 @@ def lint(
     try:
         named = [(corpus.parse_name(path), path) for path in paths]
         files = [
-            (file._replace(optional=pass_over), name)
+            (replace(file, optional=pass_over), name)
             for name, path in named
             for file in inputs([name.path if name.turn is not None else path])
         ]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.config import find
 from lore.errors import LoreError
@@ -42,7 +43,7 @@ class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
     """Return the files that `lore check` judges under these paths, in its order, each once."""
     found = inputs([os.fspath(path) for path in paths])
-    return [file._replace(number=number) for number, file in enumerate(found)]
+    return [replace(file, number=number) for number, file in enumerate(found)]
 
 
 def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, root: str = "") -> Result:

@@ -62,7 +62,7 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
     If the run is interrupted, the last result holds the turns up to there, and no savings.
     """
     load_plugins()
-    listed = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
+    listed = [replace(file, optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
     files = join_bodies(listed, options.format)
     once = any(file.stream for file in files)
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):

@@ -204,7 +204,7 @@ def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
     size = None if usage is None or predicted.odd else total(usage.first_pass)
     if size is None or prediction.read is None or prediction.read <= size:
         return prediction
-    return prediction._replace(read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
+    return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
 
 
 def _cost(price: Price | None, verdict: TurnVerdict, prediction: Prediction) -> Cost | None:

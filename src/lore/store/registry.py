@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import lru_cache
 from importlib import import_module
-from typing import NamedTuple, cast
+from typing import cast
+
+from msgspec import Struct
 
 from lore.errors import install_hint
 from lore.model.canonical import printable
@@ -151,7 +153,7 @@ def notes_on_readers(paths: Iterable[str]) -> tuple[str, ...]:
 # sessions by name
 
 
-class SessionAddress(NamedTuple):
+class SessionAddress(Struct, frozen=True):
     """A session in a store."""
 
     url: str

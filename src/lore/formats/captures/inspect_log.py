@@ -123,7 +123,7 @@ def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
     usage = billed_of(counts, record.at("call.response.service_tier")) or _usage(record)
-    sent = sent._replace(body=_whole(sent.body, attachments))
+    sent = replace(sent, body=_whole(sent.body, attachments))
     return exchanges_of(replace(call_in(record, INSPECT, sent), session=session, usage=usage))
 
 

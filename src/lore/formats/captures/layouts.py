@@ -15,7 +15,10 @@ generative AI, 1.37 and later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.bills import billed_of
 from lore.formats.contents import NO_CONTENT, Content, RecordedBody, content_of
@@ -28,7 +31,7 @@ from lore.model.times import decode_time
 Paths = tuple[str, ...]
 
 
-class Layout(NamedTuple):
+class Layout(Struct, frozen=True):
     """Paths of the parts of a call in a record; of several paths the first that holds something counts.
 
     A path is the keys to a value, joined by dots, or a key that has dots itself.
@@ -88,7 +91,7 @@ BODIES = Layout(
     usage=("usage", "usageMetadata", "usage_metadata"),
 )  # fmt: skip
 # `lore assemble --all --full`
-ASSEMBLED = BODIES._replace(request=("body",), agent=("chain",))
+ASSEMBLED = replace(BODIES, request=("body",), agent=("chain",))
 LITELLM = Layout(
     url=("api_base",), response=("response",), at=("startTime", "timestamp"), answered=("completionStartTime",),
     ended=("endTime",), status=("error_information.error_code", "metadata.error_information.error_code"),

@@ -93,7 +93,7 @@ _SENT = tuple(
 def _sent(record: Record) -> RecordedBody | None:
     own = next((found for path in _SENT if (found := recorded_body(record.at(path))) is not None), None)
     proxied = recorded_body(record.at("proxy_server_request.body"))
-    return own or (proxied and proxied._replace(fidelity="parsed")) or _normalised(record)
+    return own or (proxied and replace(proxied, fidelity="parsed")) or _normalised(record)
 
 
 def _normalised(record: Record) -> RecordedBody | None:

@@ -7,8 +7,8 @@ cache key. Sizes are estimated from bytes. Cost: O(request); a head is examined 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.lookback import count_positions, kind_of
@@ -47,14 +47,14 @@ _HEADS = 64  # heads that are remembered
 _BY_SESSION = ("date", "directory")  # usually frozen for a session
 
 
-class Stake(NamedTuple):
+class Stake(Struct, frozen=True):
     """The cost of a broken rule in each request: estimated tokens, and US dollars; None: unknown."""
 
     tokens: int | None = None
     dollars: float | None = None
 
 
-class Defect(NamedTuple):
+class Defect(Struct, frozen=True):
     """A broken rule with its cost."""
 
     broken: laws.Broken

@@ -8,8 +8,8 @@ beginning is not recorded. Cost: O(segments).
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
@@ -30,7 +30,7 @@ NEAR = 1.35  # an estimate may be too high by this factor
 _VIEW = View(placement="body", drops=True)  # in the order of the prompt's segments
 
 
-class MarkedPlace(NamedTuple):
+class MarkedPlace(Struct, frozen=True):
     """A breakpoint."""
 
     path: str
@@ -38,7 +38,7 @@ class MarkedPlace(NamedTuple):
     lifetime: float | None  # seconds that its entry lives; None: unknown
 
 
-class Outlook(NamedTuple):
+class Outlook(Struct, frozen=True):
     """What a request would cost if it were sent, and sent again. Tokens are estimated, money is in US dollars."""
 
     cache: str  # the model of the cache; empty: unknown
@@ -56,7 +56,7 @@ class Outlook(NamedTuple):
     uncached: float | None = None  # the cost without any cache
 
 
-class Sized(NamedTuple):
+class Sized(Struct, frozen=True):
     """A request and its size."""
 
     turn: Turn
@@ -131,7 +131,7 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
     size = sized.upto[sized.last] if sized.upto else 0
     near = sized.counter is None and least is not None and size < float(least) * NEAR
-    return unknown._replace(
+    return replace(unknown,
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
         lifetime=_lifetime(sized, rules), sure=not near and not has_unseen(prompt), confidence=second.confidence,
         first=_cost(price, first), second=_cost(price, second),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, raw_members
@@ -71,7 +73,7 @@ class Anthropic(Body):
             return raw
         if "input_schema" in own and "type" not in own:
             return raw
-        made = function_members(function._replace(schema=function.schema or NO_SCHEMA), "input_schema")
+        made = function_members(replace(function, schema=function.schema or NO_SCHEMA), "input_schema")
         breakpoint = strip_breakpoints(raw)[1]
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 

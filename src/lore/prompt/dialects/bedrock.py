@@ -13,6 +13,7 @@ from itertools import islice
 from typing import ClassVar
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
@@ -188,7 +189,7 @@ def _tool(raw: bytes) -> bytes:
     if function is None or "toolSpec" in (raw_members(raw) or {}):
         return raw
     schema = b'{"json":' + (function.schema or c.NO_SCHEMA) + b"}"
-    return b'{"toolSpec":{' + c.function_members(function._replace(schema=schema), "inputSchema") + b"}}"
+    return b'{"toolSpec":{' + c.function_members(replace(function, schema=schema), "inputSchema") + b"}}"
 
 
 def _call(call: ToolCall) -> bytes:

@@ -6,7 +6,6 @@ What a dialect cannot express is named in the list of omissions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from msgspec import Raw, Struct
 
@@ -77,7 +76,7 @@ _FUNCTION, _TEXT = b'"function"', b'"text"'
 NO_SCHEMA = b'{"type":"object","properties":{}}'
 
 
-class FunctionTool(NamedTuple):
+class FunctionTool(Struct, frozen=True):
     """A tool that is a function, its parts as JSON."""
 
     name: bytes  # as JSON

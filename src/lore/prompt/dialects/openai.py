@@ -14,6 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar, TypeGuard
 
+from msgspec.structs import replace
+
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import raw_members
@@ -176,7 +178,7 @@ class OpenAIResponses(_OpenAI):
         own, function = raw_members(raw) or {}, c.function_of(raw)
         if function is None or (own.get("type") == b'"function"' and "function" not in own):
             return raw
-        function = function._replace(schema=function.schema or c.NO_SCHEMA)
+        function = replace(function, schema=function.schema or c.NO_SCHEMA)
         return b'{"type":"function",' + c.function_members(function, "parameters") + b"}"
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:

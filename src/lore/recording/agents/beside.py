@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from lore.formats.lines import nonblank_lines
 from lore.model.canonical import decode
@@ -26,7 +27,7 @@ _WORKSPACE = re.compile(rb"^(name|summary):[ \t]*(\S[^\n]*)$", re.MULTILINE)  # 
 _LONGEST = 4_096  # bytes of a path
 
 
-class KeptBeside(NamedTuple):
+class KeptBeside(Struct, frozen=True):
     """What files next to a log say of its session."""
 
     folder: str | None = None

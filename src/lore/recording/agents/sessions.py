@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from lore.errors import LoreError
 from lore.formats.registry import GENERIC, measures_cache
 from lore.recording import corpus, filesystem
@@ -72,7 +74,7 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
         path, name = path or file.path, os.path.basename(file.path)
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
         if file.error is None and (named or session or os.path.isdir(path)):
-            yield AgentLog(place.agent, file, written_at(file._replace(path=path)), place)
+            yield AgentLog(place.agent, file, written_at(replace(file, path=path)), place)
 
 
 def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:

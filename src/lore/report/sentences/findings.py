@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from lore.judge.messages import MASKED, describe_ruled_out
 from lore.judge.pair import BilledColumn, BytesColumn, Columns
 from lore.model import results
@@ -91,7 +93,7 @@ def columns_result(three: Columns, change: Mapping[str, Callable[[str], str]] = 
     verdict = None if three.verdict is None else replace_texts(three.verdict, change)
     dispute = None if three.dispute is None else replace_texts(three.dispute, change).sentence()
     return results.ColumnsResult(
-        _bytes(three.bytes._replace(path=path)), _billed(three.billed), _verdict(verdict), three.agree, dispute
+        _bytes(replace(three.bytes, path=path)), _billed(three.billed), _verdict(verdict), three.agree, dispute
     )
 
 

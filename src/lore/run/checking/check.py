@@ -125,7 +125,7 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
     context.check_names()
     if context.options.format is not None:
         reader_named(context.options.format)
-    files = [file._replace(optional=run.pass_over) for file in inputs(paths, run.wanted)]
+    files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.wanted)]
     if context.tabled or context.path or context.policy.is_by_path:  # these are about single files
         return files
     return join_bodies(files, context.options.format)

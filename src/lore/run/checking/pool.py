@@ -23,6 +23,8 @@ from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from lore.errors import LoreError
 from lore.recording.inputs import Input
 
@@ -112,7 +114,7 @@ class ProcessPool(Generic[R]):
         try:
             return self._result(file, self._submit(file), ())
         except BrokenProcessPool:
-            return self._here(file._replace(error=LoreError(DIED)))
+            return self._here(replace(file, error=LoreError(DIED)))
         finally:
             self._end()
 

@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from cache.asking import piece, reads, request
 from lore.recording.opening import Options
@@ -118,7 +119,7 @@ def test_usage_corrects_estimated_block_ends():
     from lore.cache.registry import make
     from lore.model.events import Usage
 
-    guessed = piece("a", None)._replace(data=b"x" * 1404)
+    guessed = replace(piece("a", None), data=b"x" * 1404)
     model = make("vllm", lambda *_: None)
     assert model.predict(request([guessed])).total == 390
     model.learn(Usage(uncached_tokens=401, read_tokens=0))

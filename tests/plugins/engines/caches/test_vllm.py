@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cache.asking import piece, pieces, predicted, reads, request, rules
 from lore.cache.registry import make, view_of
@@ -21,7 +22,7 @@ def test_recomputed_block_takes_its_own_place():
 
 
 def test_images_with_common_beginning_share_nothing():
-    images = [piece("i", 32, kind="image")._replace(data=b"data:image/png;base64,%d" % number) for number in range(2)]
+    images = [replace(piece("i", 32, kind="image"), data=b"data:image/png;base64,%d" % number) for number in range(2)]
     assert reads("vllm", [request([piece("a"), image]) for image in (*images, images[0])]) == [0, 16, 32]
 
 
@@ -32,7 +33,7 @@ def test_counted_pieces_give_exact_confidence():
 
 def test_confidence_returns_to_exact():
     loose = request([piece("a"), piece("b", None)])
-    then = request("abc")._replace(same=1)
+    then = replace(request("abc"), same=1)
     assert [one.confidence for one in predicted("vllm", [loose, then])] == ["rule", "exact"]
 
 

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from lore.cache.base import Piece
 from plugins.engines.loaded import make
 from plugins.engines.oracle.llama_agreement import answered, served
@@ -88,7 +90,7 @@ def _groups(setting: Setting, session: int) -> Iterator[list[Asked]]:
 def _alone(group: list[Asked]) -> list[Asked]:
     if len(group) == 1:
         return group
-    return [each._replace(slot=None, request=each.request._replace(slot=None)) for each in group]
+    return [each._replace(slot=None, request=replace(each.request, slot=None)) for each in group]
 
 
 def _tasks(log: str) -> list[_Task]:
@@ -124,7 +126,7 @@ def read(setting: Setting, session: int, order: Sequence[Taken]) -> list[int | N
         request = requests[each.number].request
         same = same_in(request.pieces, before.get(request.chain, ()))
         before[request.chain] = request.pieces
-        found.append(model.predict(request._replace(same=same, at=float(each.at), ended=float(each.ended))).read)
+        found.append(model.predict(replace(request, same=same, at=float(each.at), ended=float(each.ended))).read)
     return found
 
 
