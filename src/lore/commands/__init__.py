@@ -22,7 +22,12 @@ if TYPE_CHECKING:
         settings_to_run as settings_to_run,
         tell as tell,
     )
-    from lore.commands.common import unquoted as unquoted, writing as writing
+    from lore.commands.common import (
+        chosen_inputs as chosen_inputs,
+        takes as takes,
+        unquoted as unquoted,
+        writing as writing,
+    )
     from lore.commands.flags import (
         AsJson as AsJson,
         Colour as Colour,
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
         Redact as Redact,
         SessionId as SessionId,
     )
-    from lore.commands.flags import Url as Url, Verbose as Verbose, chosen_inputs as chosen_inputs, takes as takes
+    from lore.commands.flags import Url as Url, Verbose as Verbose
     from lore.commands.pages import PageTarget as PageTarget, page_target as page_target, write_pages as write_pages
     from lore.commands.store import opened as opened
 
@@ -46,10 +51,10 @@ __getattr__ = public_names(
     {
         "table": "ABOUT BUILD CommandRow JUDGE KEEP LOOK",
         "common": (
-            "INTERRUPTED answer branch can_ask confirmed dated_rules destination found_settings log "
-            "refuse_unapproved settings_to_run tell unquoted writing"
+            "INTERRUPTED answer branch can_ask chosen_inputs confirmed dated_rules destination found_settings log "
+            "refuse_unapproved settings_to_run takes tell unquoted writing"
         ),
-        "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose chosen_inputs takes",
+        "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose",
         "pages": "PageTarget page_target write_pages",
         "store": "opened",
     },

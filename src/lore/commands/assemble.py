@@ -56,7 +56,7 @@ class AssembleOptions:
     verbose: flags.Verbose = False
 
 
-@flags.takes(AssembleOptions)
+@common.takes(AssembleOptions)
 def run(options: AssembleOptions) -> int:
     """Write the request body of a turn (default: the last).
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from lore.commands import common, flags
+from lore.commands import common
 from lore.commands.pages import page_among, read_twice, write_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import typer
+
+    from lore.commands import flags
     from lore.commands.pages import PageTarget
     from lore.config import Loaded
     from lore.model.codes import Problem, Reader
@@ -67,7 +68,7 @@ class CheckOptions:
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print findings only.")] = False
 
 
-@flags.takes(CheckOptions)
+@common.takes(CheckOptions)
 def run(options: CheckOptions) -> int:
     """Judge recordings, for CI.
 
@@ -91,7 +92,7 @@ def run(options: CheckOptions) -> int:
     reports, kept = targets(kinds, as_json=options.as_json), files_kept(loaded, options.baseline)
     page = page_among(reports, opens=False, needed=kept, name="check")
     keep_apart(reports, kept)
-    which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
         common.progress(wanted=not options.verbose) as progress,

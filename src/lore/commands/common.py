@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
-import typer
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from msgspec import Struct
+    import typer
     from rich.progress import Progress as RichProgress
 
     from lore.compaction.settings import Compaction
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from lore.prompt.base import Policy
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems
+    from lore.recording.inputs import Input
     from lore.recording.overrides import Completion
     from lore.report.console import Console
     from lore.run.dated import Dated
     from lore.run.spending.ledgers import Ledgers
 
 R = TypeVar("R", bound="CommandResult")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -105,8 +108,24 @@ def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Ge
         yield file
 
 
+def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[[T], int]]:
+    """Make a command of a function: its one argument is a dataclass, whose fields are the command's options.
+
+    @takes(CheckOptions)
+    def run(options: CheckOptions) -> int: ...
+    """
+
+    def mark(command: Callable[[T], int]) -> Callable[[T], int]:
+        vars(command)["options"] = options  # the command tree reads their annotations
+        return command
+
+    return mark
+
+
 def branch(help: str) -> typer.Typer:
     """Return a command that has commands of its own."""
+    import typer
+
     return typer.Typer(
         help=help, no_args_is_help=True, rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -348,3 +367,39 @@ def _start_bar(what: str, total: int, colour: bool | None) -> RichProgress:
     shown.add_task("", total=total)
     shown.start()
     return shown
+
+
+class Chosen(Struct, frozen=True):
+    """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
+
+    paths: list[str]
+    wanted: Callable[[Input], bool] | None = None
+    looked: tuple[str, ...] = ()
+
+
+def chosen_inputs(
+    paths: list[str], *, last: bool = False, since: str | None = None, format: str | None = None
+) -> Chosen:
+    """Return which files to judge; if none is named, look for them and say where."""
+    if paths and not last and since is None:
+        return Chosen(paths)
+    from lore.recording.agents.sessions import newest, newest_of_project
+    from lore.run import recent
+
+    after = None if since is None else recent.since(since, time.time())
+    wanted = None if after is None else partial(recent.is_as_new, since=after)
+    looked: tuple[str, ...] = ()
+    if last and not paths:
+        session = newest_of_project(surroundings(), format)
+        if session is None:
+            raise recent.no_session_of_project(surroundings())
+        tell(f"the newest session of this project is {recent.shown_places([session])}")
+        return Chosen([session], wanted, (session,))
+    if not paths:
+        found = recent.whereabouts(surroundings())
+        paths, looked = [*found.paths] or [os.curdir], found.looked
+        tell(f"no path is given: judging {recent.shown_places(paths)}")
+    if last:
+        paths = [newest(paths, format)]
+        tell(f"the newest session is {recent.shown_places(paths)}")
+    return Chosen(paths, wanted, looked)

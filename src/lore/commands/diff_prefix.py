@@ -49,7 +49,7 @@ class DiffOptions:
     verbose: flags.Verbose = False
 
 
-@flags.takes(DiffOptions)
+@common.takes(DiffOptions)
 def run(options: DiffOptions) -> int:
     """Compare two turns: the unchanged prefix, the first difference and its cause.
 

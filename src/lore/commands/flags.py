@@ -1,57 +1,10 @@
-"""Options and arguments of several commands, and the recordings that they choose.
-
-Typer reads them from annotations. Recordings are the paths that are given, else what is found where agents keep logs.
-"""
+"""Options and arguments of several commands, as Typer reads them from annotations."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable
-from dataclasses import MISSING, fields
-from functools import partial
-from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, TypeAlias
 
 import typer
-from msgspec import Struct
-
-from lore.commands.common import surroundings, tell
-
-if TYPE_CHECKING:
-    from lore.recording.inputs import Input
-
-T = TypeVar("T")
-
-
-def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[..., int]]:
-    """Make a command of a function: its one argument is a dataclass, whose fields are the command's options.
-
-    @takes(CheckOptions)
-    def run(options: CheckOptions) -> int: ...
-    """
-    hints = get_type_hints(options, include_extras=True)
-    given = [
-        Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            annotation=hints[field.name],
-            default=Parameter.empty if field.default is MISSING else field.default,
-        )  # fmt: skip
-        for field in fields(options)  # pyright: ignore[reportArgumentType] - a dataclass
-    ]
-
-    def decorate(command: Callable[[T], int]) -> Callable[..., int]:
-        def run(**values: Any) -> int:
-            return command(options(**values))
-
-        run.__doc__, run.__module__, run.__name__ = command.__doc__, command.__module__, command.__name__
-        run.__annotations__ = {**hints, "return": "int"}
-        run.__signature__ = Signature(given)  # read by typer
-        return run
-
-    return decorate
-
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -138,39 +91,3 @@ Url: TypeAlias = Annotated[
     ),
 ]
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
-
-
-class Chosen(Struct, frozen=True):
-    """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
-
-    paths: list[str]
-    wanted: Callable[[Input], bool] | None = None
-    looked: tuple[str, ...] = ()
-
-
-def chosen_inputs(
-    paths: list[str], *, last: bool = False, since: str | None = None, format: str | None = None
-) -> Chosen:
-    """Return which files to judge; if none is named, look for them and say where."""
-    if paths and not last and since is None:
-        return Chosen(paths)
-    from lore.recording.agents.sessions import newest, newest_of_project
-    from lore.run import recent
-
-    after = None if since is None else recent.since(since, time.time())
-    wanted = None if after is None else partial(recent.is_as_new, since=after)
-    looked: tuple[str, ...] = ()
-    if last and not paths:
-        session = newest_of_project(surroundings(), format)
-        if session is None:
-            raise recent.no_session_of_project(surroundings())
-        tell(f"the newest session of this project is {recent.shown_places([session])}")
-        return Chosen([session], wanted, (session,))
-    if not paths:
-        found = recent.whereabouts(surroundings())
-        paths, looked = [*found.paths] or [os.curdir], found.looked
-        tell(f"no path is given: judging {recent.shown_places(paths)}")
-    if last:
-        paths = [newest(paths, format)]
-        tell(f"the newest session is {recent.shown_places(paths)}")
-    return Chosen(paths, wanted, looked)

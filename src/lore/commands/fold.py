@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.commands import flags
-from lore.commands.common import found_settings, log, out, refuse, tell, unquoted, write_json
+from lore.commands.common import found_settings, log, out, refuse, takes, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -35,7 +35,7 @@ class FoldOptions:
     verbose: flags.Verbose = False
 
 
-@flags.takes(FoldOptions)
+@takes(FoldOptions)
 def run(options: FoldOptions) -> int:
     """Fold a session's events into its timeline.
 

@@ -45,7 +45,7 @@ class LintOptions:
     verbose: flags.Verbose = False
 
 
-@flags.takes(LintOptions)
+@common.takes(LintOptions)
 def run(options: LintOptions) -> int:
     """Predict if a request is cached, which part, for how long, with what saving; and report its faults.
 

@@ -1,8 +1,9 @@
 """Run a command line of lore; turn every error into a message and an exit code.
 
 0 fine; 1 findings; 2 usage, configuration, unreadable input; 3 incomplete; 70 a bug in lore; 130 interrupt.
-A closed pipe is not an error. Modules are imported when they are needed: `lore --version` and `lore statusline` are
-answered without the command framework.
+A closed pipe is not an error. Modules are imported when they are needed: `lore --version`, `lore statusline`, and
+`lore check` without options are answered without the command framework (20 of the 150 ms of processor time that the
+last took for a small file, measured 2026-11-28).
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(args: list[str]) -> int:
+    if args[:1] == ["check"] and not any(arg.startswith("-") for arg in args):
+        from lore.commands.check import CheckOptions, run
+
+        return run(CheckOptions(paths=args[1:] or None))
     answer = None
     if args == ["--version"]:
         from lore import __version__

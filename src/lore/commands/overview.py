@@ -53,7 +53,7 @@ class OverviewOptions:
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False
 
 
-@flags.takes(OverviewOptions)
+@common.takes(OverviewOptions)
 def overview(options: OverviewOptions) -> int:
     """Judge prompt caches offline, and assemble prompts whose prefix does not move.
 

@@ -53,13 +53,13 @@ class _Selection(NamedTuple):
     """The recordings to write, and how they are read."""
 
     files: list[Input]
-    which: flags.Chosen
+    which: common.Chosen
     ledgers: Ledgers
     since: float | None  # seconds since the epoch; earlier requests are not summed
     now: float
 
 
-@flags.takes(ReportOptions)
+@common.takes(ReportOptions)
 def run(options: ReportOptions) -> int:
     """Write recordings in a form that another program shows.
 
@@ -120,7 +120,7 @@ def _select(options: ReportOptions) -> _Selection:
     from lore.run import recent
 
     loaded, now = common.found_settings(options.config), time.time()
-    which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since)
+    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
     files = [replace(file, optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     since = None if options.since is None else recent.since(options.since, now)

@@ -82,7 +82,7 @@ class SimulateOptions:
         return "json" if self.as_json else "csv" if self.csv else "reliability" if self.by else "turns"
 
 
-@flags.takes(SimulateOptions)
+@common.takes(SimulateOptions)
 def run(options: SimulateOptions) -> int:
     """Predict what a cache reads, writes and costs.
 
@@ -113,7 +113,7 @@ def run(options: SimulateOptions) -> int:
     form = options.form
     page = page_target(options.report, opens=options.open_page, name="simulate", taken=form in ("json", "csv"))
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
-    which = flags.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
         common.progress(wanted=not options.verbose, colour=options.color, what="simulating") as progress,

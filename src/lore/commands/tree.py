@@ -11,15 +11,18 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import MISSING, fields
 from functools import partial
 from importlib import import_module
+from inspect import Parameter, Signature
 from itertools import groupby
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from lore.commands import flags
 from lore.commands.common import closed_pipe
 from lore.commands.removed import replacement
 from lore.commands.table import COMMANDS, CommandRow, commands, examples_of, missing_command
@@ -192,10 +195,33 @@ def _built(name: str, row: CommandRow) -> Any:
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         settings: dict[str, Any] = {**_SETTINGS, "allow_interspersed_args": not row.runs}
-        app.command(name, cls=LeafCommand, context_settings=settings)(getattr(found, function or "run"))
+        command = _with_parameters(getattr(found, function or "run"))
+        app.command(name, cls=LeafCommand, context_settings=settings)(command)
         return get_command(app)
     for command in app.registered_commands:
         command.cls = LeafCommand
     app.info.cls = Branch
     app.info.no_args_is_help = False
     return get_group(app)
+
+
+def _with_parameters(command: Any) -> Callable[..., int]:
+    """Return a command that takes options (`takes`) as a function with a parameter for each of their fields."""
+    options = getattr(command, "options", None)
+    if options is None:
+        return command
+    hints = get_type_hints(options, localns={"typer": typer, "flags": flags}, include_extras=True)
+
+    def run(**values: Any) -> int:
+        return command(options(**values))
+
+    run.__doc__, run.__module__, run.__name__ = command.__doc__, command.__module__, command.__name__
+    run.__annotations__ = {**hints, "return": "int"}
+    run.__signature__ = Signature([  # read by Typer
+        Parameter(
+            field.name, Parameter.KEYWORD_ONLY, annotation=hints[field.name],
+            default=Parameter.empty if field.default is MISSING else field.default,
+        )
+        for field in fields(options)
+    ])  # fmt: skip
+    return run

@@ -64,7 +64,7 @@ class CompactOptions:
     verbose: flags.Verbose = False
 
 
-@flags.takes(CompactOptions)
+@common.takes(CompactOptions)
 def run(options: CompactOptions) -> int:
     """Compact a session now, or try a policy on any recording.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.commands import flags
-from lore.commands.common import completion, destination, log, refuse, say_problems, tell
+from lore.commands.common import completion, destination, log, refuse, say_problems, takes, tell
 
 if TYPE_CHECKING:
     from lore.commands.convert.gateway import DeltaReplay
@@ -48,7 +48,7 @@ class ConvertOptions:
     verbose: flags.Verbose = False
 
 
-@flags.takes(ConvertOptions)
+@takes(ConvertOptions)
 def run(options: ConvertOptions) -> int:
     """Write a session as lore's own log, or requests as bodies.
 
