@@ -6,7 +6,7 @@ import pytest
 
 from lore.judge.base import finding
 from lore.judge.chains import ComparedChain
-from lore.judge.pair import BilledColumn, BytesColumn
+from lore.judge.pair import BilledColumn, BytesColumn, Columns
 from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict
 from lore.model.evidence import Disputed, ProviderSaid
@@ -35,8 +35,8 @@ WROTE, READ, FELL = Usage(3, 0, 6000), Usage(3, 6000, 40), Usage(3, 0, 6040)
 def test_bytes_speak_alone_where_nothing_else_is_recorded():
     found = pair(ONE, TWO)
     three, size = found.columns, found.bytes.previous
-    assert three.bytes == BytesColumn(goes_on=True, shared=size, total=size)
-    assert three[1:] == (BilledColumn(None, None, None), None, None, None)
+    shown = BytesColumn(goes_on=True, shared=size, total=size)
+    assert three == Columns(shown, BilledColumn(None, None, None), None, None)
     said = columns_result(three)
     assert said.bytes.startswith("the prompt continues: it begins with all ")
     assert (said.billed, said.verdict, said.agree, said.dispute) == ("not recorded", "none recorded", None, None)
