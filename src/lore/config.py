@@ -10,7 +10,6 @@ they answer the same on every machine.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -288,7 +287,9 @@ def _plainly(message: str) -> tuple[str, str]:
     place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place)
     if unknown := _UNKNOWN.fullmatch(message):
         key, known = ".".join((*names, unknown[1])), [field.encode_name for field in _fields_of(_type_at(names))]
-        near = difflib.get_close_matches(unknown[1], known, 1)
+        from difflib import get_close_matches  # noqa: PLC0415 - only for an error
+
+        near = get_close_matches(unknown[1], known, 1)
         hint = f"did you mean {'.'.join((*names, *near))}?" if near else "known keys: " + ", ".join(known)
         return f"unknown key {key}", OTHER_NAMES.get(key, hint)
     if missing := _MISSING.fullmatch(message):

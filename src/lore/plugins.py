@@ -96,7 +96,7 @@ def _from_folders(folders: tuple[str, ...]) -> list[EntryPoint]:
             if name.lower().endswith(_INFO):
                 package = name.partition("-")[0].lower()
                 text = _read(os.path.join(folder, name, "entry_points.txt"))
-                if package not in found and "[lore." in text:
+                if package not in found and text:
                     found[package] = _parsed(text)
     return [point for points in found.values() for point in points]
 
@@ -106,11 +106,13 @@ def _is_ours(group: str) -> bool:
 
 
 def _read(path: str) -> str:
+    """Return a list of entry points; empty if it has none of lore's."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            data = file.read()
     except OSError:
         return ""
+    return data.decode("utf-8", "replace") if b"[lore." in data else ""
 
 
 def _parsed(text: str) -> list[EntryPoint]:

@@ -14,7 +14,6 @@ sessions); an image is 1,500 tokens (Anthropic's documentation: width times heig
 
 from __future__ import annotations
 
-import hashlib
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
@@ -186,6 +185,8 @@ def key_of(piece: Piece) -> bytes:
     kind = piece.kind.encode()
     if len(data) <= _SMALL:
         return b"%b|%b" % (kind, data)
+    import hashlib  # noqa: PLC0415 - it loads OpenSSL, which takes 3 ms, and few recordings have such a piece
+
     return b"%b#%b" % (kind, hashlib.blake2b(data, digest_size=16).digest())
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
 import typer
+from msgspec import Struct
 
 from lore.commands import common, flags
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from lore.run.assembling import Assembly
 
 
-@dataclass(frozen=True)
-class AssembleOptions:
+class AssembleOptions(Struct, frozen=True):
     """The options of `lore assemble`."""
 
     session: Annotated[

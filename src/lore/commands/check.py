@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
 
 from lore.commands import common
 from lore.commands.pages import page_among, read_twice, write_pages
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 _UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
 
-@dataclass(frozen=True)
-class CheckOptions:
+class CheckOptions(Struct, frozen=True):
     """The options of `lore check`."""
 
     paths: Annotated[

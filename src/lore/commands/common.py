@@ -109,7 +109,7 @@ def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Ge
 
 
 def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[[T], int]]:
-    """Make a command of a function: its one argument is a dataclass, whose fields are the command's options.
+    """Make a command of a function: its one argument is a struct, whose fields are the command's options.
 
     @takes(CheckOptions)
     def run(options: CheckOptions) -> int: ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import common, flags
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from lore.run.diff import TurnComparison
 
 
-@dataclass(frozen=True)
-class DiffOptions:
+class DiffOptions(Struct, frozen=True):
     """The options of `lore diff-prefix`."""
 
     left: Annotated[str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")]

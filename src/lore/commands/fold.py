@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import flags
 from lore.commands.common import found_settings, log, out, refuse, takes, tell, unquoted, write_json
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options
 
 
-@dataclass(frozen=True)
-class FoldOptions:
+class FoldOptions(Struct, frozen=True):
     """The options of `lore fold`."""
 
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")]

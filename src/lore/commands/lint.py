@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import common, flags
 from lore.commands.check import context_of, files_kept, name_unjudged
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lore.report.forms.registry import Report
 
 
-@dataclass(frozen=True)
-class LintOptions:
+class LintOptions(Struct, frozen=True):
     """The options of `lore lint`."""
 
     bodies: Annotated[

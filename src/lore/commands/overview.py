@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import common, flags
 from lore.commands.pages import page_target, write_spending
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 GROUPS = ("day", "week", "month", "session", "model", "project", "agent")
 
 
-@dataclass(frozen=True)
-class OverviewOptions:
+class OverviewOptions(Struct, frozen=True):
     """The options of `lore` without a command."""
 
     context: typer.Context

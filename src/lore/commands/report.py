@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.commands import common, flags
@@ -24,8 +24,7 @@ FORMS = ("trace", "json", HTML)
 ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # forms that other commands write
 
 
-@dataclass(frozen=True)
-class ReportOptions:
+class ReportOptions(Struct, frozen=True):
     """The options of `lore report`."""
 
     paths: Annotated[

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
+from msgspec import Struct
 
 from lore.commands import common, flags
 from lore.commands.pages import page_target, read_twice, write_pages
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 Form: TypeAlias = Literal["json", "csv", "reliability", "turns"]
 
 
-@dataclass(frozen=True)
-class SimulateOptions:
+class SimulateOptions(Struct, frozen=True):
     """The options of `lore simulate`."""
 
     paths: Annotated[

@@ -11,7 +11,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import MISSING, fields
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
@@ -217,11 +216,10 @@ def _with_parameters(command: Any) -> Callable[..., int]:
 
     run.__doc__, run.__module__, run.__name__ = command.__doc__, command.__module__, command.__name__
     run.__annotations__ = {**hints, "return": "int"}
+    names, defaults = options.__struct_fields__, options.__struct_defaults__
+    defaults = [Parameter.empty] * (len(names) - len(defaults)) + [*defaults]
     run.__signature__ = Signature([  # read by Typer
-        Parameter(
-            field.name, Parameter.KEYWORD_ONLY, annotation=hints[field.name],
-            default=Parameter.empty if field.default is MISSING else field.default,
-        )
-        for field in fields(options)
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+        for name, default in zip(names, defaults, strict=True)
     ])  # fmt: skip
     return run

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from functools import cached_property
 from heapq import merge
@@ -289,8 +288,10 @@ def _check(selector: str, where: str) -> None:
     names = [row.name for row in CODES.values()]
     if selector.lower() in names or (selector and any(code.startswith(selector.upper()) for code in CODES)):
         return
+    from difflib import get_close_matches  # noqa: PLC0415 - only for an error
+
     digits = selector[:4].upper() + selector[4:].upper().translate(_LOOK_ALIKE)  # other codes are as near as the right
-    near = [digits] if digits in CODES else difflib.get_close_matches(selector, names, 1)
+    near = [digits] if digits in CODES else get_close_matches(selector, names, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise LoreError(
         f"{where}: no finding has the code or name {selector!r}",

@@ -7,6 +7,7 @@ every recording needs, or a hot loop, is compiled by `re.compile`: each use of a
 
 from __future__ import annotations
 
+import os
 import re
 from collections import UserDict
 from collections.abc import Callable, Mapping
@@ -60,12 +61,13 @@ def read_table(kind: type[T], room: str, name: str) -> T:
     the two. Parsing the TOML took 25 of the 145 ms of processor time of `lore check` for a small file
     (measured 2026-11-28).
     """
-    import pkgutil  # noqa: PLC0415 - `lore statusline` reads no table
-    from decimal import Decimal  # noqa: PLC0415 - as above
+    from decimal import Decimal  # noqa: PLC0415 - `lore statusline` reads no table
 
     from msgspec.json import Decoder  # noqa: PLC0415 - as above
 
-    return Decoder(kind, float_hook=Decimal).decode(pkgutil.get_data(room, f"data/{name}") or b"")
+    package: Any = import_module(room)
+    data = package.__loader__.get_data(os.path.join(package.__path__[0], "data", name))  # also from a zip file
+    return Decoder(kind, float_hook=Decimal).decode(data)
 
 
 def sha256(data: bytes) -> str:

@@ -203,7 +203,7 @@ def join_bodies(files: list[Input], format: str | None) -> list[Input]:
     if len(bodies) < 2:  # noqa: PLR2004 - there is nothing to join
         return files
     paths = tuple(file.path for file in bodies)
-    joined = bodies[0]._replace(path="", size=sum(file.size for file in bodies), together=paths)
+    joined = replace(bodies[0], path="", size=sum(file.size for file in bodies), together=paths)
     return [joined if file is bodies[0] else file for file in files if file is bodies[0] or file not in bodies]
 
 

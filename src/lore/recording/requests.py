@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -105,7 +104,9 @@ class RequestRecording(Recording):
         if not requests and measures_cache(self.reader.name):
             if not self.measures:
                 raise UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
-            shown = shlex.quote(self.shown)
+            from shlex import quote  # noqa: PLC0415 - only for an error
+
+            shown = quote(self.shown)
             hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
             message = "measures the reads of a cache, and holds no prompts to judge"
             raise UnrecognisedError(f"{self.shown} ({self.reader.name}) {message}", hint=hint)

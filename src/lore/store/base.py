@@ -18,7 +18,6 @@ it with `asyncio.to_thread`.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
@@ -153,7 +152,9 @@ class UnknownSessionError(StoreError):
 
     def __init__(self, session_id: str, url: str = "") -> None:
         """`url` is that of the store, without a password."""
-        option = f" --store {shlex.quote(url)}" if url else ""
+        from shlex import quote  # noqa: PLC0415 - only for an error
+
+        option = f" --store {quote(url)}" if url else ""
         message = f"{url or 'the store'} has no session {session_id!r}"
         super().__init__(message, hint=f"`lore store list{option}` names those it has")
 

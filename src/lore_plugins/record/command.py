@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import AsJson, Config, Verbose, dated_rules, found_settings, takes, tell, writing
 from lore.errors import LoreError
 
 
-@dataclass(frozen=True)
-class RecordOptions:
+class RecordOptions(Struct, frozen=True):
     """The options of `lore record`."""
 
     command: Annotated[

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import (
     INTERRUPTED,
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from lore_plugins.replay.server import Server
 
 
-@dataclass(frozen=True)
-class ReplayOptions:
+class ReplayOptions(Struct, frozen=True):
     """The options of `lore replay`."""
 
     recording: Annotated[

@@ -19,6 +19,8 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from lore.errors import LoreError, install_hint
 from lore.judge import FileResult
 from lore.recording import Input, show
@@ -63,7 +65,7 @@ class DaskCluster:
                 for place, file in enumerate(files):
                     task = waiting.pop(place, None)
                     result = job.here(file) if task is None else self._result(client, task, job, done)
-                    yield result or job.here(file._replace(error=LoreError(DIED)))
+                    yield result or job.here(replace(file, error=LoreError(DIED)))
                     done += file.size
             finally:
                 if waiting and client.status == "running":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import common, flags
 
@@ -21,8 +21,7 @@ INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
 
 
-@dataclass(frozen=True)
-class CompactOptions:
+class CompactOptions(Struct, frozen=True):
     """The options of `lore compact`."""
 
     session: Annotated[

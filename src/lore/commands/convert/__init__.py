@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from lore.commands import flags
 from lore.commands.common import completion, destination, log, refuse, say_problems, takes, tell
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 FORMATS = ("lore", "bodies")
 
 
-@dataclass(frozen=True)
-class ConvertOptions:
+class ConvertOptions(Struct, frozen=True):
     """The options of `lore convert`."""
 
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), recorded requests, or `-`.")]

@@ -7,8 +7,6 @@ beginning is not recorded. Cost: O(segments).
 
 from __future__ import annotations
 
-from array import array
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -60,7 +58,7 @@ class Sized(Struct, frozen=True):
     """A request and its size."""
 
     turn: Turn
-    upto: array[int]  # tokens up to and with each segment
+    upto: list[int]  # tokens up to and with each segment
     where: Served
     cache: str  # the model of the cache; empty: unknown
     marked: bool  # the cache keeps entries at breakpoints
@@ -100,7 +98,7 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     """
     where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
-    upto = array("q", estimated_positions(Views(_VIEW, count).iterate_pieces(turn.prompt)))
+    upto = list(estimated_positions(Views(_VIEW, count).iterate_pieces(turn.prompt)))
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
         name = "qwen"
     return Sized(turn, upto, where, name, takes_breakpoints(name), count)
