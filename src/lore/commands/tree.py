@@ -147,7 +147,7 @@ def tree(callback: Callable[..., object] | None) -> Any:
         name="lore", cls=Root, invoke_without_command=True, add_completion=callback is not None,
         pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_SETTINGS,
     )  # fmt: skip
-    app.callback()(callback or _named)
+    app.callback()(_with_parameters(callback or _named))
     if not {"--install-completion", "--show-completion"}.isdisjoint(sys.argv):
         _complete_at_once()
     return get_command(app)
