@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from cli.running import lore
 from lore.formats.registry import FORMATS, READERS, formats
@@ -23,7 +24,7 @@ def test_every_format_has_title_and_fidelity():
     rows = [row for row in formats() if row.name in FORMATS]
     assert {row.name for row in rows} == FORMATS.keys()
     assert all(row.title and row.fidelity for row in rows)
-    assert not [row.name for row in rows if "unknown" in FORMATS[row.name]]
+    assert not [row.name for row in rows if "unknown" in astuple(FORMATS[row.name])]
 
 
 def test_guide_lists_same_fidelity():

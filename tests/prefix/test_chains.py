@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from lore.model.limits import CHAINS_COMPARED, ENDED_REQUESTS
 from lore.model.turn import Call, Exchange, StreamedOutput
 from lore.prefix import request_ends
-from lore.prefix.chains import Chains
+from lore.prefix.chains import Chains, ChainTurn
 from lore.prefix.request_ends import RequestEnds
 from model.making import assistant, body, dumps, parsed, turn
 from prefix.pairs import model, text, tool_result, tool_use, user
@@ -165,8 +165,8 @@ def test_request_continues_the_response_that_it_names():
 def test_failed_request_is_not_continued():
     chains = Chains()
     chains.add(parsed(body("a", assistant("b"), "c")), exchange())
-    assert chains.add(parsed(body("a", assistant("b"), "too much " * 50)), exchange(status=429)) == ("main", 2)
-    assert chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ("main", 3)
+    assert chains.add(parsed(body("a", assistant("b"), "too much " * 50)), exchange(status=429)) == ChainTurn("main", 2)
+    assert chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ChainTurn("main", 3)
 
 
 def test_conversation_continues_after_its_summary():
@@ -233,8 +233,8 @@ def test_forgotten_chain_is_not_continued():
     chains = Chains(remembered=120_000)
     names = [chains.add(parsed(body(letter * 50_000))).chain for letter in "abc"]
     assert (chains.take_forgotten(), chains.take_forgotten()) == ([names[0]], [])
-    assert chains.add(parsed(body("a" * 50_000, assistant("x"), "y"))) == ("chain-4", 1)
-    assert chains.add(parsed(body("c" * 50_000, assistant("x"), "y"))) == ("chain-3", 2)
+    assert chains.add(parsed(body("a" * 50_000, assistant("x"), "y"))) == ChainTurn("chain-4", 1)
+    assert chains.add(parsed(body("c" * 50_000, assistant("x"), "y"))) == ChainTurn("chain-3", 2)
 
 
 def test_memory_of_chains_is_bounded():

@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     import typer
+    from msgspec import Struct
     from rich.progress import Progress as RichProgress
 
     from lore.compaction.settings import Compaction
@@ -369,7 +368,7 @@ def _start_bar(what: str, total: int, colour: bool | None) -> RichProgress:
     return shown
 
 
-class Chosen(Struct, frozen=True):
+class Chosen(NamedTuple):
     """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
 
     paths: list[str]
