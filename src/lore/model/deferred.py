@@ -7,7 +7,6 @@ every recording needs, or a hot loop, is compiled by `re.compile`: each use of a
 
 from __future__ import annotations
 
-import os
 import re
 from collections import UserDict
 from collections.abc import Callable, Mapping
@@ -66,7 +65,7 @@ def read_table(kind: type[T], room: str, name: str) -> T:
     from msgspec.json import Decoder  # noqa: PLC0415 - as above
 
     package: Any = import_module(room)
-    data = package.__loader__.get_data(os.path.join(package.__path__[0], "data", name))  # also from a zip file
+    data = package.__loader__.get_data(f"{package.__path__[0]}/data/{name}")  # also from a zip file
     return Decoder(kind, float_hook=Decimal).decode(data)
 
 
