@@ -36,14 +36,11 @@ if TYPE_CHECKING:
         Format as Format,
     )
     from lore.commands.flags import (
-        Open as Open,
         Output as Output,
-        Page as Page,
         Redact as Redact,
         SessionId as SessionId,
     )
     from lore.commands.flags import Url as Url, Verbose as Verbose
-    from lore.commands.pages import PageTarget as PageTarget, page_target as page_target, write_pages as write_pages
     from lore.commands.store import opened as opened
 
 __getattr__ = public_names(
@@ -54,8 +51,7 @@ __getattr__ = public_names(
             "INTERRUPTED answer branch can_ask chosen_inputs confirmed dated_rules destination found_settings log "
             "refuse_unapproved settings_to_run takes tell unquoted writing"
         ),
-        "flags": "AsJson Colour Config Force Format Open Output Page Redact SessionId Url Verbose",
-        "pages": "PageTarget page_target write_pages",
+        "flags": "AsJson Colour Config Force Format Output Redact SessionId Url Verbose",
         "store": "opened",
     },
 )

@@ -25,6 +25,8 @@ OPTIONS: dict[tuple[str, str], str] = {
     ("check", "--open"): "Write a page with --report html=FILE.html, or use `lore simulate --open`.",
     ("check", "--system"): "Verdicts do not need it; `lore diff-prefix` and `lore assemble` have it.",
     ("check", "--tools"): "Verdicts do not need it; `lore diff-prefix` and `lore assemble` have it.",
+    ("replay", "--open"): "Use `lore simulate CAPTURE --open`.",
+    ("replay", "--report"): "Use `lore simulate CAPTURE --report html=FILE.html`.",
     ("simulate", "--markdown"): "Use --csv or --json; `lore check --report markdown` writes findings.",
     ("store export", "--salvage"): (
         "`lore store verify` names each damaged event; copy the other lines of a `jsonl:` store's log, or use a backup."

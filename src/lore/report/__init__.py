@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from lore.report.commands import in_shell as in_shell
     from lore.report.console import Console as Console, line as line
     from lore.report.forms.json_report import render as render
-    from lore.report.html.blocks import Intro as Intro, PageBlock as PageBlock, format_count as format_count
+    from lore.report.html.blocks import PageBlock as PageBlock
     from lore.report.html.blocks import read_bars as read_bars, table_of as table_of
     from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted import redacted_result as redacted_result
     from lore.report.sentences.findings import describe_missing as describe_missing
     from lore.report.sentences.running import worded_break as worded_break
-    from lore.report.simulation import agreement_lines as agreement_lines, billed_reads as billed_reads, draw as draw
+    from lore.report.simulation import billed_reads as billed_reads, draw as draw
     from lore.report.simulation import write_simulated as write_simulated
     from lore.report.status_line import percent as percent
     from lore.report.table import aligned as aligned
@@ -28,12 +28,12 @@ __getattr__ = public_names(
         "commands": "in_shell",
         "console": "Console line",
         "forms.json_report": "render",
-        "html.blocks": "Intro PageBlock format_count read_bars table_of",
+        "html.blocks": "PageBlock read_bars table_of",
         "plain": "counted local_time named turn_of visible when",
         "redacted": "redacted_result",
         "sentences.findings": "describe_missing",
         "sentences.running": "worded_break",
-        "simulation": "agreement_lines billed_reads draw write_simulated",
+        "simulation": "billed_reads draw write_simulated",
         "status_line": "percent",
         "table": "aligned",
         "timeline": "short",

@@ -16,9 +16,6 @@ from lore.commands import (
     Colour,
     Config,
     Format,
-    Open,
-    Page,
-    PageTarget,
     Redact,
     Verbose,
     answer,
@@ -27,11 +24,9 @@ from lore.commands import (
     dated_rules,
     found_settings,
     log,
-    page_target,
     takes,
     tell,
     unquoted,
-    write_pages,
 )
 from lore.errors import LoreError
 
@@ -94,8 +89,6 @@ class ReplayOptions(Struct, frozen=True):
         ),
     ] = None
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0
-    report: Page = None
-    open_page: Open = False
     redact: Redact = False
     as_json: AsJson = False
     format: Format = None
@@ -124,7 +117,6 @@ def run(options: ReplayOptions) -> int:
     if is_stream(options.recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
     loaded = found_settings(options.config)
-    page = page_target(options.report, opens=options.open_page, name="replay", taken=options.as_json)
     if options.cache is not None:
         load_plugins()
         cache_named(options.cache)
@@ -138,7 +130,7 @@ def run(options: ReplayOptions) -> int:
             target.key = key_for(options.server, dialect, options.api_key_env, os.environ)
             _confirm(target, estimate, yes=options.yes)
         found = replay.run(dry=options.dry_run, estimate=estimate)
-    return _answer(found, request, page, as_json=options.as_json, color=options.color, verbose=options.verbose)
+    return _answer(found, options)
 
 
 def _request(options: ReplayOptions, loaded: Loaded, pace: str) -> ReplayRequest:
@@ -185,30 +177,16 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 
-def _answer(
-    found: Replayed, request: ReplayRequest, page: PageTarget | None, *, as_json: bool, color: bool | None,
-    verbose: bool,
-) -> int:  # fmt: skip
+def _answer(found: Replayed, options: ReplayOptions) -> int:
     from lore.report import redacted_result
     from lore_plugins.replay.lines import stopped_hint, write
 
     if found.stopped is not None and not any(layout.requests for layout in found.layouts):
         raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
-    found = redacted_result(found) if request.redact else found
-
-    if page is None or page.path or as_json:
-        answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
+    found = redacted_result(found) if options.redact else found
+    answer(found, partial(write, verbose=options.verbose), as_json=options.as_json, color=options.color)
     if found.stopped is not None:
         tell(f"error: {found.stopped}")
-    if page is not None:
-        from lore.recording import Options, list_inputs
-        from lore.run import PageRequest
-        from lore_plugins.replay.page import replay_intro
-
-        captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
-        opening = Options(counter=request.options.counter)
-        shown_as = PageRequest(opening, request.cache, request.dated, request.redact)
-        write_pages(page, replay_intro(found), list_inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
         return INTERRUPTED

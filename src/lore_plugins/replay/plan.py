@@ -31,7 +31,6 @@ from lore.model import (
     encode,
     raw_members,
     text_of,
-    without_member,
 )
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
@@ -42,7 +41,6 @@ from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, sent_body
 RECORDED, LORE = "recorded", "lore"
 NAMED = 10  # turns that are named for a reason
 _BEGINNING = b'{"kind":"session_started","v":1,"session_id":""}\n'
-_HEADERS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
 
 
 class PromptLayout(NamedTuple):
@@ -185,7 +183,7 @@ class ReplayPlan:
         if self._varying is None:
             again = self._assembling.open(self._path, Problems(), subagents=True)
             self._varying = VaryingSystem(converted(again).lines)
-        lines = _without_origin(self._varying.lines(converted(recording).lines))
+        lines = self._varying.lines(converted(recording).lines)
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
     def _of_session(self, opened: Callable[[], Recording]) -> Iterator[PlannedRequest]:
@@ -280,14 +278,6 @@ def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
             if not found:
                 del waiting[lines[at]]
             at += 1
-
-
-def _without_origin(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield a session without the form of its recorded requests, so that lore assembles it in its own way."""
-    for line in lines:
-        if line.startswith(_HEADERS):
-            line = without_member(line.rstrip(b"\n"), "origin") + b"\n"  # noqa: PLW2901
-        yield line
 
 
 _SYSTEMS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')

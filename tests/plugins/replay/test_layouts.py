@@ -56,21 +56,6 @@ def test_changing_system_text_moves_to_the_tail(capsys):
     assert "the cache was warm" not in said  # each run has salts of its own
 
 
-def test_page_compares_layouts_and_predictions():
-    with serving(VLLM()) as url:
-        layouts = ("--layouts", "recorded:openai-chat,user:openai-chat", "--report", "html=page.html")
-        assert main(replay(CLOCK, url, *layouts)) == 0
-        assert main(replay(STABLE, url, "--dialect", "openai-chat", "--force", "--report", "html=one.html")) == 0
-
-    page, alone = (Path(name).read_text("utf-8") for name in ("page.html", "one.html"))
-    assert "user:openai-chat reads most: 57.2% of its prompt tokens" in page
-    assert "user:openai-chat: 5,248 of 9,174 tokens read" in page
-    assert "turn 3, read: 1,216 of " in page
-    assert "turn 3, predicted: " in page
-    assert "71.0% of 9,177 prompt tokens were read from the cache." in alone
-    assert "turn 2, read: 1,936 of 2,061 tokens read" in alone
-
-
 def test_resumed_comparison_keeps_its_salts(capsys):
     engine = VLLM()
     with serving(engine) as url:
