@@ -179,21 +179,12 @@ def wipe_memory(store: Store, user: str | None, agent: str | None, *, now: str, 
         record = audit.AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts)
         audit.append_audit(store, valid_user, record, tell)
     _report_shared(store, valid_user, scope, "remains", tell)
-    return _wipe_result(store, valid_user, scope, found)
+    return found
 
 
 def preview_wipe(store: Store, user: str | None, agent: str | None) -> results.MemoryWiped:
     """Return what `wipe_memory` would delete now."""
-    valid_user = identities.valid_user(user)
-    scope = identities.valid_agent_filter(agent)
-    return _wipe_result(store, valid_user, scope, buckets.preview_wipe(store, valid_user, scope))
-
-
-def _wipe_result(store: Store, user: str, agent: str | None, found: buckets.WipedMemory) -> results.MemoryWiped:
-    return results.MemoryWiped(
-        store=store.url, user=user, agent=agent, entries=sum(found.counts.values()), sessions=len(found.sessions),
-        counts=found.counts, agents=found.agents,
-    )  # fmt: skip
+    return buckets.preview_wipe(store, identities.valid_user(user), identities.valid_agent_filter(agent))
 
 
 NO_MODEL = (

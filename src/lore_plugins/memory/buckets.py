@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +36,7 @@ from lore.store import (
     load_notes,
 )
 from lore_plugins.memory.identities import MemoryBucket, anchor_id, parse_owner
+from lore_plugins.memory.results import MemoryWiped
 
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
@@ -340,19 +341,7 @@ def _delete(store: Store, session_id: str) -> None:
         store.delete(session_id)
 
 
-class WipedMemory(NamedTuple):
-    """What a wipe removes."""
-
-    agents: dict[str, dict[str, int]]  # counts by agent and kind
-    sessions: frozenset[str] = frozenset()  # the sessions that the texts were learned from
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The sums by kind."""
-        return {kind: sum(counts[kind] for counts in self.agents.values()) for kind in KINDS}
-
-
-def wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
+def wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
     """Delete a user's memory, or one agent's part of it; a second wipe finds nothing.
 
     The audit log remains. Raises StoreError; after an interrupted wipe nothing is read any more, and the next wipe
@@ -376,9 +365,9 @@ def wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
     return found
 
 
-def preview_wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
+def preview_wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
     """Return what a wipe would remove now; unreadable memory counts as empty."""
-    counts, sessions = dict[str, dict[str, int]](), set[str]()
+    agents, sessions = dict[str, dict[str, int]](), set[str]()
     for name in agents_by_user(store).get(user, ()):
         if agent in (None, name):
             bucket, known = MemoryBucket(user, name), None
@@ -386,9 +375,13 @@ def preview_wipe(store: Store, user: str, agent: str | None = None) -> WipedMemo
                 anchor = load_notes(store, bucket.anchor)
                 known = None if anchor is None else _load_volume(store, bucket, _notes(anchor))
             known = known or KnownMemory()
-            counts[name] = known.counts()
+            agents[name] = known.counts()
             sessions.update(entry.session_id for entry in known.entries.values() if entry.session_id is not None)
-    return WipedMemory(counts, frozenset(sessions))
+    counts = {kind: sum(found[kind] for found in agents.values()) for kind in KINDS}
+    return MemoryWiped(
+        store=store.url, user=user, agent=agent, entries=sum(counts.values()), sessions=len(sessions), counts=counts,
+        agents=agents,
+    )  # fmt: skip
 
 
 def agents_by_user(store: Store) -> dict[str, tuple[str, ...]]:

@@ -78,11 +78,11 @@ def list_(
     """
     from lore.store import now
     from lore_plugins.memory import actions
-    from lore_plugins.memory.report import write_list
+    from lore_plugins.memory.report import write_memory
 
     with opened(store) as memories:
         found = actions.without_contents(actions.read_memory(memories, user, agent, now=now(), tell=_note))
-    return answer(found, write_list, as_json=as_json, color=color)
+    return answer(found, write_memory, as_json=as_json, color=color)
 
 
 @app.command("show")
@@ -93,11 +93,11 @@ def show(
     """Show topics and texts in full."""
     from lore.store import now
     from lore_plugins.memory import actions
-    from lore_plugins.memory.report import write_shown
+    from lore_plugins.memory.report import write_memory
 
     with opened(store) as memories:
         found = actions.read_memory(memories, user, agent, now=now(), tell=_note)
-    return answer(actions.select_names(found, names) if names else found, write_shown, as_json=as_json, color=color)
+    return answer(actions.select_names(found, names) if names else found, write_memory, as_json=as_json, color=color)
 
 
 @app.command("delete")

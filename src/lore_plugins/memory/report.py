@@ -38,15 +38,28 @@ def write_users(result: results.MemoryUsers, out: Console) -> None:
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
-def write_list(result: results.MemoryShown, out: Console) -> None:
-    """Write the counts of each agent, its topics, and its last failure."""
+def write_memory(result: results.MemoryShown, out: Console) -> None:
+    """Write the counts of each agent, its topics and texts, and its last failure."""
     for agent in result.agents:
         waiting = ", with texts that no dream has covered yet" if agent.undreamt else ""
         out.print(line((agent_label(agent.agent), "bold"), f"  {format_counts(agent.counts)}{waiting}"))
         for topic in agent.topics:
-            out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_expiry(topic)}"))
+            summary = topic.summary if topic.content else short(topic.summary)
+            out.print(line(("  " + topic.topic, "cyan"), f"  {summary}{_expiry(topic)}"))
+            for content in topic.content.splitlines():
+                out.print(line(f"    {content}"))
+        for text in agent.texts:
+            source = "" if text.session_id is None else f"  (session {text.session_id})"
+            out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
         _write_failures(agent, out)
-    _write_summary(result, out)
+    holding = [agent.agent for agent in result.agents if any(agent.counts.values())]
+    if not holding:
+        out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
+        return
+    is_shared = SHARED in holding
+    agents = [counted(len(holding) - is_shared, "agent")] if len(holding) > is_shared else []
+    owners = " and ".join([*agents, *(["shared memory"] if is_shared else [])])
+    out.print(line(f"user {named(result.user)}: {owners} in {result.store}"))
 
 
 def _expiry(topic: results.RememberedTopic) -> str:
@@ -60,32 +73,6 @@ def _write_failures(agent: results.RememberedAgent, out: Console) -> None:
         out.print(line((text, "yellow")))
     if agent.unreadable:
         out.print(line((f"  {counted(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
-
-
-def _write_summary(result: results.MemoryShown, out: Console) -> None:
-    holding = [agent.agent for agent in result.agents if any(agent.counts.values())]
-    if not holding:
-        out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
-    else:
-        is_shared = SHARED in holding
-        agents = [counted(len(holding) - is_shared, "agent")] if len(holding) > is_shared else []
-        owners = " and ".join([*agents, *(["shared memory"] if is_shared else [])])
-        out.print(line(f"user {named(result.user)}: {owners} in {result.store}"))
-
-
-def write_shown(result: results.MemoryShown, out: Console) -> None:
-    """Write all topics and texts in full."""
-    for agent in result.agents:
-        out.print(line((agent_label(agent.agent), "bold")))
-        for topic in agent.topics:
-            out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_expiry(topic)}"))
-            for content in topic.content.splitlines():
-                out.print(line(f"    {content}"))
-        for text in agent.texts:
-            source = "" if text.session_id is None else f"  (session {text.session_id})"
-            out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
-        _write_failures(agent, out)
-    _write_summary(result, out)
 
 
 def write_deleted(result: results.MemoryDeleted, out: Console) -> None:
