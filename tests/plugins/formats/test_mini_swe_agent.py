@@ -18,7 +18,7 @@ from lore_plugins.formats.swe_agent import MiniSweAgent
 
 INFO = {"model_stats": {"api_calls": 2}, "config": {"model": {"model_name": "deepseek/deepseek-chat"}}}
 SYSTEM = {"role": "system", "content": "You solve tasks."}
-TASK = {"role": "user", "content": "Mend it — now"}
+TASK = {"role": "user", "content": "Fix it — now"}
 
 
 def usage(whole: int, read: int, output: int = 7) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_every_command_reads_it():
 
 def test_policy_is_applied_to_the_session():
     """Interval, gap and kept messages mean the same as in openfang."""
-    words = "We went on and on about what to do. " * 60
+    words = "We discussed what to do, again. " * 60
     talk = [one for n in range(8) for one in (
         openfang.line("user", f"{n} {words}", 2 * n + (30 if n > 5 else 0)),
         openfang.line("assistant", f"{n} {words}", 2 * n + 1 + (30 if n > 5 else 0)),

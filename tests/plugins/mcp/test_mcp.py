@@ -26,12 +26,9 @@ PROMPT = "Round invoices to cents"  # of a session of the project
 KEY = SAMPLES["anthropic"]
 CALLS = {
     "own cost": ("spend", {}),
-    "cost by agent": ("spend", {"by": "agent", "project": "", "since": "30d"}),
-    "sessions": ("sessions", {"limit": 3}),
-    "sessions of codex": ("sessions", {"agent": "codex"}),
+    "sessions": ("sessions", {"limit": 3, "agent": "claude-code"}),
     "own verdicts": ("why", {}),
     "own turn": ("why", {"turn": 2}),
-    "missing turn": ("why", {"turn": 900}),
     "own findings": ("check", {}),
     "missing file": ("check", {"session": "nowhere.jsonl"}),
     "credential": ("check", {"session": f"{KEY.text}.jsonl"}),
@@ -39,7 +36,6 @@ CALLS = {
     "remote": ("check", {"session": "https://127.0.0.1:9/session.jsonl"}),
     "null character": ("check", {"session": "a\0b"}),
     "code": ("explain", {"code": "date-in-prefix"}),
-    "unknown code": ("explain", {"code": "LORE999"}),
 }
 
 
@@ -110,14 +106,9 @@ def test_spend_answers_for_sessions_of_this_project(asked):
     assert "codex" not in asked.answer("own cost").lower()
 
 
-def test_spend_of_all_projects_has_every_agent(asked):
-    assert all(agent in asked.answer("cost by agent") for agent in ("Claude Code", "Codex"))
-
-
 def test_sessions_are_limited_and_newest_first(asked):
     shown = asked.answer("sessions")
     assert shown.count(".jsonl") == 3
-    assert "claude-code" not in asked.answer("sessions of codex")
 
 
 def test_why_names_the_cause_in_own_session(asked):
@@ -137,11 +128,9 @@ def test_explain_answers_the_page_of_a_code(asked):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing turn", "has no turn 900"),
         ("missing file", "cannot read nowhere.jsonl: no such file or directory"),
         ("remote", "read recordings on this machine"),
         ("null character", "null character"),
-        ("unknown code", "no finding has the code 'LORE999'"),
     ],
 )
 def test_failed_call_is_a_tool_error(asked, name, message):
