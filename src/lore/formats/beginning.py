@@ -20,6 +20,7 @@ _STRUCTURE = pattern(
     rb'"(?P<key>(?:[^"\\]++|\\.)*+)"[ \t\r\n]*+:|"(?:[^"\\]++|\\.)*+"?|(?P<opened>[\[{]++)|(?P<closed>[\]}]++)',
     re.DOTALL,
 )
+_ARRAY = pattern(rb"[ \t\r\n]*\[")
 _ARCHIVE = b"PK"  # a zip file, as logs of Inspect are
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = pattern(
@@ -74,17 +75,29 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     if not any(data.find(b'"' + key + b'"', 0, BEGINNING_BYTES) >= 0 for key in keys):
         return -1
     wanted = {tuple(path.encode().split(b".")[1:]) for path in paths if path}
-    depth, outer, key = 0, b"", b""
+    starts = (_ARRAY.match(data, end) for path, end in _keys_in(data) if path in wanted)
+    return next((start.end() for start in starts if start is not None), -1)
+
+
+def members_of(head: bytes) -> dict[str, None]:
+    """Return the member names of the JSON object that a file begins with, as far as its beginning has them."""
+    if head.removeprefix(BOM).lstrip(SPACE)[:1] != b"{":
+        return {}
+    return {path[0].decode("utf-8", "replace"): None for path, _ in _keys_in(head) if len(path) == 1}
+
+
+def _keys_in(data: bytes) -> Iterator[tuple[tuple[bytes, ...], int]]:
+    """Yield the path of each key at the two upper levels of the first value, and where the key ends."""
+    depth, outer = 0, b""
     for match in islice(_STRUCTURE.finditer(data, 0, BEGINNING_BYTES), BEGINNING_TOKENS):
-        opened, closed = match["opened"], match["closed"]
-        if opened is not None:
-            path = (key,) if depth == 1 else (outer, key) if depth == 2 else ()
-            if key and opened[:1] == b"[" and path in wanted:
-                return match.start() + 1
-            outer = b"" if depth == 0 else outer
-            depth += len(opened)
-        elif closed is not None:
-            depth = max(depth - len(closed), 0)
-        key = match["key"] or b""  # empty for a string that is not a key
-        outer = key if key and depth == 1 else outer
-    return -1
+        if match["opened"] is not None:
+            depth += len(match["opened"])
+        elif match["closed"] is not None:
+            depth -= len(match["closed"])
+            if depth <= 0:
+                return
+        elif match["key"] is not None and depth == 1:
+            outer = match["key"]
+            yield (outer,), match.end()
+        elif match["key"] is not None and depth == 2:
+            yield (outer, match["key"]), match.end()

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import is_crowded, too_deep, too_many
+from lore.formats.lines import Line, is_crowded, placed, too_deep, too_many
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_deep
 from lore.model.limits import MEMBER_BYTES, RECORD_VALUES
@@ -57,6 +57,13 @@ class PackMember(Struct, frozen=True):
     number: int  # from 1
     byte: int  # offset of its bytes in the pack
     data: bytes
+
+    def placed(self, value: Exchange | Problem | Read) -> Read:
+        """Return a value with its place: in the pack, or in its own file."""
+        if not self.header.place:
+            return placed(value, Line(self.number, self.byte, b""))
+        read = placed(value, Line(1, self.byte, b""))
+        return read if read.file else msgspec.structs.replace(read, file=self.header.name)
 
 
 def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
@@ -121,7 +128,7 @@ class PackReader:
         yield from self._rest()
 
     def _read(self, member: PackMember) -> Iterable[Read]:
-        header, number, byte = member.header, member.number, member.byte
+        header = member.header
         if header.fault:
             fault = Problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}")
         elif is_crowded(member.data, self.most):
@@ -129,8 +136,8 @@ class PackReader:
         elif is_deep(member.data):
             fault = Problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}")
         else:
-            return (placed(value, number, byte, header) for value in self._member(member))
-        return [placed(fault, number, byte)]
+            return map(member.placed, self._member(member))
+        return [placed(fault, Line(member.number, member.byte, b""))]
 
     def _member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
         """Return the values in one file; a lazy iterable must not change the reader."""
@@ -139,16 +146,6 @@ class PackReader:
     def _rest(self) -> list[Read]:
         """Return the reads that waited for further members."""
         return []
-
-
-def placed(value: Exchange | Problem | Read, number: int, byte: int, header: PackHeader | None = None) -> Read:
-    """Return a value with its place: in the pack, or in its own file."""
-    if isinstance(value, Read):
-        return value
-    if isinstance(value, Problem):
-        value = msgspec.structs.replace(value, line=number, byte=byte)
-    own = header is not None and header.place
-    return Read(value, 1 if own else number, byte, header.name if own and header is not None else "")
 
 
 def in_file(name: str, reads: Iterable[Read]) -> list[Read]:

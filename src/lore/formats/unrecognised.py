@@ -14,7 +14,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from lore.formats.beginning import BOM, SPACE, SQLITE
+from lore.formats.beginning import BOM, SPACE, SQLITE, members_of
 from lore.formats.lines import nonblank_lines
 from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
@@ -95,7 +95,6 @@ def why_unread(agent: str) -> str:
     return next((row.why for row in FOREIGN_FILES if row.agent == agent), LATER)
 
 
-_TOKEN = pattern(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _TABLE = pattern(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGNORECASE)
 _KINDS = (  # first bytes, description, hint
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
@@ -113,27 +112,6 @@ def tables_of(head: bytes) -> list[str]:
     """Return the tables that the beginning of a SQLite database defines, except SQLite's own."""
     names = {match[1].decode() for match in _TABLE.finditer(head)} if head.startswith(SQLITE) else set[str]()
     return sorted(name for name in names if not name.startswith("sqlite_"))
-
-
-def members_of(head: bytes) -> dict[str, None]:
-    """Return the member names of the JSON object that a file begins with, as far as its beginning has them."""
-    start = head.find(b"{")
-    if start < 0 or head[:start].strip(SPACE + BOM):
-        return {}
-    names: dict[str, None] = {}
-    depth, key = 0, b""
-    for match in _TOKEN.finditer(head, start):
-        token = match.group()
-        if token in b"{[":
-            depth += 1
-        elif token in b"}]":
-            depth -= 1
-            if not depth:
-                break
-        elif depth == 1 and token == b":" and key:
-            names[key[1:-1].decode("utf-8", "replace")] = None
-        key = token if depth == 1 and token[:1] == b'"' else b""
-    return names
 
 
 def describe(head: bytes) -> tuple[str, str]:

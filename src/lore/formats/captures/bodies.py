@@ -17,10 +17,9 @@ from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.captures.layouts import ASSEMBLED, BODIES, Record, call_in
 from lore.formats.contents import Content, recorded_body
-from lore.formats.folders import PackMember, PackReader, placed
+from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import ASKED, Http, Judged, exchanges_of, is_body
-from lore.formats.lines import Line, RecordReader, fault, is_crowded, nonblank_lines, problem, too_many
-from lore.formats.lines import placed as at_line
+from lore.formats.lines import Line, RecordReader, fault, is_crowded, nonblank_lines, placed, problem, too_many
 from lore.formats.plain_chat import signs
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
@@ -59,7 +58,7 @@ class Bodies(RecordReader):
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
         values = _judged(text)
-        return [at_line(value, line) for value in values] if values else None
+        return [placed(value, line) for value in values] if values else None
 
     def _values(self, data: bytes, line: Line) -> list[Judged]:
         del line
@@ -110,7 +109,7 @@ class BodyPairs(PackReader):
         if self._request is None:
             return []
         (member, call), self._request = self._request, None
-        return [placed(value, member.number, member.byte, member.header) for value in exchanges_of(call)]
+        return list(map(member.placed, exchanges_of(call)))
 
 
 def _looks_like_body(head: bytes) -> bool:
