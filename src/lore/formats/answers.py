@@ -214,7 +214,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
         if inner and "response" in members:
             whole = answer_in(inner)
             response_id = whole.response_id or response_id
-    if "promptTokenCount" in usage and not ended:  # Gemini says what was read in its last event
+    if "promptTokenCount" in usage and not ended:  # Gemini counts cached tokens in its last event
         usage.setdefault("cachedContentTokenCount", None)
     return ParsedAnswer(
         whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,

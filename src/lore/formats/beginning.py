@@ -31,7 +31,7 @@ _CASSETTE = pattern(
 
 
 def peek(data: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first byte of a file that is not white space (nothing if there is none), and all of its bytes."""
+    """Return the first byte of a file that is not white space (empty if the file has none), and all of its bytes."""
     pieces, begin, start = filter(None, data), b"", b""
     while (not start or begin == BOM[: len(begin)]) and (piece := next(pieces, b"")):
         begin += piece

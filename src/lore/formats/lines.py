@@ -492,21 +492,16 @@ def _replaced(line: Line, data: bytes) -> Line:
 class RecordReader(LineReader):
     """A reader of captures: records of JSON, or arrays of them. A format implements `_values`."""
 
-    largest: ClassVar[int] = RECORD_BYTES  # bytes of a record
     most: ClassVar[int] = RECORD_VALUES  # values of a record
 
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(SPACE)
-        if len(data) > self.largest:
-            reason = too_much(self.largest)
-        elif is_crowded(data, self.most):
-            reason = too_many(self.most)
-        elif data[:1] not in (b"{", b"[") or not is_json(data):
+        if is_crowded(data, self.most):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.most)}", line)]
+        if data[:1] not in (b"{", b"[") or not is_json(data):
             return None
-        else:
-            values = array(data) if data[:1] == b"[" else [data]
-            return [placed(value, line) for record in values for value in self._values(record, line)]
-        return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", line)]
+        values = array(data) if data[:1] == b"[" else [data]
+        return [placed(value, line) for record in values for value in self._values(record, line)]
 
     def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
         """Return what one JSON object holds; a value without a place gets that of its line."""

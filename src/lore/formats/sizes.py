@@ -18,9 +18,9 @@ from lore.model import items
 from lore.model.items import NULL
 
 T = TypeVar("T", bound=Struct)
-_BEGINNING = 256  # bytes in which a block or a result shows what it is
+_BEGINNING = 256  # bytes in which a block or a result shows its kind
 _WORDS = (b'"type":"image"', b'"type":"reasoning"', b'"type":"redacted_thinking"')
-_CONTENT: dict[type, tuple[str, ...]] = {  # fields that hold content, or what has such fields itself
+_CONTENT: dict[type, tuple[str, ...]] = {  # fields that hold content, or blocks and items with such fields
     items.TextBlock: ("text",),
     items.ThinkingBlock: ("text", "signature"),
     items.ImageBlock: ("data",),

@@ -20,8 +20,8 @@ from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 
 RECORD = (
-    "record what is sent instead: request bodies, a HAR file, a proxy's log, OpenTelemetry spans; "
-    "`lore formats` lists what lore reads"
+    "record the requests instead: request bodies, a HAR file, a proxy's log, OpenTelemetry spans; "
+    "`lore formats` lists the formats that lore reads"
 )
 LATER = "lore does not read it yet"
 
@@ -49,14 +49,14 @@ FOREIGN_FILES = (
                 frozenset(("threads",)), texts=(b"data_type",)),
     ForeignFile("crush", "a Crush session store", "it records sums of sessions, and no cached tokens", _STORE,
                 texts=(b"summary_message_id", b"prompt_tokens")),
-    ForeignFile("goose", "a Goose session store", "it records sums of sessions, not what each request read", _STORE,
+    ForeignFile("goose", "a Goose session store", "it records sums of sessions, not the reads of each request", _STORE,
                 texts=(b"accumulated_",)),
-    ForeignFile("goose", "a Goose session", "it records sums of sessions, not what each request read",
+    ForeignFile("goose", "a Goose session", "it records sums of sessions, not the reads of each request",
                 members=frozenset(("working_dir", "message_count"))),
     ForeignFile("opencode", "a database of OpenCode 2", LATER, frozenset(("session_v2", "session_message"))),
     ForeignFile("copilot", "Copilot CLI's store of usage", "the requests are in each session's events.jsonl",
                 frozenset(("assistant_usage_events",)),
-                hint="name a session's events.jsonl in session-state/; the store beside it is read with it"),
+                hint="name a session's events.jsonl in session-state/; the store next to it is read with it"),
     ForeignFile("amp", "a file of Amp", LATER, members=frozenset(("v", "id", "created", "messages")),
                 texts=(b'"T-',), folder="/amp/threads/"),
     ForeignFile("droid", "a file of Droid", "it records only the sums of a session",

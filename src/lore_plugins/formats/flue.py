@@ -41,7 +41,6 @@ from lore.formats import (
 from lore.formats import pi_messages as pi
 from lore.model import (
     NULL,
-    RECORD_BYTES,
     AssistantMessage,
     Block,
     Code,
@@ -448,7 +447,6 @@ class Flue(RecordReader):
     name: ClassVar[str] = "flue"
     yields: ClassVar[Yields] = "events"
     times: ClassVar[int] = 4  # a line may be a whole session
-    largest: ClassVar[int] = times * RECORD_BYTES
     most: ClassVar[int] = 1_000_000
 
     def __init__(self) -> None:

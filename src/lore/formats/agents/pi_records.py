@@ -204,7 +204,7 @@ def user_message(id: str, content: Raw, source: str = _INJECTED) -> UserMessage:
 
 
 def wrap_summary(summary: Raw, words: tuple[str, str] = _COMPACTED) -> Raw:
-    """Return a summary between the words that the prompt has around it; NULL if there is none."""
+    """Return a summary between the words that the prompt has around it; NULL without a summary."""
     raw, (begin, end) = bytes(summary), words
     return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:]) if raw[:1] == b'"' else NULL
 

@@ -122,7 +122,7 @@ class Record:
         self._parts = parts
 
     def at(self, path: str) -> bytes:
-        """Return the JSON at a path; empty if there is none."""
+        """Return the JSON at a path; empty if the record has no such path."""
         found = self.members.get(path)
         if found is not None:
             return found
@@ -157,7 +157,7 @@ class Record:
 
 
 def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None = None) -> Http:
-    """Return the call in a record; what is missing or of another type is unknown. `sent` is a body written in code."""
+    """Return the call in a record; parts that are missing or malformed are unknown. `sent`: a body written in code."""
     members = record.members
     at, ended = record.time(layout.at), record.time(layout.ended)
     answered = record.time(layout.answered)

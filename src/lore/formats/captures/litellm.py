@@ -34,7 +34,6 @@ class LiteLLM(RecordReader):
     """Reader of LiteLLM's payloads and of completion files."""
 
     name: ClassVar[str] = "litellm"
-    largest: ClassVar[int] = 10 * 1024 * 1024  # a body that is written from it is held several times
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:

@@ -155,7 +155,6 @@ class GenAI(RecordReader):
     """Reader of OpenTelemetry GenAI spans."""
 
     name: ClassVar[str] = "otel-genai"
-    largest: ClassVar[int] = 10 * 1024 * 1024  # a body that is written from it is held several times
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:

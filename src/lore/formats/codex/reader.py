@@ -2,7 +2,7 @@
 
 A response is a run of items that the model made. Its usage is a change of `total_token_usage`, or since autumn 2026 a
 `token_usage_record`, which an event for the screen repeats. It follows the response, often after the first results, so
-that what the response made is held until then: a response that was given up (an interrupt, an error) is no request,
+that the events of a response are held until then: one that was given up (an interrupt, an error) was not a request,
 unless the sums of usage show that it was billed. If a log has no usage at all, every response is a request. Other
 events for the screen are not part of a prompt.
 
@@ -51,7 +51,7 @@ class CodexResponse(Struct):
     at: str | None  # when that was written
     asked_at: str | None
     model: str | None
-    held: list[Read] = []  # what it and its tools made
+    held: list[Read] = []  # reads of its items and of its tools' results
     size: int = 0  # bytes of their records
     has_results: bool = False  # results of tools follow it
     is_over: bool = False  # something else follows it, or it was given up
@@ -126,7 +126,7 @@ class CodexSession(SessionBuilder):
                 self.release((response,))
 
     def _start(self, response: CodexResponse) -> None:
-        """Start the turn of a response at its first record, then emit what it made."""
+        """Start the turn of a response at its first record, then emit the events that it held."""
         line, self.line = self.line, response.line
         self.counter.asked_at = response.asked_at or response.at
         response.turn = self.start_turn(response.model, self.call)

@@ -151,7 +151,7 @@ class _NotedRequest(Struct, frozen=True, gc=False):
 
     @property
     def hashes(self) -> e.PromptHashes | None:
-        """The hashes of the prompt; None if there are none."""
+        """The hashes of the prompt; None without any."""
         tools = [(tool.name, tool.schema_hash) for tool in self.tools or () if tool.schema_hash]
         system = [(segment.segment, segment.hash) for segment in self.system_segments or () if segment.hash]
         points = (self.conversation or _Conversation()).points or ()
