@@ -59,13 +59,12 @@ def answer_of(raw: bytes) -> ParsedAnswer:
     return answer_in(sliced_members(raw)) if raw else NOTHING
 
 
-def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:
+def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str]) -> Call:
     """Return a call with the provider that answered and the edits of the prompt, both from its response.
 
     If the gateway names no provider, the ids of the response and of its calls show it: each provider's begin
     differently.
     """
-    headers = headers or {}
     by = answer.provider or headers.get("x-litellm-model-api-base", "")
     if not by and provider_of(call.endpoint, None, "") in GATEWAYS:
         raw = answer.output if isinstance(answer.output, bytes) else answer.output.raw

@@ -23,12 +23,8 @@ from lore.model.turn import Exchange
 # Names and files of sessions that are folders: a task of Cline, in the order in which its files are read; a session of
 # Kimi CLI; one of OpenHands. They are here so that looking for them imports no reader.
 CLINE_TASK = "cline-task"
-UI, API, METADATA, HISTORY = (
-    "ui_messages.json",
-    "api_conversation_history.json",
-    "task_metadata.json",
-    "history_item.json",
-)
+UI, API = "ui_messages.json", "api_conversation_history.json"
+METADATA, HISTORY = "task_metadata.json", "history_item.json"
 TASK_FILES = (METADATA, HISTORY, UI, API)
 KIMI_SESSION, WIRE, CONTEXT = "kimi-cli-session", "wire.jsonl", "context.jsonl"
 OPENHANDS, STATE, EVENTS = "openhands", "base_state.json", "events"

@@ -111,23 +111,18 @@ class _Growing:
 
     def __init__(self, members: dict[str, bytes]) -> None:
         self._members = members
-        self._texts: dict[str, bytearray] = {}
-        self._lists: dict[str, list[bytes]] = {}
+        self._texts: dict[str, list[bytes]] = {}  # what string members continue with
+        self._lists: dict[str, list[bytes]] = {}  # what array members continue with
 
     def text(self, key: str, raw: bytes) -> None:
         """Append to a string member, or begin it."""
         if raw[:1] == b'"':
-            if key not in self._texts:
-                before = self._members.get(key, b"")
-                self._texts[key] = bytearray(before[1:-1] if before[:1] == b'"' else b"")
-            self._texts[key] += raw[1:-1]
+            self._texts.setdefault(key, []).append(raw[1:-1])
 
     def element(self, key: str, raw: bytes) -> None:
         """Append an element to an array member."""
         if raw:
-            if key not in self._lists:
-                self._lists[key] = array(self._members.get(key, b""))
-            self._lists[key].append(raw)
+            self._lists.setdefault(key, []).append(raw)
 
     def once(self, members: dict[str, bytes]) -> None:
         """Set members that are missing or empty."""
@@ -137,8 +132,13 @@ class _Growing:
 
     def members(self) -> dict[str, bytes]:
         """Return the current members."""
-        lists = {key: array_of(found) for key, found in self._lists.items()}
-        return self._members | {key: b'"%s"' % text for key, text in self._texts.items()} | lists
+        found = dict(self._members)
+        for key, pieces in self._texts.items():
+            before = found.get(key, b"")
+            found[key] = b'"%s%s"' % (before[1:-1] if before[:1] == b'"' else b"", b"".join(pieces))
+        for key, elements in self._lists.items():
+            found[key] = array_of([*array(found.get(key, b"")), *elements])
+        return found
 
 
 class _BlockParts:

@@ -17,19 +17,19 @@ import base64
 import binascii
 from typing import ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.captures.layouts import JOURNAL, Record, call_in
-from lore.formats.captures.recorders import OpenCall, PairedLines, Side
 from lore.formats.contents import NO_CONTENT, Content, unescape
-from lore.formats.http import ENDPOINT, Http, endpoint_of
-from lore.formats.lines import Line, is_crowded, nonblank_lines, problem, too_many
+from lore.formats.http import ENDPOINT, Http, endpoint_of, exchanges_of
+from lore.formats.lines import Line, LineReader, is_crowded, nonblank_lines, placed, problem, too_many
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, raw_members
-from lore.model.limits import BODY_BYTES
+from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
 from lore.model.mask import cut_masked, mask
 from lore.model.times import decode_time
 
@@ -37,10 +37,34 @@ VERSION = 1
 _NOT_WRITTEN = "not written whole"  # how a side ends whose records could not be written, as on a full disk
 
 
-class LoreCapture(PairedLines):
+class Side(Struct):
+    """A request or a response, as far as it was read."""
+
+    members: dict[str, bytes] = {}  # of its first record
+    bodies: list[tuple[bool, bytes]] = []  # pieces of a body in several records: whether it is base64, the JSON string
+    size: int = 0  # of these pieces
+    last: bytes = b""  # `at` of its latest record
+    arrived: bytes = b""  # of its latest record
+
+
+class OpenCall(Struct):
+    """A call that has not ended."""
+
+    place: Line  # of its first record
+    request: Side
+    response: Side
+    size: int = 0  # bytes that are held
+
+
+class LoreCapture(LineReader):
     """Reader of the captures of `lore record`."""
 
     name: ClassVar[str] = "lore-capture"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[str, OpenCall] = {}  # by their name
+        self._held = 0  # bytes
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -67,7 +91,7 @@ class LoreCapture(PairedLines):
         call = self._calls.get(name)
         if call is None or "method" in members:
             reads = self._close(name) if call is not None else []  # another call has the same name
-            call = self._open(name, _without_body(members), line)
+            call = self._calls[name] = OpenCall(line, Side(_without_body(members)), Side())
         self._take(call, call.request, members, line)
         if "ended" in members:
             del self._calls[name]
@@ -99,14 +123,31 @@ class LoreCapture(PairedLines):
                 side.bodies.append((key == "base64", raw))
                 side.size += len(raw)
 
-    def _join(self, call: OpenCall) -> Http:
-        request, response = call.request, call.response
-        http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
-        return replace(
-            http, request=join_pieces(request.bodies), response=join_pieces(response.bodies), ended=_ended(http, call),
-            answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
-            account=text_in(request.members.get("account", b"")),
-        )  # fmt: skip
+    def _close(self, name: str) -> list[Read]:
+        call = self._calls.pop(name)
+        self._held -= call.size
+        return [placed(value, call.place) for value in exchanges_of(_joined(call))]
+
+    def _close_oldest(self) -> list[Read]:
+        """Read the oldest calls without their rest, as long as too much is held."""
+        reads: list[Read] = []
+        while len(self._calls) > 1 and (self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS):
+            reads += self._close(next(iter(self._calls)))
+        return reads
+
+    def _rest(self) -> list[Read]:
+        return [read for name in list(self._calls) for read in self._close(name)]
+
+
+def _joined(call: OpenCall) -> Http:
+    """Return the call of its two sides."""
+    request, response = call.request, call.response
+    http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
+    return replace(
+        http, request=join_pieces(request.bodies), response=join_pieces(response.bodies), ended=_ended(http, call),
+        answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
+        account=text_in(request.members.get("account", b"")),
+    )  # fmt: skip
 
 
 def _failed_request(members: dict[str, bytes], line: Line) -> Read:

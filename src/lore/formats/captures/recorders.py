@@ -11,21 +11,28 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
 
-from msgspec import Struct
-
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.captures.layouts import COMMON, NOCK, Record, call_in
 from lore.formats.contents import array_of
 from lore.formats.documents import ElementCutter
-from lore.formats.http import ENDPOINT, Http, Judged, endpoint_of, exchanges_of
-from lore.formats.lines import Line, LineReader, fault, is_crowded, nonblank_lines, placed, problem, too_many, too_much
-from lore.formats.values import text_in
+from lore.formats.http import Http, Judged, exchanges_of
+from lore.formats.lines import (
+    Line,
+    RecordReader,
+    fault,
+    is_crowded,
+    nonblank_lines,
+    placed,
+    problem,
+    too_many,
+    too_much,
+)
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_deep, raw_members
-from lore.model.limits import BEGINNING_BYTES, CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES, SHORT_ENTRIES
+from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES, SHORT_ENTRIES
 
 _NAMES = {path.rpartition(".")[2] for paths in (COMMON.url, COMMON.request) for path in paths}
 _NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join(sorted(_NAMES)).encode())  # or an escaped key
@@ -159,65 +166,8 @@ def _nock_call(members: dict[str, bytes]) -> Http:
     return call_in(Record({**members, "rawHeaders": headers, "response": response}), NOCK)
 
 
-class Side(Struct):
-    """A request or a response, as far as it was read."""
-
-    members: dict[str, bytes] = {}  # of its first record
-    bodies: list[tuple[bool, bytes]] = []  # pieces of a body in several records: whether it is base64, the JSON string
-    size: int = 0  # of these pieces
-    last: bytes = b""  # `at` of its latest record
-    arrived: bytes = b""  # of its latest record
-
-
-class OpenCall(Struct):
-    """A call that has not ended."""
-
-    place: Line  # of its first record
-    request: Side
-    response: Side
-    size: int = 0  # bytes that are held
-
-
-class PairedLines(LineReader):
-    """A reader of logs in which a request and its response are records of their own, with the same id.
-
-    A request is held until its response comes; if too many wait, the oldest is read without one.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls: dict[str, OpenCall] = {}  # by id
-        self._held = 0  # bytes
-
-    def _open(self, name: str, members: dict[str, bytes], line: Line) -> OpenCall:
-        call = self._calls[name] = OpenCall(line, Side(members), Side())
-        return call
-
-    def _close(self, name: str) -> list[Read]:
-        call = self._calls.pop(name)
-        self._held -= call.size
-        return [placed(value, call.place) for value in exchanges_of(self._join(call))]
-
-    def _close_oldest(self) -> list[Read]:
-        """Read the oldest calls without their rest, as long as too much is held."""
-        reads: list[Read] = []
-        while len(self._calls) > 1 and (self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS):
-            reads += self._close(next(iter(self._calls)))
-        return reads
-
-    def _rest(self) -> list[Read]:
-        return [read for name in list(self._calls) for read in self._close(name)]
-
-    def _join(self, call: OpenCall) -> Http:
-        """Return a call of its two sides."""
-        raise NotImplementedError
-
-
-class ProxyLines(PairedLines):
-    """Reader of logs of recording proxies: a call a line, or its request and its response on two lines.
-
-    Two such lines have the same id, and say in `type` or `kind` which half they are.
-    """
+class ProxyLines(RecordReader):
+    """Reader of logs of recording proxies, a call a line."""
 
     name: ClassVar[str] = "proxy"
 
@@ -226,52 +176,18 @@ class ProxyLines(PairedLines):
         lines = islice(nonblank_lines(head), _LOOKED_AT)
         return any(any(b'"%b"' % name in line for name in _REQUESTS) and _holds_call(line) for line in lines)
 
-    def _record(self, line: Line) -> list[Read] | None:
-        if is_crowded(line.data):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a call is skipped: {too_many()}", line)]
-        members = raw_members(line.data)
-        if members is None or _is_other(line.data):
-            return None if members is None else []
-        side, name = _half_of(members)
-        if side == "request":
-            before = self._close(name) if name in self._calls else []
-            self._open(name, members, line).size = len(line.data)
-            self._held += len(line.data)
-            return before + self._close_oldest()
-        if not side:
-            return [placed(value, line) for value in exchanges_of(call_in(Record(members)))]
-        if name not in self._calls:
-            text = "the request of this response is not in the log"
-            return [problem(Code.RESPONSE_WITHOUT_REQUEST, text, line)]
-        self._calls[name].response.members = members
-        return self._close(name)
-
-    def _join(self, call: OpenCall) -> Http:
-        return call_in(Record({}, request=call.request.members, response=call.response.members))
+    def _values(self, data: bytes, line: Line) -> list[Judged]:
+        del line
+        return [] if _is_other(data) else exchanges_of(call_in(Record(raw_members(data) or {})))
 
 
 _REQUESTS = (b"request", b"req", b"reqBody", b"requestBody")  # members that hold a request
 _LOOKED_AT = 64  # lines at a file's beginning: a proxy may write other records before its first call
-_HALVES = {"request": "request", "req": "request", "response": "response", "res": "response"}
-_IDS = ("requestId", "request_id", "reqId", "callId", "call_id", "id")
-
-
-def _half_of(members: dict[str, bytes]) -> tuple[str, str]:
-    """Return which half of a call a record is, and the id of the call; empty texts if it is not half of one."""
-    side = next(
-        (_HALVES.get(text_in(members.get(key, b"")).lower(), "") for key in ("type", "kind") if key in members), ""
-    )
-    name = next((text for key in _IDS if (text := text_in(members.get(key, b"")))), "")
-    has_object = any(members.get(key, b"")[:1] == b"{" for key in ("request", "req"))
-    is_whole = has_object or "reqBody" in members or "requestBody" in members
-    return (side, name) if side and name and not is_whole else ("", "")
 
 
 def _holds_call(line: bytes) -> bool:
     """Return whether a line is a call: a request with an address and a body, and a place for the response."""
     members = raw_members(line) or {}
-    if _half_of(members)[0] == "request":
-        return bool(ENDPOINT.search(endpoint_of(text_in(members.get("url", b"")), {}))) and "body" in members
     record = Record(members)
     has_response = any(key in members for key in ("response", "res", "resp", "reqBody", "requestBody"))
     return has_response and bool(record.text(COMMON.url)) and any(record.at(path) for path in COMMON.request)

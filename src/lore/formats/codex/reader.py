@@ -394,12 +394,10 @@ class Codex(LogReader):
         self._session.end_response(self._billed(usage), name)
 
     def _billed(self, usage: items.CodexUsage) -> e.Usage:
-        read, write, client = (
-            usage.cached_input_tokens,
-            usage.cache_write_input_tokens,
-            f"codex {self._session.version}",
-        )
-        return usage_with_cached_input(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
+        return usage_with_cached_input(
+            usage.input_tokens, usage.cached_input_tokens, usage.cache_write_input_tokens, usage.output_tokens,
+            client=f"codex {self._session.version}".rstrip(),
+        )  # fmt: skip
 
 
 def _sums_of(usage: items.CodexUsage) -> CodexSums:
