@@ -351,10 +351,7 @@ class OpenCode(DocumentReader):
         return _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0
 
     def handle_head(self, data: bytes) -> None:
-        try:
-            self._start_session(_SESSION.decode((raw_members(data) or {}).get("info", b"{}")))
-        except (ValueError, RecursionError):
-            self._start_session(OpenCodeSession())
+        self._start_session(_SESSION.decode((raw_members(data) or {}).get("info", b"{}")))
 
     def _start_session(self, info: OpenCodeSession) -> None:
         self.version = info.version

@@ -60,7 +60,6 @@ class PiMessage(Struct, frozen=True, gc=False, rename="camel"):
     tool_call_id: str = ""
     is_error: Raw = NULL
     details: Raw = NULL
-    summary: Raw = NULL
     command: Raw = NULL
     code: Raw = NULL
     output: Raw = NULL
@@ -182,10 +181,6 @@ def made_of(message: PiMessage, id: str, at: str | None) -> Made | None:
         case "bashExecution" | "pythonExecution":
             is_hidden = _is_true(message.exclude_from_context)
             return () if is_hidden else (injected(id, Raw(encode(_execution(message)))),)
-        case "branchSummary":
-            return (injected(id, wrap_summary(message.summary, BRANCH)),)
-        case "compactionSummary":
-            return (injected(id, wrap_summary(message.summary)),)
         case _:
             return None
 

@@ -81,7 +81,6 @@ METADATA = frozenset((
     "permission-mode", "agent-name", "pr-link", "bridge-session", "frame-link", "tag",
 ))  # fmt: skip
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
-_MESSAGES = frozenset(("user", "assistant"))
 _TYPES = METADATA | MODELLED
 MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')  # one of them is in every record
 
@@ -144,8 +143,8 @@ class ClaudeMessage(Struct, frozen=True, gc=False):
     content: Raw = NULL
 
 
-class ClaudeEnvelope(Struct, frozen=True, gc=False, rename="camel"):
-    """One line, without its message."""
+class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
+    """One line."""
 
     type: str
     uuid: str | None = None
@@ -167,11 +166,6 @@ class ClaudeEnvelope(Struct, frozen=True, gc=False, rename="camel"):
     permission_mode: Raw = NULL
     thinking_metadata: Raw = NULL
     plan_content: Raw = NULL  # the accepted plan that a new conversation begins with
-
-
-class ClaudeRecord(ClaudeEnvelope, frozen=True, rename="camel"):
-    """One line."""
-
     message: ClaudeMessage | None = None
 
 
@@ -205,7 +199,6 @@ _PARTS = Parts[Known](
     {TextBlock: attrgetter("text"), ClaudeThinking: attrgetter("thinking"), ClaudeImage: attrgetter("source.data")},
 )
 _RECORD = msgspec.json.Decoder(ClaudeRecord)
-_ENVELOPE = msgspec.json.Decoder(ClaudeEnvelope)
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -217,20 +210,15 @@ _SNAKE = re.compile(
 
 
 def decode_record(data: bytes) -> ClaudeRecord:
-    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type.
-
-    In a record that is not a message, `message` may be anything.
-    """
+    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type."""
     try:
         record = lenient.decoded(_RECORD, data)
-        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
-            return record
     except (ValueError, RecursionError):
         if _SNAKE.search(data) is None:
-            envelope = lenient.decoded(_ENVELOPE, data)
-            if envelope.type in _MESSAGES:
-                raise
-            return ClaudeRecord(**msgspec.structs.asdict(envelope))
+            raise
+    else:
+        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
+            return record
     return lenient.convert(data, ClaudeRecord)
 
 
