@@ -7,7 +7,7 @@ content. What counts apart from its size keeps the word that shows it: images in
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -49,7 +49,7 @@ def _sized(content: Any) -> Any:
         case str():
             return " " * len(content)
         case tuple():
-            return tuple([sized(block) for block in content])  # pyright: ignore[reportUnknownVariableType]
+            return tuple(map(sized, cast("tuple[Struct, ...]", content)))
         case Struct():
             return sized(content)
         case _:

@@ -61,7 +61,7 @@ def role_of(members: Mapping[str, bytes]) -> Role:
 
 def unpacked(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """Return a message that LangChain packed as `{type, data}` in the shape of others."""
-    if members.keys() != {"type", "data"}:
+    if set(members) != {"type", "data"}:
         return members
     return {**(raw_members(members["data"]) or {}), "type": members["type"]}
 
