@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lore.model.codes import Problem, Reader
     from lore.recording.inputs import Input
     from lore.report.forms.registry import Report
+    from lore.report.forms.terminal import FindingsWriter
     from lore.run.checking.check import CheckOutcome, Cluster
     from lore.run.checking.verdicts import CheckContext
     from lore.run.reports import Target
@@ -94,6 +96,7 @@ def run(options: CheckOptions) -> int:
     keep_apart(reports, kept)
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
+    writer = _findings_writer(options, reports)
     with (
         common.progress(wanted=not options.verbose) as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
@@ -102,6 +105,7 @@ def run(options: CheckOptions) -> int:
             wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
             jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
             progress=progress, interrupted=interrupted,
+            on_findings=None if writer is None else common.writing()(writer.write),
         )  # fmt: skip
         if tables is None:
             outcome = check(which.paths, context, how)
@@ -109,7 +113,7 @@ def run(options: CheckOptions) -> int:
             from lore.run.spending.tables import check_into_tables
 
             outcome = check_into_tables(*tables, which.paths, context, how, common.tell)
-    code = _report(options, context, outcome, reports, which.paths)
+    code = _report(options, context, outcome, reports, which.paths, writer)
     if page is not None and not outcome.result.interrupted:
         _write_page(page, drawn, outcome, options, context)
     return code
@@ -218,11 +222,25 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
     return (form, folder), [text for text in reports if text.partition("=")[0] not in forms]
 
 
+# work
+
+
+def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> FindingsWriter | None:
+    """Return a writer of findings as they come: in a text report without a progress bar, else None."""
+    texts = [target for target in reports if target.kind == "terminal"]
+    if len(texts) != 1 or texts != [target for target in reports if not target.path] or sys.stderr.isatty():
+        return None
+    from lore.report.forms.terminal import FindingsWriter
+
+    return FindingsWriter(common.out(None), verbose=options.verbose)
+
+
 # the answer
 
 
 def _report(
-    options: CheckOptions, context: CheckContext, outcome: CheckOutcome, reports: list[Target], paths: list[str]
+    options: CheckOptions, context: CheckContext, outcome: CheckOutcome, reports: list[Target], paths: list[str],
+    writer: FindingsWriter | None,
 ) -> int:  # fmt: skip
     """Write the reports, name what could not be judged, and return the exit code."""
     from lore.report.forms.terminal import Terminal
@@ -242,7 +260,7 @@ def _report(
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}")
-    own: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet)}
+    own: dict[str, Report] = {"terminal": Terminal(writer, quiet=options.quiet)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit
 

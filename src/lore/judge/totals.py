@@ -350,6 +350,10 @@ class RunTotals:
             if self._kept[finding.severity] <= FINDINGS_KEPT:
                 self._findings.append(finding)
 
+    def since(self, count: int) -> Sequence[Finding]:
+        """Return the findings that are kept, without the first `count`."""
+        return self._findings[count:]
+
     def checked(self, reader: Reader | None = None) -> CheckResult:
         """Return all results; `reader` is the person that fixes address (None: the user if all logs are an agent's)."""
         reader = reader or ("user" if self._readers == {"user"} else "author")

@@ -69,7 +69,7 @@ def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 class FindingsWriter:
-    """Writes findings.
+    """Writes the findings of each file when the file is judged.
 
     Without `verbose`, findings of one cause and place are one block, and the reasons for an unexplained fall are
     written once: they are alike in every file.
@@ -78,10 +78,12 @@ class FindingsWriter:
     def __init__(self, out: Console, *, verbose: bool) -> None:
         self._out, self._verbose = out, verbose
         self._explained = set[str]()
+        self.received = 0  # findings
         self.written = 0  # blocks
 
     def write(self, findings: Sequence[Finding]) -> None:
-        """Write the findings of a run, or of a recording."""
+        """Write the findings of the next file or files."""
+        self.received += len(findings)
         visible_ones = shown(findings, verbose=self._verbose)
         for group in [[finding] for finding in visible_ones] if self._verbose else group_findings(visible_ones):
             write_findings(group, self._out, again=not self._verbose and group[0].code in self._explained)
@@ -148,13 +150,14 @@ class Terminal:
 
     mixes = True
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, begun: FindingsWriter | None = None, *, quiet: bool = False) -> None:
+        self._begun = begun  # has written the first findings
         self._quiet = quiet  # findings only
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, CheckResult)  # `lore lint` has one of its own
-        findings = FindingsWriter(out, verbose=verbose)
-        findings.write(result.findings)
+        findings = self._begun or FindingsWriter(out, verbose=verbose)
+        findings.write(result.findings[findings.received :])
         if self._quiet:
             return
         if findings.written:

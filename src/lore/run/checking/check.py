@@ -7,7 +7,7 @@ Findings come in the order of the files and of their lines, whatever judges the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
@@ -21,7 +21,7 @@ from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, Known
 from lore.judge.totals import FileResult, RunTotals
 from lore.model.codes import Problem
 from lore.model.ledger import Ledger
-from lore.model.results import CheckResult, Interruption
+from lore.model.results import CheckResult, Finding, Interruption
 from lore.plugins import published
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
@@ -50,6 +50,7 @@ class CheckRun(Struct, frozen=True):
     cluster: Cluster | None = None  # workers elsewhere that judge the files
     progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
     interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
+    on_findings: Callable[[Sequence[Finding]], object] | None = None  # called with each file's findings, in order
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
 
     def is_interrupted(self) -> bool:
@@ -93,7 +94,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known = None if before is None else KnownFindings(Baseline() if context.update else before)
-    totals, judged = RunTotals(known, recorder), 0
+    totals, judged, reported = RunTotals(known, recorder), 0, 0
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
@@ -104,6 +105,9 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             totals.take(result)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
+            if run.on_findings is not None and (fresh := totals.since(reported)):
+                reported += len(fresh)
+                run.on_findings(fresh)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         _raise_if_nothing(paths, run)

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 from msgspec.structs import replace
 
 from lore.errors import LoreError, lacks_plug_in
-from lore.judge import totals
 from lore.judge.sums import Copies, LedgerRequest
+from lore.judge.totals import FINDINGS_KEPT
 from lore.model.ledger import Ledger
 from lore.model.results import Finding
 from lore.plugins import published
@@ -101,8 +101,8 @@ def check_into_tables(
     by_severity = Counter(finding.severity for finding in outcome.result.findings)
     if done:
         tell(f"{shown}: {done}")
-    if done and max(by_severity.values(), default=0) >= totals.FINDINGS_KEPT:
-        tell(f"{shown}: findings holds the first {totals.FINDINGS_KEPT:,} of each severity")
+    if done and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
+        tell(f"{shown}: findings holds the first {FINDINGS_KEPT:,} of each severity")
     return outcome
 
 
