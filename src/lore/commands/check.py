@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     import typer
 
     from lore.commands import flags
-    from lore.commands.pages import PageTarget
     from lore.config import Loaded
     from lore.model.codes import Problem, Reader
-    from lore.recording.inputs import Input
     from lore.report.forms.registry import Report
     from lore.report.forms.terminal import FindingsWriter
     from lore.run.checking.check import CheckOutcome, Cluster
@@ -115,7 +113,12 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, which.paths, context, how, common.tell)
     code = _report(options, context, outcome, reports, which.paths, writer)
     if page is not None and not outcome.result.interrupted:
-        _write_page(page, drawn, outcome, options, context)
+        from lore.report.html.answers import introduce_report
+        from lore.run.pages import PageRequest
+
+        request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
+        intro = introduce_report(outcome.result, verbose=options.verbose)
+        write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
     return code
 
 
@@ -273,17 +276,6 @@ def _report(
     if outcome.failed:
         return 1
     return 3 if outcome.unjudged else 0
-
-
-def _write_page(
-    page: PageTarget, drawn: list[Input], outcome: CheckOutcome, options: CheckOptions, context: CheckContext
-) -> None:  # fmt: skip
-    from lore.report.html.answers import introduce_report
-    from lore.run.pages import PageRequest
-
-    request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
-    intro = introduce_report(outcome.result, verbose=options.verbose)
-    write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
 
 
 def name_unjudged(problems: Sequence[Problem]) -> None:

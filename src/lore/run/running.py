@@ -1,12 +1,13 @@
 """Judge a running session, for `lore watch` and `lore statusline`: the whole log, each time that it changed.
 
 The log is judged like any other recording, so that these commands and `lore check` agree, also after a rotation. A last
-line that is still being written is left out. Cost: O(bytes of the log), 30 MB a second.
+line that is still being written is a problem of the recording, and changes nothing. Cost: O(bytes of the log), 30 MB a
+second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
         opened = corpus.open_head(path)
         if _is_beginning(opened.head):
             return RunningLog(RunningTotals(""))
-        recording = options.open(path, Problems(), opened=opened._replace(data=_whole_lines(opened.data)))
+        recording = options.open(path, Problems(), opened=opened)
         sums = RunningSums(dated.rules, worded_break)
         steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
@@ -54,21 +55,6 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
 def _is_beginning(head: bytes) -> bool:
     """Return whether a log holds only a part of its first line."""
     return not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head))
-
-
-def _whole_lines(data: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a log without a last line that is still being written."""
-    rest, lines = b"", False
-    for piece in data:
-        end = piece.rfind(b"\n") + 1
-        if end:
-            lines = True
-            yield rest + piece[:end]
-            rest = piece[end:]
-        else:
-            rest += piece
-    if rest and not (lines and rest.startswith(b"{") and not is_json(rest)):
-        yield rest
 
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:
