@@ -70,11 +70,6 @@ class Ledgers:
         self.taken = 0  # ledgers that were as they were kept
         self.read_bytes = 0
 
-    @property
-    def rules(self) -> DatedRules:
-        """The dated rules, read when they are first asked for."""
-        return self.dated.rules()
-
     def each(
         self, files: list[Input], progress: Progress | None = None, jobs: int = 1
     ) -> Iterator[tuple[Input, Ledger]]:  # fmt: skip

@@ -298,8 +298,9 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
             continue
         from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
 
+        policy, rules = replace(TRIED, window=window), ledgers.dated.rules()
         try:
-            totals = dry_run(biggest.path, ledgers.options, replace(TRIED, window=window), ledgers.rules).totals
+            totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
         except LoreError:  # recorded requests, which hold no events
             break
         if totals is not None and totals.saved is not None and totals.saved >= (biggest.dollars or 0.0) * WORTH:
