@@ -96,9 +96,10 @@ class _Look(NamedTuple):
     partial: str = ""  # the message whose text still arrives
 
     def new_problems(self, known: list[Problem]) -> list[Problem]:
-        """Return the problems that are not in `known`, and add them."""
-        new = [problem for problem in self.folding.recording.problems.kept if problem not in known]
-        known += new
+        """Return the problems that were not `known`, the first ones, and make all of them known."""
+        kept = list(self.folding.recording.problems.kept)
+        new = kept[len(known) :] if kept[: len(known)] == known else kept
+        known[:] = kept
         return new
 
 
