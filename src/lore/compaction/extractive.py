@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 from lore.asking import SummaryAnswer, SummaryRequest
 from lore.compaction.entries import BYTES_PER_TOKEN, is_message
 from lore.compaction.transcripts import clipped, result_of, summary_in, words
-from lore.model.canonical import decode
+from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.model.jsonslice import raw_members
 from lore.model.state import Entry
 from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
@@ -32,7 +32,6 @@ _OMITTED = re.compile(r"- \(([0-9]{1,9}) more\)")
 _FAILED, _RUNNING = "- failed: ", "- still running: "
 _GREETING_BYTES = 24  # a shorter first request ("hi", "/model") is not the session's task
 _PATH_KEYS = ("file_path", "filePath", "path", "file", "filename", "notebook_path", "absolute_path", "target_file")
-_WRITING_KEYS = ("old_string", "new_string", "old_str", "new_str", "file_text", "content", "edits", "new_source")
 _WRITING_NAMES = re.compile(r"write|edit|create|replace|update|insert|delete|rename|move", re.IGNORECASE)
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,300})$", re.MULTILINE)
 _NOTE = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>.*?</\1>", re.DOTALL)  # of a harness, before a message
@@ -107,21 +106,18 @@ def _add_calls(sections: Sections, calls: Sequence[ToolCall]) -> None:
     # A call that ran in the previous summary has ended or was given up by now.
     unfinished = [line for line in sections[UNFINISHED] if not (calls and line.startswith(_RUNNING))]
     for call in calls:
-        value: object = None
-        with suppress(ValueError, RecursionError):
-            value = decode(bytes(call.input))
-        given: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {"input": value}
-        texts = [text for text in given.values() if isinstance(text, str)]
-        path = next((given[key] for key in _PATH_KEYS if isinstance(given.get(key), str)), "")
-        about = f"{one_line(call.name, 60)} {one_line(path or next(iter(texts), ''), 80)}"
+        members = raw_members(bytes(call.input)) or {"input": bytes(call.input)}
+        texts = {name: text_of(raw) for name, raw in members.items() if raw[:1] == b'"'}
+        path = next((texts[key] for key in _PATH_KEYS if key in texts), "")
+        about = f"{one_line(call.name, 60)} {one_line(path or next(iter(texts.values()), ''), 80)}"
         failed, running = f"{_FAILED}{about}: ", f"{_RUNNING}{about}"
         unfinished = [line for line in unfinished[-50:] if line != running and not line.startswith(failed)]
         if call.status != "completed":
             unfinished.append(running if call.status == "running" else failed + one_line(result_of(call), 160))
             continue
-        is_write = _WRITING_NAMES.search(call.name) or not given.keys().isdisjoint(_WRITING_KEYS)
-        files = [path] if path and is_write and given.get("command") != "view" else []
-        for file in files + [file for text in texts for file in _PATCHED.findall(text)]:
+        is_write = (_WRITING_NAMES.search(call.name) or "content" in texts) and texts.get("command") != "view"
+        patched = [file for text in texts.values() for file in _PATCHED.findall(text)]
+        for file in ([path] if path and is_write else []) + patched:
             line = f"- {one_line(file, 300)}"
             changed.pop(line, None)
             changed[line] = None
