@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lore.model import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
-from lore.report import (
-    PageBlock,
-    aligned,
-    counted,
-    read_bars,
-    table_of,
-    turn_of,
-    when,
-)  # fmt: skip
+from lore.report import PageBlock, aligned, counted, read_bars, table_of, turn_of, when
 
 _HEADER = ("requests", "prompt tokens", "read", "measured", "predicted", "points")
 _EXTENTS = {

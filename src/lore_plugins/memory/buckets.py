@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
-from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -205,8 +204,6 @@ ATTEMPTS = 50  # tries of a write that other writers interrupt
 HINT_WIPE = "`lore memory wipe` finishes it"
 BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"
 
-ChangeMemory: TypeAlias = Callable[[KnownMemory], KnownMemory]
-
 
 class _AnchorNotes(msgspec.Struct):
     volume: str | None = None  # the current volume
@@ -228,7 +225,7 @@ def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
 
 
 def change_bucket(
-    store: Store, bucket: MemoryBucket, change: ChangeMemory, *, at: str, purge: bool = False
+    store: Store, bucket: MemoryBucket, change: Callable[[KnownMemory], KnownMemory], *, at: str, purge: bool = False
 ) -> KnownMemory:
     """Change a bucket in one transaction, and return its new contents; `change` may be called several times.
 

@@ -303,29 +303,21 @@ MOST_LINES = 12  # of a message of `key: value` lines; a longer one is pasted da
 _KEY_VALUE = re.compile(r"([^\W\d_][\w./\- ]{0,39}?)\s*(?::=|[:：]|=)(?!//|=)\s*(\S.*)")
 
 
-def _word_set(*groups: str) -> frozenset[str]:
-    return frozenset(" ".join(groups).split())
-
-
 # Keys that begin lines of logs, mail, commits and lists.
-_NO_KEYS = _word_set(
-    "error warning warn info debug trace fatal note todo task step steps question answer example usage output input",
-    "expected actual result http https ftp file line from to cc subject re fwd date sent user assistant system human",
-    "feat fix chore docs refactor test tests style perf build ci revert summary title description idea problem",
-    "solution done open decision decided agreed fyi ps nb update correction remember reminder",
-)
-# Keys whose value names the subject of the following lines.
-_HEADINGS = _word_set(
-    "service server host project repo repository env environment module package file app component container database",
-    "table endpoint job cluster region machine device branch user team",
-)
+_NO_KEYS = frozenset((
+    "error", "warning", "warn", "info", "debug", "trace", "fatal", "note", "todo", "task", "step", "steps", "question",
+    "answer", "example", "usage", "output", "input", "expected", "actual", "result", "http", "https", "ftp", "file",
+    "line", "from", "to", "cc", "subject", "re", "fwd", "date", "sent", "user", "assistant", "system", "human", "feat",
+    "fix", "chore", "docs", "refactor", "test", "tests", "style", "perf", "build", "ci", "revert", "summary", "title",
+    "description", "idea", "problem", "solution", "done", "open", "decision", "decided", "agreed", "fyi", "ps", "nb",
+    "update", "correction", "remember", "reminder",
+))  # fmt: skip
 
 
 def key_value_facts(text: str) -> tuple[str, ...]:
     """Return the lines of a message that consists of `key: value` or `key = value` lines; empty for any other message.
 
-    Lines that follow a heading (`service: a`) are joined to it. A single line counts only if its value begins with a
-    digit: "translate: hello" is a request.
+    A single line counts only if its value begins with a digit: "translate: hello" is a request.
     """
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not 0 < len(lines) <= MOST_LINES or any(len(line) > LONGEST for line in lines):
@@ -336,9 +328,6 @@ def key_value_facts(text: str) -> tuple[str, ...]:
         return ()
     if len(lines) == 1:
         return tuple(lines) if found[0] is not None and found[0][2][0].isdigit() else ()
-    joined = "; ".join(lines)
-    if _HEADINGS.intersection(keys[0]):
-        return (joined,) if len(joined) <= LONGEST else ()
     return tuple(lines)
 
 

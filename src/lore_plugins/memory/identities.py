@@ -98,12 +98,12 @@ def parse_owner(session_id: str) -> tuple[str, str | None] | None:
     return unquote(user), unquote(agent) or None
 
 
-def memory_refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
-    """Return why nothing is remembered for an agent, a subagent's chain or a forked session; "" if memory is on."""
+def memory_refusal(memory: MemorySettings, agent: str, *, is_forked: bool = False) -> str:
+    """Return why nothing is remembered for an agent or a forked session; "" if memory is on."""
     if not memory.is_on:
         return "memory is off"
     if agent not in (*(memory.agents or (MAIN,)), *memory.share):
         return f"agent {printable(agent)!r} is not opted in"
-    if chain != MAIN or is_forked:
+    if is_forked:
         return "sessions of subagents are not remembered"
     return ""

@@ -56,7 +56,7 @@ def run(options: RecordOptions) -> int:
 
     Needs the extra `record`. lore's own lines go to standard error; --json adds one line after the command's output.
     """
-    from lore_plugins.record.live import closing_lines, export_lines, opening_lines
+    from lore_plugins.record.live import closing_lines, export_lines
     from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
     from lore_plugins.record.upstreams import make_routes
 
@@ -69,9 +69,9 @@ def run(options: RecordOptions) -> int:
     watcher, code, started = None, None, True
     try:
         if not options.command or options.verbose:
-            servers = [(f"/{route.name}", route.origin) for route in routes.routes]
-            for line in opening_lines(recorder.address, recorder.shown, servers):
-                tell(line)
+            tell(f"recording to {recorder.shown}; listening on {recorder.address}")
+            for route in routes.routes:
+                tell(f"  {recorder.address}/{route.name} -> {route.origin}")
         if options.live:
             from lore_plugins.record.live import LiveProcess
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats import LoreCapture
 from lore.judge import RunningSums, TurnVerdict, findings_of
-from lore.model import CODES, LastBreak, LedgerRow, Place, Problem, format_money
+from lore.model import CODES, LastBreak, LedgerRow, Place, format_money
 from lore.recording import INTERVAL, LogTail, Opened, Options, Problems, UnrecognisedError, load_plugins
 from lore.report import counted, in_shell, local_time, percent, visible, worded_break
 from lore.run import Dated, starting_processes, verdicts
@@ -52,17 +52,6 @@ def _read(row: LedgerRow) -> str:
     read = "" if row.read_tokens is None else f", read {row.read_tokens:,} from the cache"
     share = "" if not read or not row.prompt_tokens else f" ({percent((row.read_tokens or 0) / row.prompt_tokens)})"
     return f"prompt {row.prompt_tokens:,} tokens{read}{share}"
-
-
-def live_problem(problem: Problem) -> str:
-    """Return the line of a problem."""
-    return f"{problem.code} {CODES[problem.code].name if problem.code in CODES else ''}: {problem.message}"
-
-
-def opening_lines(address: str, path: str, upstreams: list[tuple[str, str]]) -> list[str]:
-    """Return the lines with the recorder's address and file; `upstreams` are pairs of a path here and a server."""
-    lines = [f"recording to {path}; listening on {address}"]
-    return [*lines, *(f"  {address}{here} -> {server}" for here, server in upstreams)]
 
 
 def export_lines(pointing: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
@@ -112,7 +101,8 @@ def live_verdicts(
             for verdict, _ in verdicts(recording, dated.judge(), place):
                 for problem in problems.take():
                     if (problem.byte or 0) >= begin:
-                        say(live_problem(problem))
+                        name = CODES[problem.code].name if problem.code in CODES else ""
+                        say(f"{problem.code} {name}: {problem.message}")
                 if verdict is None:
                     break
                 row = sums.take(verdict, "author")

@@ -36,7 +36,7 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
         if layout.simulated is not None and layout.requests:
             write_simulated(layout.simulated, out, every=True, verbose=verbose)
     if not alone:
-        for number, text in enumerate(aligned(layout_cells(result.layouts), range(3, 9))):
+        for number, text in enumerate(aligned([_HEADER, *map(_cells, result.layouts)], range(3, 9))):
             out.print(line((text, "" if number else "bold")))
         sent = [layout for layout in result.layouts if layout.simulated is not None and layout.read_share is not None]
         draw([(layout.name, billed_reads(layout.simulated.turns), "green") for layout in sent if layout.simulated], out)
@@ -67,12 +67,7 @@ def _same(layout: ReplayedLayout) -> str:
     return f"the same bytes as {layout.same_as}: not sent again"
 
 
-def layout_cells(layouts: list[ReplayedLayout]) -> list[tuple[str, ...]]:
-    """Return the rows of a table of layouts, the header first."""
-    return [_HEADER, *map(_row, layouts)]
-
-
-def _row(layout: ReplayedLayout) -> tuple[str, ...]:
+def _cells(layout: ReplayedLayout) -> tuple[str, ...]:
     if layout.same_as is not None:
         return (layout.name, layout.dialect, layout.tail or "", "", "", "", "", "", "", f"as {layout.same_as}")
     found = layout.simulated

@@ -36,7 +36,7 @@ from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
 from lore.run import converted
 from lore_plugins.replay.captured import digest_of
-from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, sent_body
+from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, json_object, sent_body
 
 RECORDED, LORE = "recorded", "lore"
 NAMED = 10  # turns that are named for a reason
@@ -335,7 +335,7 @@ class VaryingSystem:
                 if contexts.get(name):
                     members["context"] = encode({"extra": [contexts[name]]})
                     self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
-                yield _line(members)
+                yield json_object(members) + b"\n"
             elif members.get("system", b"null") != b"null":
                 kept, removed = _split_system(members["system"], chain.stable or set())
                 same, kept_before[name] = kept_before.get(name) == kept, kept
@@ -344,7 +344,7 @@ class VaryingSystem:
                     del members["system"]
                 else:
                     members["system"] = kept
-                yield _line(members)
+                yield json_object(members) + b"\n"
             else:
                 yield line
 
@@ -374,9 +374,5 @@ def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
             kept.append(part)
         elif rest := "\n".join([line for line in lines if line in stable]).strip("\n"):
             text = encode(rest)
-            kept.append(_line(members | {"text": text}).rstrip() if part[:1] == b"{" else text)
+            kept.append(json_object(members | {"text": text}) if part[:1] == b"{" else text)
     return (b"[" + b",".join(kept) + b"]" if system[:1] == b"[" else kept[0] if kept else b'""'), removed
-
-
-def _line(members: dict[str, bytes]) -> bytes:
-    return b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}\n"

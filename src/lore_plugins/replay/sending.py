@@ -80,7 +80,7 @@ def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> Sen
     if sending.salt:
         _salt(members, shape, sending)
     path = shape.path.replace("{model}", quote(named, safe="", errors="replace"))
-    return SentBody(_object(members), path, tuple(left_out), named)
+    return SentBody(json_object(members), path, tuple(left_out), named)
 
 
 def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> None:
@@ -99,7 +99,7 @@ def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) ->
         members[outer] = encode(most)
         return
     config = {**sliced_members(members.get(outer, b"{}")), inner: encode(most)}
-    members[outer] = _object(config)
+    members[outer] = json_object(config)
 
 
 def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
@@ -114,7 +114,7 @@ def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
         config.pop("thinking", None)
         members.pop(key)
         if key != "thinking" and config:
-            members[key] = _object(config)
+            members[key] = json_object(config)
         left_out.append("thinking")
         if b"clear_thinking" in members.get("context_management", b""):
             members.pop("context_management")
@@ -134,7 +134,7 @@ def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> 
     if listed[:1] != b"[":
         return
     salted = b"[" + b",".join(_salt_first_description(array(listed), shape.wraps, line)) + b"]"
-    members[outer] = _object({**sliced_members(raw), inner: salted}) if inner else salted
+    members[outer] = json_object({**sliced_members(raw), inner: salted}) if inner else salted
 
 
 def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
@@ -153,8 +153,8 @@ def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: st
             members = sliced_members(inner)
             if members.get("description", b"")[:1] != b'"':
                 continue
-            made = _object({**members, "description": _prepend(line, members["description"])})
-        return [*tools[:at], _object({**own, wrap: made}) if wrap else made, *tools[at + 1 :]]
+            made = json_object({**members, "description": _prepend(line, members["description"])})
+        return [*tools[:at], json_object({**own, wrap: made}) if wrap else made, *tools[at + 1 :]]
     return tools
 
 
@@ -171,7 +171,7 @@ def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
             key = "system_instruction" if "system_instruction" in members else "systemInstruction"
             own = sliced_members(members.get(key, b"{}"))
             texts = [b'{"text":' + text + b"}", *array(own.get("parts", b"[]"))]
-            members[key] = _object({**own, "parts": b"[" + b",".join(texts) + b"]"})
+            members[key] = json_object({**own, "parts": b"[" + b",".join(texts) + b"]"})
         case "openai-responses":
             members["instructions"] = _prepend(line, members.get("instructions", b"null"))
         case _:
@@ -181,7 +181,7 @@ def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
                 content = first.get("content", b'""')
                 block = b'{"type":"text","text":' + text + b"}"
                 blocks = b"[" + b",".join([block, *array(content)]) + b"]" if content[:1] == b"[" else b""
-                messages[0] = _object({**first, "content": blocks or _prepend(line, content)})
+                messages[0] = json_object({**first, "content": blocks or _prepend(line, content)})
             else:
                 messages.insert(0, b'{"role":"system","content":' + text + b"}")
             members["messages"] = b"[" + b",".join(messages) + b"]"
@@ -192,5 +192,6 @@ def _prepend(line: str, text: bytes) -> bytes:
     return encode(f"{line}\n")[:-1] + text[1:] if text[:1] == b'"' else encode(line)
 
 
-def _object(members: dict[str, bytes]) -> bytes:
+def json_object(members: dict[str, bytes]) -> bytes:
+    """Return a JSON object with these values, which are JSON."""
     return b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}"

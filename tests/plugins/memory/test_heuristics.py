@@ -120,7 +120,7 @@ def test_contradicting_sentences_are_both_kept():
         ("Name: Ann", ()),
         ("Sprache: Deutsch\n\nOrt:  Bern", ("Sprache: Deutsch", "Ort: Bern")),
         ("retries = 3\ntimeout = 30", ("retries = 3", "timeout = 30")),
-        ("service: a\nport: 80", ("service: a; port: 80",)),
+        ("service: a\nport: 80", ("service: a", "port: 80")),
         ("translate: hello", ()),
         ("Error: 5\nWarning: 6", ()),
         ("port: 8080\nand what do you think?", ()),

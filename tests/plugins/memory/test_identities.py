@@ -79,5 +79,4 @@ def test_only_selected_agents_are_remembered():
 
 
 def test_subagents_are_never_remembered():
-    assert "subagents" in memory_refusal(ON, "main", chain="side")
     assert "subagents" in memory_refusal(ON, "main", is_forked=True)
