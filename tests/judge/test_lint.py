@@ -120,8 +120,8 @@ def test_history_after_last_breakpoint_is_a_defect():
     talk = [said("user", text(LONG)), said("assistant", text("Done.")), said("user", text("More."))]
     defect = only(claude(*talk), "LORE114")
     assert defect.broken.path == "system[0]"
-    assert 1500 < defect.stake.tokens < 3000  # the history after the breakpoint only
-    assert defect.stake.dollars == pytest.approx(defect.stake.tokens * 2.7e-6, abs=1e-6)
+    assert 1500 < defect.tokens < 3000  # the history after the breakpoint only
+    assert defect.dollars == pytest.approx(defect.tokens * 2.7e-6, abs=1e-6)
     assert found(claude(said("user", text(LONG)))) == []  # the first request has no history yet
 
 

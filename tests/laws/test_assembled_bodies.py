@@ -114,6 +114,6 @@ def test_lint_findings_of_any_body_have_places(body, places):
     turn = Turn("main", 1, dialect.parse(raw, "wire", Memo()))
     for defect in linter().defects(turn):
         assert 0 <= defect.broken.at < len(turn.prompt) or defect.broken.at == -1
-        assert (defect.stake.tokens or 0) >= 0
+        assert (defect.tokens or 0) >= 0
     outlook = linter().outlook(turn)
     assert 0 <= (outlook.cached or 0) <= max(1, outlook.tokens)

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, reason_to_doubt
-from lore.cache.registry import Option, cache_named, configured, is_known, make, view_of
+from lore.cache.registry import CACHES, Option, cache_named, configured, make, view_of
 from lore.cache.rules import DatedRules
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
 from lore.cache.transcripts import CACHES_OF_TRANSCRIPTS, Predicted, TranscriptCache, TurnState
@@ -178,7 +178,7 @@ class Predictor:
     def _predicted(self, turn: Turn) -> Predicted:
         where = served_by(turn)
         name = self._cache or cache_of(turn, where)
-        if not is_known(name) or turn.failed:
+        if name not in CACHES or turn.failed:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))

@@ -12,6 +12,7 @@ regional endpoints.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
@@ -95,22 +96,18 @@ class Price(Struct, frozen=True):
 
     def parts(self, bill: Usage) -> dict[str, Decimal]:
         """Return the cost by kind of price, without the kinds whose count or price is unknown."""
-        parts: dict[str, Decimal] = {}
-
-        def add(kind: str, cost: Decimal) -> None:
-            parts[kind] = parts.get(kind, Decimal(0)) + cost
-
+        parts = defaultdict[str, Decimal](Decimal)
         for kind, (count, price) in self._counted(bill).items():
             if count and (count > 0 or kind != "write") and price is not None:
-                add(kind, count * price / MILLION)
+                parts[kind] += count * price / MILLION
         tools = dict(self.tools)
         for name, count in bill.server_tools:
             if name in tools:
-                add(name, count * tools[name] / THOUSAND)
+                parts[name] += count * tools[name] / THOUSAND
         for counts, price in zip(bill.iterations, self.passes, strict=False):
             for kind, cost in ({} if price is None else price.parts(counts)).items():
-                add(kind, cost)
-        return parts
+                parts[kind] += cost
+        return dict(parts)
 
     @property
     def has_write_price(self) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
@@ -40,27 +41,13 @@ class CacheRow(Struct, frozen=True):
         return self.made(look, **options)
 
 
-# Models are imported when the first one of their kind is made: judging request bodies makes none.
+def _make(module: str, name: str, look: Look, **options: Any) -> CacheModel:
+    """Make a model of a class that is imported by its name: judging request bodies makes no model."""
+    return getattr(import_module(f"lore.cache.{module}"), name)(look, **options)
 
 
-def _breakpoints(look: Look) -> CacheModel:
-    from lore.cache.breakpoints import Breakpoints  # noqa: PLC0415 - as above
-
-    return Breakpoints(look)
-
-
-def _prefix(look: Look, **options: Any) -> CacheModel:
-    from lore.cache.implicit import Prefix  # noqa: PLC0415 - as above
-
-    return Prefix(look, **options)
-
-
-def _gemini_explicit(look: Look) -> CacheModel:
-    from lore.cache.implicit import GeminiExplicit  # noqa: PLC0415 - as above
-
-    return GeminiExplicit(look)
-
-
+_breakpoints = partial(_make, "breakpoints", "Breakpoints")
+_prefix = partial(_make, "implicit", "Prefix")
 CACHES: dict[str, CacheKind] = {
     cache.name: cache
     for cache in (
@@ -69,7 +56,7 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("openai", "openai", _prefix),  # up to GPT-5.5
         CacheRow("openai-breakpoint", "openai", _breakpoints),  # since GPT-5.6
         CacheRow("gemini", "gemini", _prefix),
-        CacheRow("gemini-explicit", "gemini", _gemini_explicit),
+        CacheRow("gemini-explicit", "gemini", partial(_make, "implicit", "GeminiExplicit")),
         CacheRow("deepseek", "deepseek", _prefix),
         CacheRow("kimi", "moonshot", partial(_prefix, confidence="rule")),
         CacheRow("xai", "xai", _prefix),
@@ -127,11 +114,6 @@ def takes_breakpoints(name: str) -> bool:
     """Return whether a cache keeps entries at the breakpoints of a request; False for an unknown name."""
     kind = CACHES.get(name)
     return isinstance(kind, CacheRow) and kind.made is _breakpoints
-
-
-def is_known(name: str) -> bool:
-    """Return whether there is a model of this name; models of engines need their plug-in."""
-    return name in CACHES
 
 
 def view_of(name: str) -> View:

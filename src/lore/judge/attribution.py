@@ -16,6 +16,7 @@ To add a cause: add a row, its evidence struct in `lore.model.evidence` with a f
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -92,14 +93,11 @@ def _read_head_alone(facts: PairFacts, _: Cause) -> bool:
     return state is not None and state.shared_head is not None and facts.read == state.shared_head
 
 
-def _fell_each_time(signal: str) -> _Check:
-    """Return a check whether this session showed the signal at least twice before, and its reads fell each time."""
-
-    def check(facts: PairFacts, _: Cause) -> bool:
-        tally = facts.shown.get(signal)
-        return tally is not None and tally.fell == tally.seen >= 2
-
-    return check
+def _fell_each_time(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether this session showed the cause's signal at least twice before, and its reads fell each time."""
+    signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) else "tools-delta"
+    tally = facts.shown.get(signal)
+    return tally is not None and tally.fell == tally.seen >= 2
 
 
 def _restarted_twice_over(facts: PairFacts, _: Cause) -> bool:
@@ -117,7 +115,7 @@ def _process_ended(facts: PairFacts, _: Cause) -> bool:
 
 def _prompt_shrank(facts: PairFacts, _: Cause) -> bool:
     """Return whether the billed prompt shrank although the history of the log continues."""
-    return any(find.find_removed(what)(facts) is not None for what in ("head", "messages", "results"))
+    return any(find.find_removed(what, facts) is not None for what in ("head", "messages", "results"))
 
 
 def _read_up_to_hook(facts: PairFacts, cause: Cause) -> bool:
@@ -158,7 +156,7 @@ MISSING_ANSWERS = EvidenceRule(
 
 RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(
-        Code.COMPACTION, find.recorded_change(Code.COMPACTION),
+        Code.COMPACTION, partial(find.find_recorded_change, Code.COMPACTION),
         "101 of 958 drops; the log records it.",
     ),
     EvidenceRule(
@@ -180,30 +178,30 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, find.recorded_change(Code.TOOL_RESULT_REWRITTEN),
+        Code.TOOL_RESULT_REWRITTEN, partial(find.find_recorded_change, Code.TOOL_RESULT_REWRITTEN),
         "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12.",
     ),
     EvidenceRule(
-        Code.REWIND, find.recorded_change(Code.REWIND),
+        Code.REWIND, partial(find.find_recorded_change, Code.REWIND),
         "The log records that the user went back.",
     ),
     EvidenceRule(
-        Code.TOOLS_ADDED_OR_REMOVED, find.find_moved_hashes("tools"),
+        Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
         "The client's own hashes of tool definitions differ.",
         ruled_out_by=_HEAD,
     ),
     EvidenceRule(
-        Code.PREFIX_MOVED, find.find_moved_hashes("system"),
+        Code.PREFIX_MOVED, partial(find.find_moved_hashes, "system"),
         "The client's own hashes of the system prompt differ.",
         ruled_out_by=_HEAD,
     ),
     EvidenceRule(
-        Code.PREFIX_MOVED, find.find_moved_hashes("messages"),
+        Code.PREFIX_MOVED, partial(find.find_moved_hashes, "messages"),
         "The client's own hashes of messages differ.",
         ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.SESSION_CHANGED, find.recorded_change(Code.SESSION_CHANGED),
+        Code.SESSION_CHANGED, partial(find.find_recorded_change, Code.SESSION_CHANGED),
         "The log records other tools or another system prompt.",
     ),
     EvidenceRule(
@@ -211,16 +209,16 @@ RULES: tuple[EvidenceRule, ...] = (
         "Tools or system prompt of the log differ.",
     ),
     EvidenceRule(
-        Code.CLIENT_UPDATED, find.find_signal("client-version"),
+        Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
         "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",
         ruled_out_by=_HEAD,
     ),
     EvidenceRule(
-        Code.GENERATION_SETTINGS_CHANGED, find.find_signal("effort"),
+        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "effort"),
         "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md).",
     ),
     EvidenceRule(
-        Code.GENERATION_SETTINGS_CHANGED, find.find_signal("thinking"),
+        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
         "36 of 249 falls that nothing else explained (facts/predictions.md): each setting has entries of its own.",
     ),
     EvidenceRule(
@@ -245,11 +243,11 @@ RULES: tuple[EvidenceRule, ...] = (
         ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.CLIENT_RESTARTED, find.find_signal("restart"),
+        Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
         "weak", ruled_out_by=_HEAD,
         confirmed_by=(
-            _process_ended, _restarted_twice_over, _read_head_alone, _fell_each_time("restart"), _verdict_agrees,
+            _process_ended, _restarted_twice_over, _read_head_alone, _fell_each_time, _verdict_agrees,
         ),
     ),
     EvidenceRule(
@@ -259,16 +257,16 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", confirmed_by=(_prompt_shrank,),
     ),
     EvidenceRule(
-        Code.CLIENT_CAUSE_UNKNOWN, find.find_removed("head"),
+        Code.CLIENT_CAUSE_UNKNOWN, partial(find.find_removed, "head"),
         "78 of 78 prompts that shrank fell (facts/verdicts.md, 1); less was read than other messages leave.",
     ),
     EvidenceRule(
-        Code.CLIENT_CAUSE_UNKNOWN, find.find_removed("messages"),
+        Code.CLIENT_CAUSE_UNKNOWN, partial(find.find_removed, "messages"),
         "78 of 78 prompts that shrank fell (facts/verdicts.md, 1); no tool ran whose result could be missing.",
         section="messages",
     ),
     EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, find.find_removed("results"),
+        Code.TOOL_RESULT_REWRITTEN, partial(find.find_removed, "results"),
         "78 of 78 prompts that shrank fell (facts/verdicts.md, 1). 16 of 40 right (facts/predictions.md). Weak if the "
         "provider may omit content itself.",
         ruled_out_by=_MISSED_HEAD,
@@ -284,25 +282,25 @@ RULES: tuple[EvidenceRule, ...] = (
     ),
     MISSING_ANSWERS,
     EvidenceRule(
-        Code.LOOKBACK_EXCEEDED, find.find_far_entry,
+        Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
         kind="waste", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.LOOKBACK_EXCEEDED, find.find_far_entry_perhaps,
+        Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=True),
         "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints.",
         "weak", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.DEFERRED_TOOLS_LOADED, find.counted_signal("tool-reference"),
+        Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
         "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
         "(facts/predictions.md).",
-        "weak", confirmed_by=(_read_head_alone, _fell_each_time("tool-reference"), _verdict_agrees), ruled_out_by=_HEAD,
+        "weak", confirmed_by=(_read_head_alone, _fell_each_time, _verdict_agrees), ruled_out_by=_HEAD,
     ),
     EvidenceRule(
-        Code.ANSWER_WITHOUT_THINKING, find.counted_signal("no-thinking"),
+        Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
         "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
-        "weak", confirmed_by=(_fell_each_time("no-thinking"), _verdict_agrees), ruled_out_by=_MISSED_HEAD,
+        "weak", confirmed_by=(_fell_each_time, _verdict_agrees), ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
         Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
@@ -316,45 +314,49 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", confirmed_by=(_read_up_to_skill,), ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.TOOLS_ADDED_OR_REMOVED, find.find_signal("tools-delta"),
+        Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_signal, "tools-delta"),
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
-        "weak", confirmed_by=(_fell_each_time("tools-delta"), _verdict_agrees), ruled_out_by=_HEAD,
+        "weak", confirmed_by=(_fell_each_time, _verdict_agrees), ruled_out_by=_HEAD,
     ),
     EvidenceRule(
         Code.CACHE_EXPIRED, find.find_possible_expiry,
         "411 of 958 drops; the usage does not show whether five minutes or an hour was asked for.",
         "weak", ruled_out_by=find.old_entry_was_read,
     ),
-    EvidenceRule(Code.ERROR_BETWEEN, find.find_signal("api-error"), "9 of 18 fell.", "weak"),
+    EvidenceRule(Code.ERROR_BETWEEN, partial(find.find_signal, "api-error"), "9 of 18 fell.", "weak"),
     EvidenceRule(
-        Code.SLASH_COMMAND, find.find_signal("slash-command"),
+        Code.SLASH_COMMAND, partial(find.find_signal, "slash-command"),
         "23 of 52 fell.",
         "weak", ruled_out_by=_MISSED_HEAD,
     ),
-    EvidenceRule(Code.DATE_IN_PREFIX, find.find_signal("date"), "0 of 3 fell.", "weak"),
+    EvidenceRule(Code.DATE_IN_PREFIX, partial(find.find_signal, "date"), "0 of 3 fell.", "weak"),
     EvidenceRule(
-        Code.MEMORY_IN_PREFIX, find.find_signal("memory"),
+        Code.MEMORY_IN_PREFIX, partial(find.find_signal, "memory"),
         "19 % fell at a new prompt, 9.5 % without it.",
         "weak",
     ),
     EvidenceRule(
-        Code.SESSION_CHANGED, find.find_signal("instructions"),
+        Code.SESSION_CHANGED, partial(find.find_signal, "instructions"),
         "19 % fell at a new prompt, 9.5 % without it.",
         "weak", kind="unattributable",
     ),
     EvidenceRule(
-        Code.PERMISSION_MODE_CHANGED, find.find_signal("permission-mode"),
+        Code.PERMISSION_MODE_CHANGED, partial(find.find_signal, "permission-mode"),
         "8 of 32 fell.",
         "weak", ruled_out_by=_HEAD,
     ),
-    EvidenceRule(Code.INTERRUPTED, find.find_signal("interrupt"), "19 of 100 fell.", "weak", ruled_out_by=_MISSED_HEAD),
     EvidenceRule(
-        Code.SERVER_INSTRUCTIONS_CHANGED, find.find_signal("instructions-delta"),
+        Code.INTERRUPTED, partial(find.find_signal, "interrupt"),
+        "19 of 100 fell.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.SERVER_INSTRUCTIONS_CHANGED, partial(find.find_signal, "instructions-delta"),
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
         "weak", confirmed_by=(_verdict_agrees,), ruled_out_by=_HEAD,
     ),
     EvidenceRule(
-        Code.SKILL_LOADED, find.find_signal("skill"),
+        Code.SKILL_LOADED, partial(find.find_signal, "skill"),
         "25 of 958 drops; 14 % fell.",
         "weak", ruled_out_by=_MISSED_HEAD,
     ),

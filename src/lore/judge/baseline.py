@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -106,15 +105,10 @@ class KnownFindings:
                 yield entry, self._left[name]
 
 
-class Renewed(NamedTuple):
-    """The entries of a new baseline; `unseen` findings of them are from the old one."""
-
-    entries: list[BaselineEntry]
-    unseen: int
-
-
-def renewed(before: Baseline, entries: Iterable[BaselineEntry], about: Callable[[BaselineEntry], bool]) -> Renewed:
-    """Return new entries, and old ones that this run is not `about`."""
+def renewed(
+    before: Baseline, entries: Iterable[BaselineEntry], about: Callable[[BaselineEntry], bool]
+) -> tuple[list[BaselineEntry], int]:
+    """Return new entries with the old ones that this run is not `about`, and the number of findings of the latter."""
     found = {entry.fingerprint: entry for entry in entries}
     unseen = 0
     for entry in before.findings:
@@ -122,7 +116,7 @@ def renewed(before: Baseline, entries: Iterable[BaselineEntry], about: Callable[
         if not about(entry) and (new is None or new.count < entry.count):
             unseen += entry.count - (0 if new is None else new.count)
             found[entry.fingerprint] = entry if new is None else msgspec.structs.replace(new, count=entry.count)
-    return Renewed(list(found.values()), unseen)
+    return list(found.values()), unseen
 
 
 def stale(known: KnownFindings, place: Place, about: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:

@@ -204,27 +204,19 @@ def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
     return None if before == after or before is None or after is None else e.ModelChanged(before, after)
 
 
-def find_moved_hashes(section: str) -> Find:
-    """Return a finder of what the client's hashes say of a section."""
-
-    def find(facts: PairFacts) -> Cause | None:
-        lead, *others = [cause for cause in facts.hash_causes if cause.section == section] or (None,)
-        return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
-
-    return find
+def find_moved_hashes(section: str, facts: PairFacts) -> Cause | None:
+    """Return what the client's hashes say of a section."""
+    lead, *others = [cause for cause in facts.hash_causes if cause.section == section] or (None,)
+    return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
 
 
-def find_far_entry(facts: PairFacts) -> e.LookbackExceeded | None:
-    """Return that no breakpoint reaches the last entry, and no other answer was written in between."""
-    return None if find_missing_answers(facts) is not None else _find_far_entry(facts)
+def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | None:
+    """Return that no breakpoint reaches the last entry.
 
-
-def find_far_entry_perhaps(facts: PairFacts) -> e.LookbackExceeded | None:
-    """Return the same if answers are missing: their requests may have had breakpoints, here or elsewhere."""
-    return None if find_missing_answers(facts) is None else _find_far_entry(facts)
-
-
-def _find_far_entry(facts: PairFacts) -> e.LookbackExceeded | None:
+    `is_cut`: answers between the two are missing, whose requests may have had breakpoints, here or elsewhere.
+    """
+    if (find_missing_answers(facts) is not None) != is_cut:
+        return None
     state = facts.state
     if state is not None:
         if state.new_positions <= POSITIONS or lookback(facts.current.at).runs:
@@ -274,20 +266,16 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 # the log
 
 
-def recorded_change(code: Code) -> Find:
-    """Return a finder of an event that the log records."""
-
-    def find(facts: PairFacts) -> e.RecordedChange | None:
-        change = next((change for change in facts.current.changes if change.cause == code), None)
-        return None if change is None else e.RecordedChange(code, change.detail)
-
-    return find
+def find_recorded_change(code: Code, facts: PairFacts) -> e.RecordedChange | None:
+    """Return an event that the log records."""
+    change = next((change for change in facts.current.changes if change.cause == code), None)
+    return None if change is None else e.RecordedChange(code, change.detail)
 
 
 def find_other_head(facts: PairFacts) -> e.RecordedChange | None:
     """Return that tools or system prompt of the log differ, and no event says so."""
     state = facts.state
-    if state is None or not state.head_changed or recorded_change(Code.SESSION_CHANGED)(facts) is not None:
+    if state is None or not state.head_changed or find_recorded_change(Code.SESSION_CHANGED, facts) is not None:
         return None
     return e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ")
 
@@ -305,14 +293,10 @@ def signal_of(facts: PairFacts, name: str) -> Sign | None:
     return next((sign for sign in facts.current.signs if sign.name == name), None)
 
 
-def find_signal(name: str) -> Find:
-    """Return a finder of a signal of the log (`lore.model.state.SIGNS`)."""
-
-    def find(facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
-        sign = signal_of(facts, name)
-        return None if sign is None else _signal_evidence(sign)
-
-    return find
+def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
+    """Return a signal of the log (`lore.model.state.SIGNS`)."""
+    sign = signal_of(facts, name)
+    return None if sign is None else _signal_evidence(sign)
 
 
 def _signal_evidence(sign: Sign) -> e.SignSeen | e.ToolsAnnounced:
@@ -324,21 +308,17 @@ def _signal_evidence(sign: Sign) -> e.SignSeen | e.ToolsAnnounced:
     return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
 
 
-def counted_signal(name: str) -> Find:
-    """Return a finder of a signal after which most reads of this client's version and model fell (`cache.falls`)."""
-
-    def find(facts: PairFacts) -> e.Evidence | Cause | None:
-        sign, state = signal_of(facts, name), facts.state
-        if sign is None or state is None or state.implicit:
-            return None
-        fall = find_fall(
-            name, prompted=state.grown.prompted, first=name not in facts.shown, version=sign.version,
-            model=normal_name(facts.current.model),
-        )  # fmt: skip
-        is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
-        return _signal_evidence(sign) if fall is not None or not is_counted else None
-
-    return find
+def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
+    """Return a signal after which most reads of this client's version and model fell (`cache.falls`)."""
+    sign, state = signal_of(facts, name), facts.state
+    if sign is None or state is None or state.implicit:
+        return None
+    fall = find_fall(
+        name, prompted=state.grown.prompted, first=name not in facts.shown, version=sign.version,
+        model=normal_name(facts.current.model),
+    )  # fmt: skip
+    is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
+    return _signal_evidence(sign) if fall is not None or not is_counted else None
 
 
 def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
@@ -434,29 +414,24 @@ def find_cleared_results(facts: PairFacts) -> e.Evidence | None:
     return _signal_evidence(boundary)
 
 
-def find_removed(what: Literal["head", "messages", "results"]) -> Find:
-    """Return a finder of a prompt that was billed for fewer tokens although its history continues.
+def find_removed(what: Literal["head", "messages", "results"], facts: PairFacts) -> e.TotalShrank | None:
+    """Return that a prompt was billed for fewer tokens although its history continues, if `what` is missing.
 
     A read below the head missed more than messages. Without a tool call in the history no result can be missing. A
     cache without breakpoints may belong to a provider that omits content itself.
     """
-
-    def find(facts: PairFacts) -> e.TotalShrank | None:
-        shrunk = _shrunk_total(facts) if _has_same_history(facts) else None
-        if shrunk is None:
-            return None
-        state = facts.state
-        least = None if state is None else state.min_read
-        if least is not None and (facts.read or 0) < least:
-            removed = "head"
-        elif not shrunk.boundary and not facts.has_tool_call:
-            removed = "messages"
-        else:
-            removed, is_unsure = "results", not shrunk.boundary and state is not None and state.implicit
-            shrunk = replace(shrunk, unsure=is_unsure)
-        return shrunk if removed == what else None
-
-    return find
+    shrunk, state = _shrunk_total(facts) if _has_same_history(facts) else None, facts.state
+    if shrunk is None:
+        return None
+    least = None if state is None else state.min_read
+    if least is not None and (facts.read or 0) < least:
+        removed = "head"
+    elif not shrunk.boundary and not facts.has_tool_call:
+        removed = "messages"
+    else:
+        removed, is_unsure = "results", not shrunk.boundary and state is not None and state.implicit
+        shrunk = replace(shrunk, unsure=is_unsure)
+    return shrunk if removed == what else None
 
 
 def _shrunk_total(facts: PairFacts) -> e.TotalShrank | None:

@@ -15,7 +15,7 @@ threads. The cost of a turn is O(its new content).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -57,13 +57,6 @@ PACE = 600.0  # seconds that a chain has to last before its cost a day is report
 HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
 
 
-class _Pace(NamedTuple):
-    """How often a chain replaces its tail."""
-
-    first: float  # when its first turn was sent, in seconds since the epoch
-    tails: int = 0  # replaced tails since then
-
-
 class Judge:
     """Judge the turns of one recording.
 
@@ -88,7 +81,7 @@ class Judge:
         self._advised: set[tuple[object, ...]] = set()  # what lint says of a request, once a recording
         self._siblings = Siblings(rules)
         self._alternations: dict[str, Alternation] = {}  # by chain
-        self._paces: dict[str, _Pace] = {}  # by chain
+        self._paces: dict[str, tuple[float, int]] = {}  # by chain: when it began, and the tails replaced since then
         self.turns = 0
 
     @property
@@ -106,7 +99,7 @@ class Judge:
             foreseen = transcripts.latest  # it is only made if the read fell
         is_compared = extends or pair is not None
         if turn.basis is None and turn.at is not None:
-            self._paces.setdefault(turn.chain, _Pace(turn.at))
+            self._paces.setdefault(turn.chain, (turn.at, 0))
         if pair is not None:
             pair = self._priced(turn, excuse_small_loss(self._without_short_prompts(turn, pair)))
             pair = self._alternations.setdefault(turn.chain, Alternation()).mark(pair)
@@ -160,9 +153,10 @@ class Judge:
         pace = self._paces.get(turn.chain)
         if pace is None or turn.at is None or all(cause.code != Code.TAIL_REPLACED for cause in pair.causes):
             return 0.0
-        pace = self._paces[turn.chain] = pace._replace(tails=pace.tails + 1)
-        lasted = turn.at - pace.first
-        return pace.tails / lasted * DAY if lasted >= PACE else 0.0
+        began, tails = pace[0], pace[1] + 1
+        self._paces[turn.chain] = began, tails
+        lasted = turn.at - began
+        return tails / lasted * DAY if lasted >= PACE else 0.0
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
         """Forget chains that no turn will continue; return the findings about them."""

@@ -204,7 +204,7 @@ class _Lint:
             made = self._decide(_finding(defect, request, place), ruling)
             if made is None:
                 continue
-            stakes[made.code] = None if made.severity == "note" else defect.stake.tokens or 0
+            stakes[made.code] = None if made.severity == "note" else defect.tokens or 0
             refused = refused or is_refused(made)
             key = made.code, made.kind, defect.detail, (made.json_path or "").translate(_NUMBERS)
             before = self._found.get(key)
@@ -270,8 +270,8 @@ def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
     special = CODES[broken.code].fixes.get(defect.detail) if place.reader == "author" else None
     return replace(
         made, fix=special or made.fix, body_offset=UNSET if at is None else sum(at),
-        stake_tokens=UNSET if defect.stake.tokens is None else defect.stake.tokens,
-        stake_dollars=UNSET if defect.stake.dollars is None else defect.stake.dollars,
+        stake_tokens=UNSET if defect.tokens is None else defect.tokens,
+        stake_dollars=UNSET if defect.dollars is None else defect.dollars,
     )  # fmt: skip
 
 

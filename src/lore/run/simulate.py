@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
-from lore.cache.registry import BROUGHT, CACHES, is_known
+from lore.cache.registry import BROUGHT, CACHES
 from lore.cache.rules import DatedRules
 from lore.errors import LoreError, lacks_plug_in
 from lore.judge import what_if
@@ -208,7 +208,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     unknown = sum(turn.cache is None for turn in turns)
     if unknown:
         yield f"not predicted: {turns_of(unknown)} of an unknown provider (--cache NAME chooses a cache)"
-    for cache in sorted({turn.cache for turn in turns if turn.cache and not is_known(turn.cache)}):
+    for cache in sorted({turn.cache for turn in turns if turn.cache and turn.cache not in CACHES}):
         missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
         yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):

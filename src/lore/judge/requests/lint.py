@@ -47,18 +47,12 @@ _HEADS = 64  # heads that are remembered
 _BY_SESSION = ("date", "directory")  # usually frozen for a session
 
 
-class Stake(Struct, frozen=True):
-    """The cost of a broken rule in each request: estimated tokens, and US dollars; None: unknown."""
-
-    tokens: int | None = None
-    dollars: float | None = None
-
-
 class Defect(Struct, frozen=True):
-    """A broken rule with its cost."""
+    """A broken rule with its cost in each request."""
 
     broken: laws.Broken
-    stake: Stake
+    tokens: int | None  # that are re-billed, estimated; None: unknown
+    dollars: float | None  # that these cost beyond a read of them; None: unknown
     text: str = ""  # of the segment, for its place in the body
     detail: str = ""  # the reason in its evidence, which selects the fix
 
@@ -97,7 +91,7 @@ class Linter:
         found = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
         orphan = find_orphan(turn)
         found += [] if orphan is None else [orphan]
-        return [_defect(turn, broken, _stake(broken, sized, price)) for broken in found]
+        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
@@ -207,14 +201,14 @@ class Linter:
 # places
 
 
-def _defect(turn: Turn, broken: laws.Broken, stake: Stake) -> Defect:
+def _defect(turn: Turn, broken: laws.Broken, cost: tuple[int | None, float | None]) -> Defect:
     """Return a broken rule with the text from its place on, by which it is found in the body."""
     evidence, segment = broken.evidence, turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
     if isinstance(evidence, BelowMinimum):
         detail = "" if evidence.marked else "unmarked"
     else:
         detail = next((value for name in ("reason", "setting", "kind") if (value := getattr(evidence, name, ""))), "")
-    return Defect(broken, stake, "" if segment is None else _text_of(segment), detail)
+    return Defect(broken, *cost, "" if segment is None else _text_of(segment), detail)
 
 
 def _text_of(segment: Segment) -> str:
@@ -292,11 +286,11 @@ def _latest_answer(prompt: Prompt) -> int:
 # money
 
 
-def _stake(broken: laws.Broken, sized: Sized, price: Price | None) -> Stake:
-    """Return the tokens and cost that are re-billed in each request that breaks a rule."""
+def _cost(broken: laws.Broken, sized: Sized, price: Price | None) -> tuple[int | None, float | None]:
+    """Return the tokens that are re-billed in each request that breaks a rule, and their cost; None if unknown."""
     upto, last, at = sized.upto, sized.last, broken.at
     if not upto:
-        return Stake()
+        return None, None
     match broken.code:
         case Code.VOLATILE_BEFORE_HISTORY | Code.BREAKPOINT_ON_VOLATILE | Code.VARYING_TEXT_IN_PREFIX:
             tokens = upto[last] - sized.kept(at) if at <= last else 0
@@ -309,7 +303,7 @@ def _stake(broken: laws.Broken, sized: Sized, price: Price | None) -> Stake:
         case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, ImageBeforeText):
             tokens = broken.evidence.tokens
         case _:
-            return Stake()
+            return None, None
     writes = tokens if sized.marked and broken.code != Code.BREAKPOINTS_MISSING else 0
     dollars = None if price is None else paid_again(price, Usage(tokens - writes, 0, writes), tokens)
-    return Stake(tokens, dollars if dollars is None else round(dollars, 6))
+    return tokens, dollars if dollars is None else round(dollars, 6)
