@@ -200,7 +200,7 @@ def test_verify_exits_1_and_names_recoverable_events():
     assert store("verify", "b", "c", url="sqlite:s.db").code == 0
     refused = store("export", "a", url="sqlite:s.db")
     assert refused.code == 2
-    assert "`lore store verify` names each damaged place" in refused.err
+    assert "`lore store verify` names what is damaged" in refused.err
     removed = store("export", "a", "--salvage", url="sqlite:s.db")
     assert (removed.code, "names each damaged event" in removed.err) == (2, True)
 

@@ -176,7 +176,7 @@ class DamagedError(StoreError):
     """The stored bytes are not the written ones."""
 
     def __init__(
-        self, message: str, *, hint: str = "`lore store verify` names each damaged place", where: Where | None = None
+        self, message: str, *, hint: str = "`lore store verify` names what is damaged", where: Where | None = None
     ) -> None:
         super().__init__(message, hint=hint, where=where)
 

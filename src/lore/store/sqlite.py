@@ -381,7 +381,7 @@ def _make_file(path: str) -> None:
 # errors
 
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
-_VERIFY = f"`lore store verify` names each damaged place; if it cannot be opened: {_RESCUE}"
+_VERIFY = f"`lore store verify` names what is damaged; if it cannot be opened: {_RESCUE}"
 _BUSY = (StoreError, "is busy: others have been writing for too long", "try again")
 _OWNER = "look at who owns it and its folder"
 _ERRORS = {  # by sqlite's code: the error, its message and its hint
