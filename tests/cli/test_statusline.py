@@ -127,11 +127,13 @@ def test_json_is_judged_to_the_end():
     assert lore("statusline", "--json", stdin=b"").code == 2
 
 
-def test_line_without_cache_folder_judges_the_log(monkeypatch, started):
+def test_line_without_cache_folder_has_facts_of_the_client(monkeypatch, started):
     session(*STEADY)
     monkeypatch.setattr(module, "status_folder", lambda: "")
-    assert lore("statusline", LOG, "--width", "40").out.startswith("prompt 12k")
-    assert lore("statusline", "nowhere.jsonl").out == "lore: no session\n"
+    assert lore("statusline", LOG, "--width", "40").out == "lore: no session\n"
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 9_000, "cache_creation_input_tokens": 995}
+    given = json.dumps({"transcript_path": LOG, "context_window": {"current_usage": usage}}).encode()
+    assert "prompt 10k" in lore("statusline", stdin=given).out
     assert started == []
 
 

@@ -49,10 +49,10 @@ def _run(args: list[str]) -> int:
         from lore import __version__
 
         answer = f"lore {__version__}\n"
-    elif args[:1] == ["statusline"]:
-        from lore.commands.status_file import quick
+    elif args[:1] == ["statusline"] and not any(arg.startswith("-") for arg in args) and len(args) <= 2:
+        from lore.commands.status_file import line
 
-        answer = quick(args[1:])  # None: options that need the command
+        answer = line("".join(args[1:]))
     if answer is not None:
         sys.stdout.write(answer)
     code = (

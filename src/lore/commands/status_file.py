@@ -14,8 +14,6 @@ import re
 import stat
 import sys
 import time
-from argparse import ArgumentError, ArgumentParser, BooleanOptionalAction
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 from zlib import crc32
@@ -23,7 +21,7 @@ from zlib import crc32
 from lore import __version__
 from lore.files import cache_root, current_folder
 from lore.model.running import LastBreak, RunningTotals
-from lore.report.status_line import DEFAULT, Shown, client_and_path, parts_of, status_line
+from lore.report.status_line import DEFAULT, Shown, client_and_path, status_line
 
 CLAIMED, UNUSED = 600.0, 60 * 86_400.0  # seconds that judging may take, and after which an unused file is deleted
 PACE, NEWEST = 10, 20.0  # judging takes at most 1/10 of the time; seconds for which a project's newest session holds
@@ -40,40 +38,33 @@ class KeptStatus(NamedTuple):
     cost: float  # seconds that judging took
 
 
-def quick(args: Sequence[str]) -> str | None:
-    """Return the line that `lore statusline ARGS` prints; None if ARGS need the command (help, --json, --install)."""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("path", nargs="?", default="")
-    parser.add_argument("--format")
-    parser.add_argument("--width", type=int)
-    parser.add_argument("--color", action=BooleanOptionalAction)
-    parser.add_argument("--redact", action="store_true")
-    try:
-        given, unknown = parser.parse_known_args(args)
-    except ArgumentError:
-        return None
-    folder, parts = status_folder(), DEFAULT if given.format is None else parts_of(given.format)
-    if unknown or parts is None or not folder or (given.width is not None and given.width < 1):
-        return None
-    said = b"" if given.path else standard_input()
-    colour = given.color
-    if colour is None:
-        is_shown = bool(said.strip()) or bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
-        colour = is_shown and not os.environ.get("NO_COLOR")
+def line(
+    path: str = "", parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool | None = None,
+    redact: bool = False,
+) -> str:  # fmt: skip
+    """Return the line about a log or a project's newest session; without a path, about what standard input names.
+
+    A log that has grown is judged again by a process in the background.
+    """
+    said = b"" if path else standard_input()
+    is_shown = bool(said.strip() or os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+    coloured = is_shown and not os.environ.get("NO_COLOR") if colour is None else colour
     columns = os.environ.get("COLUMNS", "")
-    width = given.width or (int(columns) if re.fullmatch(r"[0-9]{1,4}", columns) else 0) or None
-    shown, unjudged = status_of(given.path, said, current_folder(), folder, time.time())
+    width = width or (int(columns) if re.fullmatch(r"[0-9]{1,4}", columns) else 0) or None
+    shown, unjudged = status_of(path, said, current_folder(), status_folder(), time.time())
     if unjudged:
         start([sys.executable, "-P", "-m", "lore", "statusline", "--refresh", "--", unjudged])
-    return status_line(shown._replace(redact=given.redact), parts, width=width, colour=colour) + "\n"
+    return status_line(shown._replace(redact=redact), parts, width=width, colour=coloured) + "\n"
 
 
 def status_of(name: str, given: bytes, project: str, folder: str, now: float) -> tuple[Shown, str]:
     """Return what to show, and the log or project's folder that a background process has to judge (empty: none).
 
-    `name` was named, `given` is what Claude Code wrote, `folder` is where results are kept.
+    `name` was named, `given` is what Claude Code wrote, `folder` is where results are kept (empty: nowhere).
     """
     client, path = client_and_path(given)
+    if not folder:  # nothing is kept: only what Claude Code says is known
+        return Shown(None, client, now), ""
     path, unjudged, known, current = name or path or project, "", None, True
     if os.path.isdir(path):
         found = read_state(folder, path)

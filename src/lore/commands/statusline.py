@@ -1,7 +1,7 @@
 """`lore statusline`: one line about the running session.
 
-A plain line is made in `status_file.py`, without the command framework; this module does the rest: JSON, the settings,
-errors, and judging in the background.
+The line is made in `status_file.py`, which a call without options runs alone; this module has the options, JSON, and
+judging in the background.
 """
 
 from __future__ import annotations
@@ -55,14 +55,7 @@ def run(
     Subagents that have logs of their own are not in the sums.
     """
     from lore.commands import status_file
-    from lore.model.results.live import running_session
-    from lore.recording import corpus
-    from lore.recording.opening import Options
-    from lore.report.console import wants_colour
-    from lore.report.redacted import redacted
-    from lore.report.status_line import DEFAULT, PARTS, Shown, client_and_path, parts_of, status_line
-    from lore.run.recent import no_session_of_project
-    from lore.run.running import judge_running
+    from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
 
     if install:
         sys.stdout.write(_settings())
@@ -70,26 +63,26 @@ def run(
     chosen = DEFAULT if parts is None else parts_of(parts)
     if chosen is None:
         raise LoreError(f"--format {parts!r}: no such parts", hint="parts: " + ", ".join(PARTS))
+    if not (as_json or refresh):
+        sys.stdout.write(status_file.line(path or "", chosen, width=width, colour=color, redact=redact))
+        return 0
+    from lore.model.results.live import running_session
+    from lore.recording import corpus
+    from lore.recording.opening import Options
+    from lore.report.redacted import redacted
+    from lore.run.recent import no_session_of_project
+    from lore.run.running import judge_running
+
     loaded, here = common.found_settings(config), common.surroundings()
     options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
     if refresh:
         refresh_status(path or here.folder, status_file.status_folder(), options, dated, here)
         return 0
-    given = b"" if path else status_file.standard_input()
-    client, named = client_and_path(given)
-    name = _log_of(path or named or here.folder, here)
-    if as_json:
-        if name is None:
-            raise no_session_of_project(here)
-        judged = judge_running(name, options, dated).running
-        common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
-        return 0
-    known = None
-    with suppress(LoreError):  # a status line shows no errors
-        known = None if name is None else judge_running(name, options, dated).running
-    colour = wants_colour(color, os.environ, terminal=bool(given.strip()) or sys.stdout.isatty())
-    shown = Shown(known, client, time.time(), redact=redact)
-    sys.stdout.write(status_line(shown, chosen, width=width, colour=colour) + "\n")
+    name = _log_of(path or client_and_path(status_file.standard_input())[1] or here.folder, here)
+    if name is None:
+        raise no_session_of_project(here)
+    judged = judge_running(name, options, dated).running
+    common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
     return 0
 
 
