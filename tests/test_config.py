@@ -215,15 +215,11 @@ def test_summaries_alone_remember_nothing(tmp_path):
     [
         (HANDS, "entry 1: the hand 'calendar-hand' has no command", "add command = "),
         (HANDS + 'name = "x"\n', "entry 1 has a hand and a name", "write name alone"),
-        ("[compaction]\nthreshold = 30\n", "unknown key compaction.threshold", "continuous_interval"),
-        ("[compaction]\ncontext_window_tokens = 1\n", "compaction.context_window_tokens", "write window"),
-        ("[compaction]\nmax_summary_tokens = 1\n", "compaction.max_summary_tokens", "write summary_tokens"),
-        ("[compaction]\nmax_retries = 3\n", "compaction.max_retries", "asked once more"),
         ("[compaction]\ncontext_sources = 3\n", "context_sources is a whole number", ""),
         ("[compaction]\n[[compaction.context_sources]]\nhand = 3\ncommand = ['x']\n", "context_sources", ""),
     ],
 )
-def test_openfang_key_names_its_replacement(tmp_path, text, said, hint):
+def test_invalid_context_source_names_the_fix(tmp_path, text, said, hint):
     with pytest.raises(LoreError) as caught:
         policy(str(write(tmp_path / "p.toml", text)))
     assert said in caught.value.message

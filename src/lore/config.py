@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Simulate
-from lore.compaction.settings import OTHER_NAMES, Compaction
+from lore.compaction.settings import Compaction
 from lore.errors import LoreError, Where
 from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
@@ -291,7 +291,7 @@ def _plainly(message: str) -> tuple[str, str]:
 
         near = get_close_matches(unknown[1], known, 1)
         hint = f"did you mean {'.'.join((*names, *near))}?" if near else "known keys: " + ", ".join(known)
-        return f"unknown key {key}", OTHER_NAMES.get(key, hint)
+        return f"unknown key {key}", hint
     if missing := _MISSING.fullmatch(message):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
     types = _TYPES.fullmatch(message)

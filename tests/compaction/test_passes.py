@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from helpers.strategies.talks import call, said, talk, user
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
-from lore.compaction.passes import FEWEST, TRIES, summarize_in_passes
+from lore.compaction.passes import TRIES, summarize_in_passes
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import TRUNCATED, transcript, transcript_request
 
@@ -40,17 +40,15 @@ def ask(summarizer, entries=None, settings=WINDOW, tell=None, **more):
     return summarize_in_passes(summarizer, request, settings, tell=tell or (lambda _: None))
 
 
-def test_long_history_is_summed_up_in_parts():
+def test_each_part_continues_the_previous_summary():
     entries = talk(100, 300)
-    summarizer = Scripted()
+    summarizer = Scripted("one", "two")
     assert ask(summarizer, entries, previous="before", opening=entries[-2:]) == "sum"
-    *parts, joined = summarizer.requests
-    assert len(parts) > 3
-    assert [text for part in parts for text in part.texts] == list(transcript(entries))
-    assert min(len(part.texts) for part in parts) >= FEWEST
-    assert joined.texts[0].startswith("[summary of part 1 of ")
-    assert (joined.previous, joined.opening) == ("before", entries[-2:])
-    assert {part.previous for part in parts} == {""}
+    requests = summarizer.requests
+    assert len(requests) > 3
+    assert [text for part in requests for text in part.texts] == list(transcript(entries))
+    assert [part.previous for part in requests[:4]] == ["before", "one", "two", "sum"]
+    assert [part.opening for part in requests if part.opening] == [requests[-1].opening] == [entries[-2:]]
 
 
 @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=60))

@@ -1,9 +1,8 @@
 """Get a summary from any summariser: in parts if the history is too long for it, again if it fails.
 
-Rules (numbers: openfang's compactor):
-- A history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts of at
-  least five; the parts' summaries are summed up again, with the summary that is replaced.
-- One message has at most a twelfth of a part: a longer one is shortened in the middle, with a note.
+- A history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts. Each part is
+  summed up together with the summary of the parts before it, which it continues.
+- A message has at most half of the room of a part: a longer one is shortened in the middle, with a note.
 - A failed request is made three times in all, unless a retry would not help; an unreadable answer is asked for once
   more, with its fault in the prompt; an answer that was cut off is asked for with twice the room, up to
   16,384 tokens and half the window; an answer that is twice as long as it may be is cut, with a note.
@@ -12,23 +11,20 @@ Rules (numbers: openfang's compactor):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableAnswerError, usable
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import PROMPT, escaped, message_texts, opening_text, truncated
+from lore.compaction.transcripts import OPENING_TOKENS, PROMPT, message_texts, truncated
 from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import harmless
 
 SAFETY = 1.2  # estimates are too low by so much
-SHARE = 0.4  # of the window that a part takes: its answer needs room
-FEWEST = 5  # messages of a part
-SMALL = 12  # messages that fit a part, however long they were
-LEAST = 400  # bytes of a shortened message
+OVERHEAD = len(PROMPT) // BYTES_PER_TOKEN + OPENING_TOKENS + 64  # tokens of a request besides messages and summary
+LEAST = 3_600  # bytes of a part
 TRIES = 3
 MOST_TIMES = 2  # times the requested length: a command may write a megabyte
 
@@ -43,66 +39,30 @@ def summarize_in_passes(
     """
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
-    return _Passes(summarizer, settings.summarizer_window, request.tokens, tell, unusable).summarize(request)
+    window = settings.summarizer_window
+    most_tokens = min(MOST_TOKENS, window // 2) if window else MOST_TOKENS
+    room = (int((window - most_tokens) / SAFETY) - OVERHEAD) * BYTES_PER_TOKEN if window else 2**62
+    if room < LEAST or request.tokens > most_tokens:
+        hint = "make summarizer_window larger, or summary_tokens smaller"
+        raise GivenUpError(f"a window of {window:,} tokens has no room for {request.tokens:,} of summary", hint=hint)
 
-
-class _Passes:
-    """Asks one summariser."""
-
-    def __init__(self, summarizer: Summarizer, window: int, tokens: int, tell: Tell, unusable: Tell) -> None:
-        self._summarizer, self._tell, self._unusable = summarizer, tell, unusable
-        self._most_tokens = min(MOST_TOKENS, window // 2) if window else MOST_TOKENS
-        self._whole = self._part = 2**62  # bytes that fit the only pass, and one of several
-        if window:
-            overhead = len(PROMPT) // BYTES_PER_TOKEN + 64
-            part = min(int(window / SAFETY) - tokens - overhead, int(window * SHARE))
-            whole = max(part, int((window - self._most_tokens) / SAFETY) - overhead)
-            self._whole, self._part = whole * BYTES_PER_TOKEN, part * BYTES_PER_TOKEN
-        if self._part < SMALL * LEAST:
-            hint = "make summarizer_window larger, or summary_tokens smaller"
-            raise GivenUpError(f"a window of {window:,} tokens has no room for {tokens:,} of summary", hint=hint)
-
-    def summarize(self, request: SummaryRequest) -> str:
-        """Return a request's summary.
-
-        Ends: nine texts of a twelfth each fit one pass together with the rest, and ten or more make fewer parts.
-        """
-        request = request._replace(texts=message_texts(request))
-        while not self._fits(request):
-            most = self._part // SMALL
-            texts = tuple([_clip(text, most) for text in message_texts(request)])
-            request = request._replace(texts=texts, previous=_clip(request.previous, most))
-            if self._fits(request):
-                break
-            request = request._replace(texts=tuple(self._ask_parts(texts, request.tokens)))
-        return self._ask(request)
-
-    def _fits(self, request: SummaryRequest) -> bool:
-        """Return whether a request fits one pass."""
-        return sum(map(_size, (*message_texts(request), opening_text(request), request.previous))) <= self._whole
-
-    def _ask_parts(self, texts: Sequence[str], tokens: int) -> Iterator[str]:
-        """Yield the summary of each part of a history; raises SummaryError."""
-        parts = _parts(list(map(_size, texts)), self._part)
-        for number, part in enumerate(parts, 1):
-            try:
-                summary = self._ask(SummaryRequest(texts=tuple(texts[part.start : part.stop]), tokens=tokens))
-            except SummaryError as error:
-                raise type(error)(f"part {number} of {len(parts)}: {error.message}", hint=error.hint) from None
-            yield f"[summary of part {number} of {len(parts)}]\n{escaped(summary)}\n\n"
-
-    def _ask(self, request: SummaryRequest) -> str:
-        """Ask for one summary, again if that may help, with twice the room each time that it is cut off."""
-
+    def ask(part: SummaryRequest) -> str:
         def attempt(tokens: int, fault: str) -> str | None:
-            answer = self._summarizer.summarize(request._replace(tokens=tokens, fault=fault))
-            if answer.cut_off:
-                return None
-            return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
+            answer = summarizer.summarize(part._replace(tokens=tokens, fault=fault))
+            return None if answer.cut_off else truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
 
-        return usable(
-            attempt, request.tokens, self._most_tokens, tries=TRIES, tell=self._tell, unusable=self._unusable
-        )  # fmt: skip
+        return usable(attempt, part.tokens, most_tokens, tries=TRIES, tell=tell, unusable=unusable)
+
+    summary = request.previous
+    parts = _parts([_clip(text, room // 2) for text in message_texts(request)], room - room // 4)
+    for number, texts in enumerate(parts, 1):
+        opening = request.opening if number == len(parts) else ()
+        try:
+            summary = ask(request._replace(texts=texts, opening=opening, previous=_clip(summary, room // 4)))
+        except SummaryError as error:
+            place = f"part {number} of {len(parts)}: " if len(parts) > 1 else ""
+            raise type(error)(place + error.message, hint=error.hint) from None
+    return summary
 
 
 def _checked_text(text: str) -> str:
@@ -111,22 +71,17 @@ def _checked_text(text: str) -> str:
     return text.strip()
 
 
-def _parts(sizes: Sequence[int], room: int) -> list[range]:
-    """Cut at message borders into parts of at least five; no message has more than a twelfth of `room`."""
-    borders, held = [0], 0
-    for place, size in enumerate(sizes):
-        # A third of the room is left: a last part of up to four messages joins the one before.
-        if held + size > room * 2 // 3 and place - borders[-1] >= FEWEST:
-            borders.append(place)
-            held = 0
-        held += size
-    if len(borders) > 1 and len(sizes) - borders[-1] < FEWEST:
-        borders.pop()
-    return [range(*ends) for ends in pairwise([*borders, len(sizes)])]
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+def _parts(texts: Sequence[str], room: int) -> list[tuple[str, ...]]:
+    """Cut a history into parts of at most `room` bytes; no text is longer than that."""
+    parts, free = [list[str]()], room
+    for text in texts:
+        size = len(text.encode("utf-8", "replace"))
+        if size > free:
+            parts.append([])
+            free = room
+        parts[-1].append(text)
+        free -= size
+    return list(map(tuple, parts))
 
 
 def _clip(text: str, most: int) -> str:

@@ -18,24 +18,6 @@ _COUNTS = (
 )  # fmt: skip
 
 
-_CHUNKS = "lore reads in pieces of summarizer_window tokens"
-# Keys of openfang's policy that lore has under another name, or not at all, and what to write instead.
-OTHER_NAMES = {
-    "compaction.context_window_tokens": "write window: the tokens of the model's context window",
-    "compaction.token_threshold_ratio": "write window: an overflow fires above 70 % and 90 % of it",
-    "compaction.threshold": "write continuous_interval (user exchanges), or window (tokens): lore counts no messages",
-    "compaction.max_summary_tokens": "write summary_tokens",
-    "compaction.base_chunk_ratio": _CHUNKS,
-    "compaction.min_chunk_ratio": _CHUNKS,
-    "compaction.max_chunk_chars": _CHUNKS,
-    "compaction.safety_margin": "leave it out: lore's estimates err high by themselves",
-    "compaction.summarization_overhead_tokens": "leave it out: lore counts the instructions of a summariser",
-    "compaction.max_retries": "leave it out: a model is asked once more, and timeout_secs bounds each answer",
-    "compaction.context_sources.agent": "write name, and command: lore asks programs, not agents",
-    "compaction.context_sources.timeout_secs": "leave it out: each source has 30 seconds",
-}
-
-
 class ContextSource(Struct, frozen=True, forbid_unknown_fields=True):
     """A source of outside context that is allowed."""
 
