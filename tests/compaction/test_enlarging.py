@@ -1,4 +1,4 @@
-"""No compaction makes a prompt longer: an overflow tries its next stages, other triggers change nothing."""
+"""No compaction makes a prompt longer: one that would changes nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from helpers.waiting import Script
 from lore.asking import SummaryAnswer
 from lore.compaction.activity import SessionActivity
 from lore.compaction.entries import tokens_of
-from lore.compaction.executor import Dependencies, execute, judge_chain
+from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.hooks import Continuous
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
-from lore.model.events import MAIN, CompactApplied, ToolResultCleared
+from lore.model.events import MAIN, CompactApplied
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 from lore.untrusted import SourceText
-from model.making import Fold, append, call, said, started, user
+from model.making import Fold, append, said, started, user
 
 NOON = 1_772_366_400.0  # 2026-03-01T12:00:00Z
 
@@ -67,7 +67,7 @@ def add_exchanges(kept, question, answer):
 
 def compacted(state, tracker, settings, trigger, summarizer):
     told = []
-    firing = judge_chain(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    firing, _ = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     done = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=told.append), at=None)
     return done, told
 
@@ -83,17 +83,6 @@ def test_compaction_that_enlarges_the_prompt_is_refused():
     assert (manual.events, manual.pruned) == ((), 0)
     assert told == []
     assert manual.refused.startswith("the prompt would go from 350 to ")
-
-
-def test_overflow_tries_its_next_stages():
-    result = call("c1", "t1", name="read", input={}, status="completed", output="z" * 4_000)
-    state, tracker = begun(*talked(5, 800), *talked(4, 4), result, said("a9"))
-    window, model = 100 * tokens_of(state.chain(MAIN).entries) // 89, Verbose(100_000)
-    done, told = compacted(state, tracker, Compaction(window=window), "overflow", model)
-    assert [len(request.entries) for request in model.asked] == [10, 16]
-    assert [type(one) for one in done.events] == [ToolResultCleared]
-    assert [line.partition(":")[0] for line in told] == ["no overflow compaction"] * len(model.asked)
-    assert all(line.endswith("; the next stage is tried") for line in told)
 
 
 def test_full_window_falls_back_to_summary_by_rule():
@@ -141,7 +130,7 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
 def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
     state, tracker = begun(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
     settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
-    firing = judge_chain(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    firing, _ = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     if firing is None:
         return
     model = Verbose(max(1, answer))

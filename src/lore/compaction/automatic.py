@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lore.asking import Summarizer, SummaryError
 from lore.compaction.activity import SessionActivity
-from lore.compaction.executor import Dependencies, execute, judge_chain
+from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AUTOMATIC
 from lore.compaction.settings import Compaction
@@ -70,7 +70,7 @@ class PolicyRun:
             self._activity.add(event)
         self._events += len(new)
         folded, now = settled(session.state.chain(chain)), parse_timestamp(at)
-        firing = judge_chain(self._activity, folded, self._settings, AUTOMATIC, now=now)
+        firing, _ = judge_moment(self._activity, folded, self._settings, AUTOMATIC, now=now)
         if firing is None:
             return ()
         try:

@@ -2,8 +2,8 @@
 
 If the summariser fails, SummaryError is raised and the caller prunes nothing. An overflow above 90 % has to make room,
 so it uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the
-prompt shorter is not made: `CompactionOutcome.refused` says so, and an overflow tries its next stage. `prepare` may run
-in another thread than the session: states are immutable. The same session, firing and texts give the same events:
+prompt shorter is not made: `CompactionOutcome.refused` says so. `prepare` may run in another thread than the session:
+states are immutable. The same session, firing and texts give the same events:
 `compact_started`, `compact_applied`, the shortened results, and outside context as `context_persisted`, directly before
 the next real user message. They have the time at which the firing was judged: the next question to the sources begins
 there.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +32,6 @@ from lore.compaction.policy import (
     find_due,
     kept_entries,
     latest_calls,
-    next_stage,
     opening_entries,
     pruned_entries,
     replace_results,
@@ -101,15 +99,16 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
     return TokenScale.of(billed, sent, min(max(0, billed - sent), least))
 
 
-def judge_chain(
+def judge_moment(
     activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
-    now: float | None, agent: str | None = None, scale: TokenScale | None = None, tokens: int | None = None,
-    tell: Tell | None = None,
-) -> Firing | None:  # fmt: skip
-    """Return the trigger that is due on a chain, with its window and its head measured by the usage of its requests.
+    now: float | None, cache: CacheCosts | None = None, is_waiting: bool = False, agent: str | None = None,
+    scale: TokenScale | None = None, tokens: int | None = None, tell: Tell | None = None,
+) -> tuple[Firing | None, bool]:  # fmt: skip
+    """Return the trigger to carry out now, and whether a cadence waits for a cold cache (`when = "cheapest"`).
 
-    `scale` and `tokens`, the estimate of its timeline, are computed if they are not given. `tell` receives why each
-    trigger fires or is skipped.
+    `is_waiting` says whether one waited before. The window is compared with the usage of the chain's requests: `scale`,
+    and `tokens`, the estimate of its timeline, are computed if they are not given. `tell` receives why each trigger
+    fires or is skipped.
     """
     head = 0
     if settings.window and "overflow" in triggers:
@@ -117,51 +116,28 @@ def judge_chain(
         head = max(head_tokens(chain), scale.estimated(scale.head))
         settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
     inputs = PolicyInput(activity.chain(chain.id), chain.entries, settings, now, agent, head, tokens)
-    return find_due(inputs, triggers, tell=tell)
-
-
-def judge_moment(
-    activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
-    now: float | None, cache: CacheCosts | None, is_waiting: bool, agent: str | None = None,
-    scale: TokenScale | None = None, tokens: int | None = None, tell: Tell | None = None,
-) -> tuple[Firing | None, bool]:  # fmt: skip
-    """Return the trigger to carry out now, and whether a cadence waits for a cold cache (`when = "cheapest"`).
-
-    `is_waiting` says whether one waited before. The other parameters are those of `judge_chain`.
-    """
-    judge = partial(judge_chain, activity, chain, settings, now=now, agent=agent, scale=scale, tokens=tokens)
-    firing = judge(triggers, tell=tell)
-    if firing is not None:
-        waits = should_wait(firing, activity, chain, settings, cache, now, scale=scale)
-        return (None, True) if waits else (firing, False)
-    if not is_waiting or cache is None or cache.is_warm(activity.pause(now)) is not False:
-        return None, is_waiting
-    waited = judge(("manual",))
-    if waited is None:
-        return None, False
-    return waited._replace(trigger="cadence", reason="the cache is cold"), False
-
-
-def should_wait(
-    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: CacheCosts | None,
-    now: float | None, *, scale: TokenScale | None = None,
-) -> bool:  # fmt: skip
-    """Return whether a cadence would not pay for itself before the cache expires anyway (`when = "cheapest"`).
-
-    Predicts the average number of requests before a pause longer than the cache's lifetime.
-    """
-    if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lifetime is None:
-        return False
-    if not cache.is_warm(activity.pause(now)):
-        return False
-    until = activity.requests_until_pause(cache.lifetime)
+    firing = find_due(inputs, triggers, tell=tell)
+    is_warm = None if cache is None else cache.is_warm(activity.pause(now))
+    if firing is None and is_waiting and is_warm is False:
+        waited = find_due(inputs, ("manual",))
+        return None if waited is None else waited._replace(trigger="cadence", reason="the cache is cold"), False
+    if firing is None or cache is None or not is_warm or settings.when != "cheapest" or firing.trigger != "cadence":
+        return firing, firing is None and is_waiting
     scale = token_scale(activity, chain) if scale is None else scale
+    waits = not _pays_while_warm(firing, activity, chain, settings, cache, scale)
+    return None if waits else firing, waits
+
+
+def _pays_while_warm(
+    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: CacheCosts, scale: TokenScale
+) -> bool:
+    """Return whether a cadence pays for itself in the average number of requests before the warm cache expires."""
     before = tokens_of(chain.entries)
     after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
     growth = before // max(1, activity.requests)
     sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, growth)
-    saved = saving(sizes, cache, until, warm=True)
-    return saved is not None and saved < 0
+    saved = saving(sizes, cache, activity.requests_until_pause(cache.lifetime or 0), warm=True)
+    return saved is None or saved >= 0
 
 
 # carrying out a firing
@@ -186,22 +162,22 @@ def prepare(
     if firing.final:
         tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
 
-    def summaries(stage: Firing, request: SummaryRequest) -> Iterator[str]:
+    def summaries(request: SummaryRequest) -> Iterator[str]:
         if dependencies.memory is not None:
-            dependencies.memory.before_drop(folded.entries, stage.cut.place)
+            dependencies.memory.before_drop(folded.entries, firing.cut.place)
         reason = "the summariser's would make the prompt longer"
         try:
             yield _ask_summarizer(dependencies, request, settings)
         except SummaryError as error:
-            if not stage.marker:
+            if not firing.marker:
                 raise
             reason = error.message
-        if stage.marker:  # room has to be made
+        if firing.marker:  # room has to be made
             tell(f"an overflow with a rule-based summary: {reason}")
-            most = max(0, request.tokens - tokens_of_size(len(stage.marker)) - 1)
-            yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+            most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
+            yield f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
 
-    prepared, context = find_shorter_stage(folded, firing, settings, summaries, tell=tell), ""
+    prepared, context = choose_summary(folded, firing, settings, summaries), ""
     window = prepared.firing.window
     if window is not None and dependencies.ask is not None:
         with dependencies.waiting():
@@ -223,33 +199,25 @@ def finish(session: FoldedSession, chain: str, prepared: Prepared) -> Compaction
     return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
 
 
-def find_shorter_stage(
-    chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
-    tell: Tell = ignore,
-) -> Prepared:  # fmt: skip
-    """Return the first stage of a firing that makes the prompt shorter; `tell` reports each stage that does not.
+def choose_summary(
+    chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[SummaryRequest], Iterable[str]]
+) -> Prepared:
+    """Return a firing with the first summary that makes the prompt shorter; without one, nothing is pruned.
 
     `summaries` yields the summaries to try, as few as needed; it is not called if there is no room for one.
     """
-    stage, refused = firing, ""
-    while stage is not None and stage.cut.place:
-        request = summary_request(chain, stage, settings)
-        has_room = request.tokens >= min(LEAST_ROOM, settings.summary_tokens)
-        if not has_room:
-            tokens = tokens_of(pruned_entries(chain.entries, stage.cut))
-            refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
-        for summary in summaries(stage, request) if has_room else ():
-            before, after = _prompt_tokens(chain, stage, _divider_text(stage, summary))
+    request, refused = summary_request(chain, firing, settings), ""
+    if firing.cut.place and request.tokens < min(LEAST_ROOM, settings.summary_tokens):
+        tokens = tokens_of(request.entries)
+        refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
+    elif firing.cut.place:
+        for summary in summaries(request):
+            before, after = _prompt_tokens(chain, firing, _divider_text(firing, summary))
             if after < before:
-                return Prepared(stage, summary)
+                return Prepared(firing, summary)
             refused = f"the prompt would go from {before:,} to {after:,} tokens"
-        stage = next_stage(chain.entries, stage)
-        if stage is not None:
-            tell(f"no {firing.trigger} compaction: {refused}; the next stage is tried")
-    if stage is not None and stage.shortened:
-        return Prepared(stage)
     window = None if firing.trigger == "cadence" else firing.window  # a cadence alone asks no sources: it comes again
-    return Prepared(Firing(firing.trigger, TimelineCut(0), window, reason=firing.reason), refused=refused)
+    return Prepared(firing._replace(cut=TimelineCut(0), window=window, marker=""), refused=refused)
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:

@@ -1,7 +1,7 @@
 """Get a summary from any summariser: in parts if the history is too long for it, again if it fails.
 
-- A history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts. Each part is
-  summed up together with the summary of the parts before it, which it continues.
+- A history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts. Each part
+  is summed up together with the summary of the parts before it, which it continues.
 - A message has at most half of the room of a part: a longer one is shortened in the middle, with a note.
 - A failed request is made three times in all, unless a retry would not help; an unreadable answer is asked for once
   more, with its fault in the prompt; an answer that was cut off is asked for with twice the room, up to

@@ -57,7 +57,7 @@ AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
 BEFORE_TURN: tuple[Trigger, ...] = ("overflow", "gap")
 AFTER_TURN: tuple[Trigger, ...] = ("overflow", "cadence")
 CALM, FULL, LEAST_GAIN = 70, 90, 5  # percent of the window
-FIRST_KEPT, SECOND_KEPT = 10, 4  # messages that the stages of an overflow keep
+STAGES = ((10, CALM), (4, FULL))  # messages that the stages of an overflow keep, and what the prompt may fill then
 RESULT_LIMIT, RESULT_KEPT = 2_000, 1_920  # characters
 MARKER = (
     "[System: {} earlier messages were removed due to context overflow. The conversation continues from here. "
@@ -302,36 +302,21 @@ def plan_overflow(
     timeline, if known. `reserve` is kept free for a summary longer than the marker, as far as `summary_room` allows.
     """
     before = overhead + (tokens_of(entries) if tokens is None else tokens)
-    if _percent(before, window) <= CALM:
+    used = _percent(before, window)
+    if used <= CALM:
         return None
-    if _percent(before, window) <= FULL:
-        first = _keep_last(entries, FIRST_KEPT, overhead, reserve)
-        if first is not None and _percent(first.tokens, window) <= CALM:
-            return first if _percent(before - first.tokens, window) >= LEAST_GAIN else None
-    second = _keep_last(entries, SECOND_KEPT, overhead, reserve) or Firing("overflow", TimelineCut(0), tokens=before)
-    second = second._replace(full=_percent(before, window) > FULL)
-    if _percent(second.tokens, window) <= FULL:
-        gains = second.full or _percent(before - second.tokens, window) >= LEAST_GAIN
-        return second if second.cut.place and gains else None
-    kept = kept_entries(entries, second.cut)
+    firing = Firing("overflow", TimelineCut(0))
+    for keep, limit in STAGES[1:] if used > FULL else STAGES:
+        firing = _keep_last(entries, keep, overhead, reserve) or firing._replace(tokens=before)
+        firing = firing._replace(full=used > FULL)
+        if _percent(firing.tokens, window) <= limit:
+            gains = firing.full or _percent(before - firing.tokens, window) >= LEAST_GAIN
+            return firing if firing.cut.place and gains else None
+    kept = kept_entries(entries, firing.cut)
     shortened = _long_results(kept)
-    reserve = summary_room(pruned_entries(entries, second.cut), reserve)
-    after = overhead + _tokens_with_summary(replace_results(kept, shortened), second.marker, reserve)
-    return second._replace(shortened=shortened, tokens=after, final=_percent(after, window) > FULL)
-
-
-def next_stage(entries: Entries, firing: Firing) -> Firing | None:
-    """Return the next stage of an overflow whose cut would not make the prompt shorter; None after the last one.
-
-    After the last 10 messages come the last 4, then the long results alone. Other triggers have one stage.
-    """
-    if firing.trigger != "overflow" or not firing.cut.place:
-        return None
-    second = _keep_last(entries, SECOND_KEPT, 0, 0)
-    if second is not None and second.cut.place > firing.cut.place:
-        return firing._replace(cut=second.cut, marker=second.marker if firing.marker else "")
-    shortened = _long_results(entries)
-    return firing._replace(cut=TimelineCut(0), marker="", shortened=shortened) if shortened else None
+    room = summary_room(pruned_entries(entries, firing.cut), reserve)
+    after = overhead + _tokens_with_summary(replace_results(kept, shortened), firing.marker, room)
+    return firing._replace(shortened=shortened, tokens=after, final=_percent(after, window) > FULL)
 
 
 def summary_room(pruned: Sequence[Entry], most: int) -> int:

@@ -29,7 +29,7 @@ from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
-from lore.compaction.executor import compaction_events, find_shorter_stage, judge_moment
+from lore.compaction.executor import choose_summary, compaction_events, judge_moment
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AFTER_TURN, FULL, PolicyInput, kept_entries, pause_before_message, pruned_entries
 from lore.compaction.settings import Compaction
@@ -257,8 +257,8 @@ class Trial:
     def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
         """Apply a compaction to the copy."""
         settings, scale = self._settings, self._scale
-        firing, summary, refused, *_ = find_shorter_stage(
-            chain, firing, settings, lambda _, request: (Extractive().summarize(request).text,)
+        firing, summary, refused, *_ = choose_summary(
+            chain, firing, settings, lambda request: (Extractive().summarize(request).text,)
         )
         self._refused += bool(refused)
         if not (firing.cut.place or firing.shortened or firing.window):

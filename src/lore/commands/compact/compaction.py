@@ -21,7 +21,7 @@ from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.entries import tokens_of
-from lore.compaction.executor import execute, judge_chain, should_wait, token_scale
+from lore.compaction.executor import execute, judge_moment, token_scale
 from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, Watch
@@ -119,15 +119,16 @@ class SessionCompaction:
         """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
         session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
         dependencies = dependencies_of(policy, tell, session.id, tracker.agent or "", tracker.user or "")
-        firing = judge_chain(tracker, chain, policy, (trigger,), now=now, tell=self._log)
+        cache = session_costs(session, chain, self._rules, now)
+        firing, waits = judge_moment(tracker, chain, policy, (trigger,), now=now, cache=cache, tell=self._log)
+        if waits:
+            reason = "the cache is warm, and waiting until it is cold costs less"
+            return f'Nothing was compacted: {reason} (when = "cheapest").'
         few = f"Nothing was compacted: there are no messages except the last {policy.keep_recent}, which stay"
         if firing is None:
             if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:
                 return f"Nothing was compacted: {UNTIMED}."
             return f"{few}." if trigger == "manual" else f"Nothing was compacted: no {trigger} is due."
-        if should_wait(firing, tracker, chain, policy, session_costs(session, chain, self._rules, now), now):
-            reason = "the cache is warm, and waiting until it is cold costs less"
-            return f'Nothing was compacted: {reason} (when = "cheapest").'
         outcome = execute(session, chain.id, firing, policy, dependencies._replace(memory=memory), at=now)
         if outcome.events:
             return outcome
