@@ -195,6 +195,15 @@ def test_annotations_beyond_ten_are_counted():
     assert lines[-1].endswith("15 errors and 3 notes more: GitHub shows 10 of each level; the step summary lists them")
 
 
+def test_long_recording_hides_no_other_annotation():
+    long = [found(turn=turn, line=turn, message=f"m{turn}", lost_tokens=turn) for turn in range(2, 40)]
+    lines = text("github", checked(*long, found(path="b.jsonl", message="moved"))).splitlines()
+    assert len(lines) == 2
+    assert "line=39," in lines[0]
+    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1: m39. 779 tokens " in lines[0]
+    assert "file=b.jsonl," in lines[1]
+
+
 # who can act
 
 
@@ -225,7 +234,7 @@ def test_markdown_message_has_no_link():
 
 
 def test_markdown_counts_findings_beyond_its_limit():
-    said = text("markdown", checked(*[found() for _ in range(250)]))
+    said = text("markdown", checked(*[found(json_path=f"p{n}") for n in range(250)]))
     assert said.count("| ❌ |") == 200
     assert "And 50 findings more." in said
 

@@ -1,7 +1,8 @@
 """GitHub annotations: workflow commands, worst first.
 
 GitHub shows ten annotations of each level in a step and drops the rest silently, so no more are written, and a notice
-counts the others. Characters that would end a command are escaped (`%`, CR, LF; `:` and `,` in properties).
+counts the others. Findings of one cause and place are one annotation: otherwise one long recording would hide the
+others. Characters that would end a command are escaped (`%`, CR, LF; `:` and `,` in properties).
 
 Source: GitHub's documentation of workflow commands.
 """
@@ -16,7 +17,7 @@ from lore.files import current_folder
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.forms.registry import TextReport
-from lore.report.forms.terminal import Reported, command_of, shown, worst_first
+from lore.report.forms.terminal import Reported, command_of, merge_findings
 from lore.report.plain import counted, visible
 from lore.report.sentences.findings import describe_cost_and_fix
 
@@ -26,13 +27,13 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
     """Yield the commands; the last counts the findings without one."""
-    found = worst_first(shown(result.findings, verbose=verbose))
-    by_level = {name: [finding for finding in found if finding.severity == name] for name in _LEVELS}
+    found = merge_findings(result.findings, verbose=verbose)
+    by_level = {name: [pair for pair in found if pair[0].severity == name] for name in _LEVELS}
     is_cut = any(len(findings) > SHOWN for findings in by_level.values())
     hidden: list[str] = []
     for name, findings in by_level.items():
         room = SHOWN - (name == "note" and is_cut)  # the count is a notice, too
-        yield from map(_annotation, findings[:room])
+        yield from (_annotation(finding, turns) for finding, turns in findings[:room])
         if len(findings) > room:
             hidden.append(counted(len(findings) - room, name))
     if hidden:
@@ -52,14 +53,13 @@ def path_in_repository(path: str) -> str:
     return path if relative.startswith(os.pardir) else relative.replace(os.sep, "/")
 
 
-def _annotation(finding: Finding) -> str:
+def _annotation(finding: Finding, turns: str) -> str:
     given = {"file": posixpath.normpath(mask(path_in_repository(finding.path)))}
     if finding.line is not None:
         given["line"] = str(finding.line)
     given["title"] = f"{finding.code} {finding.name}"
     properties = [f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}" for name, text in given.items()]
-    turn = "" if finding.turn is None else f"turn {finding.turn}: "
-    text = _escape(f"{turn}{finding.message}. {describe_cost_and_fix(finding)}")
+    text = _escape(f"{turns}{': ' if turns else ''}{finding.message}. {describe_cost_and_fix(finding)}")
     return f"::{_LEVELS[finding.severity]} {','.join(properties)}::{text}"
 
 

@@ -1,5 +1,6 @@
-"""Markdown, for a step summary of GitHub: sums, the costliest causes, a table of findings, worst first.
+"""Markdown, for a step summary of GitHub: sums, the costliest causes, a table of findings.
 
+The table has the worst first, and findings of one cause and place as one row, as on a terminal.
 Text from recordings is data: markup in it is escaped. At most `ROWS` findings are listed, since GitHub does not show a
 step summary of more than a megabyte.
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 from lore.model.results import Finding
 from lore.report.forms import terminal
 from lore.report.forms.registry import TextReport
-from lore.report.plain import counted, place_of, turn_of, visible
+from lore.report.plain import counted, place_of, visible
 from lore.report.sentences.findings import format_fix
 
 ROWS, CELL = 200, 300
@@ -21,7 +22,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$])")
 
 
 def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
-    found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
+    found = terminal.merge_findings(result.findings, verbose=verbose)
     yield f"## {terminal.command_of(result)}"
     yield ""
     for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
@@ -35,7 +36,7 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
         yield ""
     if found:
         yield from ("| | finding | where | what | lost tokens |", "|---|---|---|---|---:|")
-        yield from (*map(_row, found[:ROWS]), "")
+        yield from (*(_row(finding, turns) for finding, turns in found[:ROWS]), "")
     if len(found) > ROWS:
         yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")
 
@@ -43,9 +44,8 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
 MARKDOWN = TextReport(_lines)
 
 
-def _row(finding: Finding) -> str:
-    turn = "" if finding.turn is None else turn_of(finding.turn, finding.chain)
-    where = [_text(text) for text in (place_of(finding.path, finding.line), turn, finding.json_path) if text]
+def _row(finding: Finding, turns: str) -> str:
+    where = [_text(text) for text in (place_of(finding.path, finding.line), turns, finding.json_path) if text]
     what = [_text(finding.message), *([] if finding.severity == "note" else [_text(": ".join(format_fix(finding)))])]
     lost = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
     cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), lost

@@ -48,7 +48,11 @@ def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings by severity, then by re-billed tokens; equal ones keep their order."""
-    return sorted(findings, key=lambda finding: (_ORDER.index(finding.severity), -(finding.lost_tokens or 0)))
+    return sorted(findings, key=_badness)
+
+
+def _badness(finding: Finding) -> tuple[int, int]:
+    return _ORDER.index(finding.severity), -(finding.lost_tokens or 0)
 
 
 def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
@@ -63,6 +67,23 @@ def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
             place = (place, finding.chain, finding.json_path, type(finding.evidence))
         groups.setdefault(number if finding.turn is None else place, []).append(finding)
     return list(groups.values())
+
+
+def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
+    """Return findings worst first, each with the turns in which it was found.
+
+    Without `verbose`, those of one cause and place are one: that of the costliest turn, with the cost of all turns.
+    """
+    visible_ones = shown(findings, verbose=verbose)
+    merged: list[tuple[Finding, str]] = []
+    for group in [[finding] for finding in visible_ones] if verbose else group_findings(visible_ones):
+        costliest = max(group, key=lambda finding: finding.lost_tokens or 0)
+        if len(group) > 1:
+            tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
+            dollars = summed(finding.lost_dollars for finding in group)
+            costliest = replace(costliest, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
+        merged.append((costliest, describe_turns(group)))
+    return sorted(merged, key=lambda pair: _badness(pair[0]))
 
 
 # findings
@@ -127,19 +148,23 @@ def _write_message(group: Sequence[Finding], out: Console) -> None:
 def describe_place(group: Sequence[Finding]) -> str:
     """Return where findings are: file, line of the first, turns, chain, path in the prompt."""
     first = group[0]
-    parts = [place_of(first.path, first.line)]
-    if first.turn is not None and len(group) > 1:
-        turns = list(dict.fromkeys(finding.turn for finding in group))
-        more = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
-        chain = "" if first.chain in (None, "main") else f" of {first.chain}"
-        named = f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{more}{chain}"
-        chains = len({finding.chain for finding in group})
-        parts.append(named if chains == 1 else f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}")
-    elif first.turn is not None:
-        parts.append(turn_of(first.turn, first.chain))
-    elif first.times > 1:
-        parts.append(counted(first.times, "turn"))
-    return "  ".join(filter(None, (*parts, first.json_path)))
+    return "  ".join(filter(None, (place_of(first.path, first.line), describe_turns(group), first.json_path)))
+
+
+def describe_turns(group: Sequence[Finding]) -> str:
+    """Return the turns of findings of one cause and place, and their chain; empty if they have none."""
+    first = group[0]
+    if first.turn is None:
+        return counted(first.times, "turn") if first.times > 1 else ""
+    if len(group) == 1:
+        return turn_of(first.turn, first.chain)
+    chains = len({finding.chain for finding in group})
+    if chains > 1:
+        return f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}"
+    turns = list(dict.fromkeys(finding.turn for finding in group))
+    more = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
+    chain = "" if first.chain in (None, "main") else f" of {first.chain}"
+    return f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{more}{chain}"
 
 
 # the report
@@ -241,7 +266,7 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
         + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
         + (f"; {counted(sums.skipped, 'file')} skipped" if sums.skipped else "")
     )
-    left_out = {"known": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
+    left_out = {"in the baseline": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
     yield from _left_out(left_out, sums.problems, hidden)
 
 
@@ -264,7 +289,7 @@ def _lint_sums(sums: LintSummary) -> Iterator[str]:
 def _left_out(counts: Mapping[str, int], problems: int, hidden: int = 0) -> Iterator[str]:
     named = [f"{count:,} {word}" for word, count in counts.items() if count]
     if named:
-        yield f"left out of these: {', '.join(named)}"
+        yield f"not counted: {', '.join(named)}"
     if problems:
         rest = f", {hidden:,} of them hidden (use -v)" if hidden else ""
         yield f"{counted(problems, 'problem')} in the recordings{rest}"
