@@ -138,6 +138,13 @@ def test_unknown_code_in_option_is_an_error():
 # reports
 
 
+def test_recording_cut_in_its_first_request_exits_3():
+    put("cut.jsonl", Path(waste()).read_bytes().splitlines()[0][:-5])
+    for command in ("check", "lint"):
+        ran = lore(command, "cut.jsonl")
+        assert (ran.code, "not judged: cut.jsonl:1: unreadable line" in ran.err) == (3, True)
+
+
 def test_quiet_check_prints_findings_only():
     quiet, whole = lore("check", waste(), "-q"), lore("check", "r.jsonl")
     assert whole.out.startswith(quiet.out)

@@ -52,6 +52,14 @@ def is_unjudged(problem: Problem | Finding) -> bool:
     return problem.code in UNJUDGED or (problem.code == Code.UNREADABLE_FILE and problem.line is None)
 
 
+def list_unjudged(problems: Iterable[Problem], turns: int) -> list[Problem]:
+    """Return the problems for which requests, or a whole file, could not be judged.
+
+    A last line that is cut off is one if no turn precedes it: nothing of the file was judged then.
+    """
+    return [one for one in problems if is_unjudged(one) or (one.code == Code.TORN_LAST_LINE and not turns)]
+
+
 class Judged(Struct, frozen=True):
     """The findings of one turn, of an ended chain or of damage, before anything is removed."""
 
@@ -282,6 +290,7 @@ class RunTotals:
 
     def take(self, result: FileResult) -> None:
         """Add the next file's result."""
+        unjudged = list_unjudged(result.problems, result.summary.turns)  # before copied turns are removed
         result.summary.compactions -= sum(boundary in self._boundaries for boundary in result.boundaries)
         self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
         self.excused.update(each.by for turn in result.judged for each in turn.found if each.by >= 0)
@@ -300,7 +309,7 @@ class RunTotals:
         if result.unseen is not None:
             unseen = result.unseen
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
-        self.unjudged += [one for one in result.problems if is_unjudged(one) and one.code not in known]
+        self.unjudged += [one for one in unjudged if one.code not in known]
         self.paths += result.paths[: RECORDINGS_LISTED - len(self.paths)]
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 

@@ -20,7 +20,7 @@ from lore.judge.base import damage, finding
 from lore.judge.policy import Budgets, Ruling
 from lore.judge.requests.lint import Defect, Linter, is_refused
 from lore.judge.requests.outlook import Outlook
-from lore.judge.totals import is_unjudged
+from lore.judge.totals import is_unjudged, list_unjudged
 from lore.model.canonical import encode
 from lore.model.cause import Place
 from lore.model.codes import CODES, Code, Problem
@@ -88,7 +88,7 @@ def lint(
         raise redacted_error(error) if context.redact else error from None
     result = run.result()
     failed = any(found.severity == "error" for found in result.findings)
-    return LintOutcome(result, failed, list(filter(is_unjudged, result.problems)))
+    return LintOutcome(result, failed, list_unjudged(result.problems, run.summary.requests))
 
 
 class _LintedRequest(NamedTuple):
