@@ -62,6 +62,13 @@ def test_pattern_without_matches_is_an_error(tree):
     assert "hidden" in caught.value.hint
 
 
+@pytest.mark.parametrize("pattern", ["none/**", "none/*.jsonl", "none/**/*.jsonl"])
+def test_pattern_below_missing_folder_is_an_error(tree, pattern):
+    with pytest.raises(LoreError, match="nothing matches none/") as caught:
+        inputs([pattern])
+    assert caught.value.hint == "there is no folder none/"
+
+
 def test_files_of_pattern_or_folder_are_not_named(tree):
     assert {one.named for one in inputs(["logs/*", "logs"])} == {False}
 

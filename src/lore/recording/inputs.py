@@ -107,8 +107,11 @@ def _inputs_of(path: str) -> Iterator[Input]:
     failed: list[Input] = []
     with filesystem.listed(fixed(path)) if "**" in path else nullcontext():
         matched = matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
-        if not matched and not failed:
-            hint = "quote it, so that lore reads it: `*` is one name, `**` any folders; hidden names are left out"
+        is_missing = bool(fixed(path)) and not filesystem.is_folder(fixed(path))
+        if is_missing or (not matched and not failed):
+            hint = "`*` stands for one name, `**` for any folders; hidden files are omitted"
+            if is_missing:
+                hint = f"there is no folder {corpus.show(fixed(path))}"
             raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
         yield from failed
         for name in matched:
