@@ -114,6 +114,13 @@ def test_option_precedes_node_ids(suite, folder) -> None:
     assert result.ret == 0
 
 
+def test_damaged_cassette_is_not_called_wasteful(suite, folder) -> None:
+    first, *rest = STABLE.splitlines(keepends=True)
+    folder(cassettes__bad=f'{first}{{"request"\n{"".join(rest)}')
+    result = suite(PASSES, "--lore-cassettes")
+    assert "lore: 1 of 1 cassettes fail: 1x LORE201 unreadable-line, in cassettes/bad.jsonl" in said(result)
+
+
 def test_folder_without_recordings_fails(suite, folder) -> None:
     folder(mine__other=NONE)
     result = suite(PASSES, "--lore-cassettes=mine")

@@ -141,7 +141,7 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
     budgets = Budgets(min_reuse=options.min_reuse)
     if fault := budgets.fault():
-        raise LoreError(fault)
+        raise LoreError(fault.replace("min_reuse", "--min-reuse", 1))
     return replace(
         context_of(loaded, options.select, options.ignore, explicit=options.config is not None, redact=options.redact),
         path=path or "", update=options.update_baseline, budgets=budgets.over(loaded.settings.check.budgets),
@@ -285,7 +285,8 @@ def name_unjudged(problems: Sequence[Problem]) -> None:
         by_file.setdefault(problem.file, []).append(problem)
     for file, found in list(by_file.items())[:_UNJUDGED_NAMED]:
         place = f"{file}:{found[0].line}" if found[0].line else file
+        reason = found[0].message.removeprefix(f"cannot read {file}: ")
         more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-        common.tell(f"not judged: {place}: {found[0].message}{more}")
+        common.tell(f"not judged: {place}: {reason}{more}")
     if len(by_file) > _UNJUDGED_NAMED:
         common.tell(f"not judged: {len(by_file) - _UNJUDGED_NAMED:,} more files")

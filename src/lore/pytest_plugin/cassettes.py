@@ -212,7 +212,8 @@ def _reason(outcome: CheckOutcome | None) -> str:
     if outcome.failed and wrong:
         codes = Counter(f"{finding.code} {finding.name}" for finding in wrong).most_common()
         paths = list(dict.fromkeys(finding.path for finding in wrong))
-        what = f"{len(paths)} of {result.summary.files} cassettes waste their prompt cache"
+        verb = "waste their prompt cache" if not any(finding.code.startswith("LORE2") for finding in wrong) else "fail"
+        what = f"{len(paths)} of {result.summary.files} cassettes {verb}"
         found = _list([f"{times}x {code}" for code, times in codes])
         return visible(f"lore: {what}: {found}, in {_list(paths)}; type: lore explain {wrong[0].code}")
     paths = list(dict.fromkeys(problem.file for problem in result.problems if problem.file))

@@ -100,7 +100,7 @@ def _unread(path: str, head: bytes) -> UnrecognisedError | None:
 
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
     if not head.strip():
-        return UnrecognisedError(f"{corpus.show(path)} is empty", hint=HINT_FORMATS)
+        return UnrecognisedError(f"{corpus.show(path)} is empty", hint="record it again, or leave it out")
     what, hint = describe(head)
     shown = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):

@@ -110,7 +110,7 @@ def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreErr
         return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
     if looked:
         return nothing(looked)
-    return LoreError(f"no recordings in {corpus.show(path)}", hint="lore reads session logs and request bodies")
+    return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore formats` lists what lore reads")
 
 
 def shown_places(found: Sequence[str]) -> str:

@@ -50,7 +50,8 @@ class Junit:
 
 def _add_case(suite: Element, name: str, path: str, found: Sequence[Finding], *, verbose: bool) -> str:
     """Add the test case of a recording; return how it ended."""
-    case = SubElement(suite, "testcase", classname=name, name=visible(path), file=visible(path), time="0")
+    shown_path = visible(path.removeprefix("./"))  # `lore check` and `lore check .` name a test alike
+    case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
     line = next((str(finding.line) for finding in found if finding.line is not None), "")
     if line:
         case.set("line", line)
