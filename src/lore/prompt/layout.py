@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, cast
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from lore.model import items as i
 from lore.model import labels
@@ -212,29 +214,27 @@ class TailText(NamedTuple):
     problems: tuple[Problem, ...] = ()  # parts of the context that could not be rendered
 
 
-class _WrongTypeError(Exception):
-    pass
-
-
 def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> TailText:
     """Render a turn's context; with `authority` quoted text is wrapped as data."""
     parts: list[str] = []
     problems: list[Problem] = []
-    raw_members = _parts_of(context, problems)
-    for name, (render, quoted) in _PARTS.items():
+    members = _parts_of(context, problems)
+    for name, (kind, render, quoted) in _PARTS.items():
+        given = members.get(name)
         try:
-            text = render(raw_members.get(name)).strip("\n")
-            text = text if text.strip() else ""
-        except _WrongTypeError as error:
+            value = None if given is None else msgspec.convert(given, kind)
+        except ValueError as error:
             problems.append(Problem(Code.MALFORMED_RECORD, f"context {name}: {error}"))
             continue
+        text = render(value).strip("\n") if value else ""
+        text = text if text.strip() else ""
         if name == "every_turn":
             layers = [text_of(bytes(layer.text)).strip() for layer in session.turn_layers]
             text = "\n\n".join(part for part in [*layers, text] if part)
         if text:
-            outside = quoted or (name == "working_context" and isinstance(raw_members.get(name), str))
+            outside = quoted or (name == "working_context" and isinstance(value, str))
             parts.append(wrap(session.id, name, text) if authority and outside else text)
-    unknown = [key for key in raw_members if key not in _PARTS]
+    unknown = [key for key in members if key not in _PARTS]
     if unknown:
         names = printable(cut_masked(", ".join(sorted(unknown)), 80))
         problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
@@ -261,78 +261,51 @@ def _parts_of(context: Raw, problems: list[Problem]) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _plain(value: Any) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _WrongTypeError("expected a text")
-    return value
+class _Recalled(Struct):
+    """An entry that memory recalled."""
+
+    id: str | None = None  # by which memory knows it
+    title: str | None = None  # in one line
+    content: str | None = None  # its text
+    score: float | None = None  # how well it fits
 
 
-def _labelled(label: str) -> Callable[[Any], str]:
-    def render(value: Any) -> str:
-        text = _plain(value)
-        return f"{label}\n{text}" if text.strip() else ""
+class _Working(Struct):
+    """What the agent works on."""
 
-    return render
-
-
-def _texts(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        raise _WrongTypeError("expected a text or a list of texts")
-    return "\n\n".join(text for text in map(_plain, cast("list[Any]", value)) if text)
+    project_dir: str | None = None  # the project's folder
+    recent_files: list[str | None] = []  # the latest first
 
 
-def _recall(value: Any) -> str:
-    if value is None or value == [] or value == "":
-        return ""
-    if isinstance(value, str):
-        return f"{labels.MEMORY_RECALL}\n{value}"
-    if not isinstance(value, list):
-        raise _WrongTypeError("expected a text or a list of entries")
-    return "\n".join([labels.MEMORY_RECALL, *map(_recalled, cast("list[Any]", value))])
+def _under(label: str, text: str) -> str:
+    return f"{label}\n{text}" if text.strip() else ""
 
 
-def _recalled(value: Any) -> str:
-    if not isinstance(value, dict):
-        raise _WrongTypeError("expected entries with id, title and content")
-    entry = cast("dict[str, Any]", value)
-    score = entry.get("score")
-    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise _WrongTypeError("score is not a number")
-    title, name = (" ".join(_plain(entry.get(key)).splitlines()) for key in ("title", "id"))
-    try:
-        shown = [title, f"[{name}]" if name else "", "" if score is None else f"score={score:.2f}"]
-    except OverflowError:
-        raise _WrongTypeError("score is too large") from None
+def _join(value: str | list[str | None]) -> str:
+    return value if isinstance(value, str) else "\n\n".join(text for text in value if text)
+
+
+def _recall(value: str | list[_Recalled]) -> str:
+    return _under(labels.MEMORY_RECALL, value if isinstance(value, str) else "\n".join(map(_recalled, value)))
+
+
+def _recalled(entry: _Recalled) -> str:
+    title, name = (" ".join((text or "").splitlines()) for text in (entry.title, entry.id))
+    shown = [title, f"[{name}]" if name else "", "" if entry.score is None else f"score={entry.score:.2f}"]
     line = " ".join(part for part in shown if part)  # without line ends, with which it could pass for another part
-    content = _plain(entry.get("content")).replace("\n", "\n  ")
+    content = (entry.content or "").replace("\n", "\n  ")
     return "- " + "\n  ".join(part for part in (line, content) if part)
 
 
-def _working(value: Any) -> str:
-    if value is None or value == "" or value == {}:
-        return ""
+def _working(value: str | _Working) -> str:
     if isinstance(value, str):
-        return f"{labels.WORKING_CONTEXT}\n{value}"
-    if not isinstance(value, dict):
-        raise _WrongTypeError("expected a text or {project_dir, recent_files}")
-    raw_members = cast("dict[str, Any]", value)
-    lines = [labels.WORKING_CONTEXT]
-    directory = _plain(raw_members.get("project_dir"))
-    if directory and not _has_odd_characters(directory):
-        lines.append(f"project_dir: {directory}")
-    files = raw_members.get("recent_files", [])
-    if not isinstance(files, list):
-        raise _WrongTypeError("recent_files is not a list")
-    names = [name for name in map(_plain, cast("list[Any]", files)) if name and not _has_odd_characters(name)]
+        return _under(labels.WORKING_CONTEXT, value)
+    directory = value.project_dir
+    lines = [f"project_dir: {directory}"] if directory and not _has_odd_characters(directory) else []
+    names = dict.fromkeys(name for name in value.recent_files if name and not _has_odd_characters(name))
     if names:
-        lines += ["recent_files:", *(f"  - {name}" for name in list(dict.fromkeys(names))[:RECENT_FILES])]
-    return "\n".join(lines) if len(lines) > 1 else ""
+        lines += ["recent_files:", *(f"  - {name}" for name in list(names)[:RECENT_FILES])]
+    return _under(labels.WORKING_CONTEXT, "\n".join(lines))
 
 
 def _has_odd_characters(path: str) -> bool:
@@ -340,15 +313,15 @@ def _has_odd_characters(path: str) -> bool:
     return any(char in path for char in "\r\n\0") or printable(path) != path
 
 
-# How each part of a context is rendered, and whether it quotes people, tools or documents.
-_PARTS: dict[str, tuple[Callable[[Any], str], bool]] = {
-    "memory_recall": (_recall, True),
-    "every_turn": (_texts, False),
-    "current_time": (_labelled(labels.CURRENT_TIME), False),
-    "working_context": (_working, False),
-    "slash_command": (_labelled(labels.SLASH_COMMAND), False),  # the user's own instruction
-    "overlay": (_labelled(labels.OVERLAY), False),
-    "restart_notice": (_labelled(labels.RESTART_NOTICE), False),
-    "extra": (_texts, True),
+# The type of each part of a context, how it is rendered, and whether it quotes people, tools or documents.
+_PARTS: dict[str, tuple[Any, Callable[[Any], str], bool]] = {
+    "memory_recall": (str | list[_Recalled], _recall, True),
+    "every_turn": (str | list[str | None], _join, False),
+    "current_time": (str, partial(_under, labels.CURRENT_TIME), False),
+    "working_context": (str | _Working, _working, False),
+    "slash_command": (str, partial(_under, labels.SLASH_COMMAND), False),  # the user's own instruction
+    "overlay": (str, partial(_under, labels.OVERLAY), False),
+    "restart_notice": (str, partial(_under, labels.RESTART_NOTICE), False),
+    "extra": (str | list[str | None], _join, True),
 }
 CONTEXT = tuple(_PARTS)
