@@ -224,6 +224,9 @@ def test_replies_are_joined_only_if_nothing_else_decides():
     for number in range(5):
         chains.add(parsed(body(f"A question of its own: {number}")), exchange(output=StreamedOutput(b'"x"')))
     assert joined == []
+    for number in range(3):  # the first message has changed: the reply may show whose it is
+        chains.add(parsed(body(f"Changed {number}", assistant(LONG), "more")), exchange())
+    assert len(joined) == 6  # replies: each is joined once, though three requests asked for it
 
 
 # Memory
@@ -242,10 +245,15 @@ def test_memory_of_chains_is_bounded():
     for number in range(300):
         sent = body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))
         chains.add(parsed(sent), exchange(f"s{number}", response_id=f"r{number}"))
-    kept, indexes = vars(chains)["_chains"], [vars(chains)[name] for name in ("_by_first_message", "_by_response")]
+    kept = vars(chains)["_chains"]
     assert sum(len(segment.data) for chain in kept.values() for segment in chain.prompt) < 1_000_000
-    assert {name for names in indexes[0].values() for name in names} == set(kept)
-    assert {chain.name for chain in indexes[1].values()} == set(kept)
+
+
+def test_replies_count_as_memory_of_chains():
+    chains = Chains(remembered=1_000_000)
+    for number in range(50):
+        chains.add(parsed(body(f"{number}")), exchange(f"s{number}", output=dumps([f"{number:100000}"])))
+    assert len(vars(chains)["_chains"]) < 10
 
 
 TALK = ("a", assistant("b"), "c", assistant("d"), "e", assistant("f"), "g")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lore.model.turn import Call, Exchange, Memo, StreamedOutput
-from lore.prefix.likeness import Identity, Replies, drop_unrendered, identify_sender, latest_answer_keys
+from lore.model.turn import Call, Exchange, Memo
+from lore.prefix.likeness import Identity, drop_unrendered, identify_sender, latest_answer_keys, reply_keys
 from lore.prompt.dialects import DIALECTS
 from model.making import assistant, body, dumps, parsed
 from prefix.pairs import text
@@ -62,9 +62,7 @@ NAME = "toolu_01A09q90qw90lq917835"
 
 
 def holds_reply(prompt, output):
-    replies = Replies(lambda given: given)
-    replies.remember("main", output)
-    return bool(latest_answer_keys(prompt) & replies.keys_of("main"))
+    return bool(latest_answer_keys(prompt) & reply_keys(output))
 
 
 def test_reply_is_recognised_by_text_in_any_form():
@@ -94,28 +92,3 @@ def test_reply_is_recognised_by_id_of_its_call(dialect):
     prompt = DIALECTS[dialect].parse(dumps({"model": "m", member: [reply]}), "wire", Memo())
     assert holds_reply(prompt, dumps([reply]))
     assert not holds_reply(prompt, dumps([reply]).replace(NAME.encode(), b"toolu_01B09q90qw90lq917835"))
-
-
-def test_reply_is_joined_once_when_asked_for():
-    joined = []
-    replies = Replies(lambda given: joined.append(given) or b"[]")
-    streams = [StreamedOutput(b'"%d"' % number) for number in range(3)]
-    for chain, stream in zip(("main", "main", "other"), streams, strict=True):
-        replies.remember(chain, stream)
-    assert joined == []
-    replies.keys_of("main")
-    replies.keys_of("main")
-    assert joined == [streams[1]]
-
-
-def test_oldest_unread_replies_are_dropped():
-    replies = Replies(lambda given: given, room=3000)
-    for number in range(50):
-        replies.remember(f"c{number}", dumps([f"{number:1000}"]))
-    assert list(vars(replies)["_unread"]) == ["c48", "c49"]
-    replies.remember("large", b"x" * 5000)
-    assert vars(replies)["_unread"] == {}
-    replies.remember("large", dumps([assistant(LONG)]))
-    assert replies.keys_of("large")
-    replies.forget("large")
-    assert (replies.keys_of("large"), vars(replies)["_room"]) == (frozenset(), 3000)

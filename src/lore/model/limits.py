@@ -16,8 +16,7 @@ TOOL_LOOP_ITEMS = 2_000  # items of a tool loop that are counted in each of its 
 # Comparing two requests
 ENVELOPE_BYTES = 4_096  # bytes of a message without its blocks: they are read once for each block
 CHAINS_COMPARED = 64  # chains with the same beginning: a thousand forks would cost a million comparisons
-CHAIN_PROMPT_BYTES = 48 * 1024 * 1024  # bytes of the latest prompts of chains: a hundred of half a megabyte
-CHAIN_REPLY_BYTES = 8 * 1024 * 1024  # bytes of replies that were not compared yet
+CHAIN_PROMPT_BYTES = 48 * 1024 * 1024  # bytes of the latest prompts and replies of chains: a hundred of 500 kB
 USER_SEGMENTS = 16_384  # segments after the model's last message: each turn searches them for rewrites
 DIFFERING_LINES = 64  # places in which two texts differ; each is compared by itself
 DIFFERING_TEXT_BYTES = 4 * 1024 * 1024  # bytes of two texts that are compared line by line

@@ -4,8 +4,9 @@ Side calls (`purpose.py`) and subagents are chains of their own. A request that 
 beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn;
 if its system prompt is unchanged, it also names the chain that it left.
 
-Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts of the
-chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request begins another.
+Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts and
+replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request
+begins another.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Struct
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED
-from lore.model.turn import Call, Exchange, Prompt, StreamedOutput
+from lore.model.turn import Call, Exchange, Output, Prompt, StreamedOutput
 from lore.prefix import likeness, purpose
 
 _SEGMENT_BYTES = 256  # that a segment costs in addition to its data
@@ -52,9 +53,10 @@ class _KnownChain(Struct, eq=False):
     latest: _ChainRequest  # its latest request
     size: int = 0  # bytes that it costs
     turns: int = 0  # requests so far
-    first_messages: dict[int, None] = {}  # hashes; the latest last
+    first_messages: dict[int, None] = {}  # hashes; the latest last, at most `CHAINS_COMPARED`
     response: str = ""  # the id of the latest response
-    answer: int | None = None  # a hash of the latest answer that the latest request holds
+    answer: bytes | None = None  # the latest answer that the latest request holds
+    reply: Output | likeness.ReplyKeys = b""  # the latest response, or its keys once they were asked for
 
     @property
     def prompt(self) -> Prompt:
@@ -78,7 +80,7 @@ class Chains:
     """The chains of one recording.
 
     Args:
-        remembered: bytes of prompts that are kept.
+        remembered: bytes of prompts and replies that are kept.
         join: puts a response together that came in pieces; called only if nothing else tells the chain.
     """
 
@@ -86,11 +88,8 @@ class Chains:
         self, remembered: int = CHAIN_PROMPT_BYTES, *, join: Callable[[StreamedOutput], bytes] = lambda _: b""
     ) -> None:
         self._chains: dict[str, _KnownChain] = {}  # the latest used last
-        self._by_first_message: dict[int, dict[str, _KnownChain]] = {}  # the latest used last
-        self._by_response: dict[str, _KnownChain] = {}
-        self._by_answer: dict[int, _KnownChain] = {}
         self._room = remembered
-        self._replies = likeness.Replies(join)
+        self._join = join
         self._forgotten: list[str] = []
         self._main: likeness.Identity | None = None  # the sender of the main chain
         self._numbers = count(2)
@@ -121,48 +120,34 @@ class Chains:
     # Memory
 
     def _remember(self, chain: _KnownChain, request: _ChainRequest, exchange: Exchange | None) -> None:
-        name, chain.latest = chain.name, request
-        for chains in (self._chains, self._by_first_message.setdefault(request.first_message, {})):
-            chains.pop(name, None)
-            chains[name] = chain
+        chain.latest = request
+        self._chains.pop(chain.name, None)
+        self._chains[chain.name] = chain
         chain.first_messages.pop(request.first_message, None)
         chain.first_messages[request.first_message] = None
         if len(chain.first_messages) > CHAINS_COMPARED:  # its first message differs in every request
-            self._forget_first_message(chain, next(iter(chain.first_messages)))
-        self._forget_answer(chain)
-        answer = next(_find_answers(request.prompt, backwards=True), None)
-        if answer is not None:
-            chain.answer = hash(answer)
-            self._by_answer[chain.answer] = chain
+            del chain.first_messages[next(iter(chain.first_messages))]
+        chain.answer = next(_find_answers(request.prompt, backwards=True), None)
+        chain.reply = b"" if exchange is None else exchange.output
         segments = len(request.prompt) + _CHAIN_SEGMENTS
         size = sum(len(segment.data) for segment in request.prompt) + _SEGMENT_BYTES * segments
+        size += len(chain.reply if isinstance(chain.reply, bytes) else chain.reply.raw)
         self._room += chain.size - size
         chain.size = size
         if exchange is not None and exchange.response_id:
-            self._by_response.pop(chain.response, None)
-            self._by_response[exchange.response_id] = chain
             chain.response = exchange.response_id
-        self._replies.remember(name, b"" if exchange is None else exchange.output)
 
     def _forget(self, chain: _KnownChain) -> None:
         self._room += chain.size
-        for first in list(chain.first_messages):
-            self._forget_first_message(chain, first)
-        self._forget_answer(chain)
-        self._by_response.pop(chain.response, None)
-        self._replies.forget(chain.name)
         del self._chains[chain.name]
         self._forgotten.append(chain.name)
 
-    def _forget_answer(self, chain: _KnownChain) -> None:
-        answer, chain.answer = chain.answer, None
-        if answer is not None and self._by_answer.get(answer) is chain:
-            del self._by_answer[answer]
-
-    def _forget_first_message(self, chain: _KnownChain, first: int) -> None:
-        del chain.first_messages[first], self._by_first_message[first][chain.name]
-        if not self._by_first_message[first]:
-            del self._by_first_message[first]
+    def _reply_keys(self, chain: _KnownChain) -> likeness.ReplyKeys:
+        """Return the keys of a chain's latest reply, which is decoded when they are first asked for."""
+        if not isinstance(chain.reply, frozenset):
+            raw = chain.reply if isinstance(chain.reply, bytes) else self._join(chain.reply)
+            chain.reply = likeness.reply_keys(raw) if raw else frozenset()
+        return chain.reply
 
     def _name_chain(self, request: _ChainRequest) -> str:
         """Name a new chain. In a session that works with tools, a request without them is a side call."""
@@ -214,12 +199,15 @@ class Chains:
         size = len(before.messages)
         if before.messages.common(prompt.messages) < size:
             return False
-        answers, received = likeness.answer_keys(prompt, size), self._replies.keys_of(chain.name)
+        answers, received = likeness.answer_keys(prompt, size), self._reply_keys(chain)
         return bool(answers) and bool(received) and not answers & received
 
     def _begins_alike(self, request: _ChainRequest) -> Iterator[_KnownChain]:
         """Iterate over the chains with the same first message, the latest used first."""
-        return islice(reversed(self._by_first_message.get(request.first_message, {}).values()), CHAINS_COMPARED)
+        first = request.first_message
+        return islice(
+            (chain for chain in reversed(self._chains.values()) if first in chain.first_messages), CHAINS_COMPARED
+        )
 
     def _recent(self, request: _ChainRequest, *, same_system: bool = False) -> Iterator[_KnownChain]:
         """Iterate over the chains used last that a request may continue."""
@@ -231,7 +219,9 @@ class Chains:
 
     def _find_by_response(self, request: _ChainRequest, near: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, if their messages agree."""
-        chain = self._by_response.get(request.sender.previous)
+        previous = request.sender.previous
+        known = reversed(self._chains.values()) if previous else ()
+        chain = next((chain for chain in known if chain.response == previous), None)
         if chain is None or not chain.may_continue(request):
             return None
         if not chain.latest.sender.may_share_conversation(request.sender):
@@ -270,7 +260,7 @@ class Chains:
             is_session = is_session or (sender.has_cache_key and request.sender.has_cache_key)
             if is_session or any(part.kind == "envelope" and likeness.is_model_message(part) for part in before):
                 return chain
-            if likeness.latest_answer_keys(request.prompt) & self._replies.keys_of(chain.name):
+            if likeness.latest_answer_keys(request.prompt) & self._reply_keys(chain):
                 return chain
         return None
 
@@ -300,8 +290,10 @@ class Chains:
 
     def _find_by_answer(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose latest answer is in a request that lacks something before it."""
-        for answer in _find_answers(request.prompt):
-            chain = self._by_answer.get(hash(answer))
+        answers = list(_find_answers(request.prompt))
+        by_answer = {chain.answer: chain for chain in self._chains.values()} if answers else {}
+        for answer in answers:
+            chain = by_answer.get(answer)
             if chain is None or not chain.may_continue(request) or not chain.is_near(request):
                 continue
             before, messages = chain.prompt, request.prompt.messages
@@ -316,7 +308,7 @@ class Chains:
         """
         keys = likeness.latest_answer_keys(request.prompt)
         candidates = self._recent(request, same_system=True) if keys else ()
-        return next((chain for chain in candidates if keys & self._replies.keys_of(chain.name)), None)
+        return next((chain for chain in candidates if keys & self._reply_keys(chain)), None)
 
     def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
@@ -324,7 +316,7 @@ class Chains:
         A known reply that is not in the request shows another conversation.
         """
         for chain in self._recent(request, same_system=True):
-            if likeness.has_lost_wrapper(chain.prompt, request.prompt) and not self._replies.keys_of(chain.name):
+            if likeness.has_lost_wrapper(chain.prompt, request.prompt) and not self._reply_keys(chain):
                 return chain
         return None
 

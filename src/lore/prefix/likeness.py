@@ -5,8 +5,7 @@ The Claude API drops it before it caches (public threads, 2026-02); vLLM, llama.
 keep it, as content like all other.
 
 What the model answered is known if responses are recorded: by the ids of its calls, and by texts that no other reply
-has. A reply is decoded when it is first asked for, at most once. Memory: undecoded replies up to `CHAIN_REPLY_BYTES`
-bytes, the oldest dropped first, and a few hashes of decoded ones.
+has.
 
 Sources of identities: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds
 the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
@@ -15,7 +14,7 @@ the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias, cast
 
@@ -25,9 +24,9 @@ from msgspec.structs import replace
 from lore.model.canonical import decode, string_in, text_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
-from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
+from lore.model.limits import ANSWER_SEGMENTS
 from lore.model.providers import place_in, provider_of
-from lore.model.turn import Exchange, Output, Prompt, Segment, StreamedOutput
+from lore.model.turn import Exchange, Prompt, Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, block_of, is_by_model, is_header
 from lore.prefix.overlap import has_same_content
@@ -39,7 +38,7 @@ _DISTINCT_ID = 16  # characters of an id that identifies an answer: some servers
 _MOST_KEYS = 64  # texts and ids by which a reply is recognised
 _ID_MEMBERS = ("id", "call_id", "toolUseId")
 
-ReplyKeys: TypeAlias = frozenset[int]
+ReplyKeys: TypeAlias = frozenset[int]  # hashes of the texts and ids by which a reply is recognised
 
 _SIMILAR = 0.8  # share of a text that is unchanged in a nearly equal one
 _LEAST_LOG = 256  # bytes of a text that a longer one repeats by intention
@@ -268,43 +267,9 @@ def _without_header(head: Iterable[Segment]) -> list[Segment]:
 # What the model replied
 
 
-class Replies:
-    """The latest reply of each chain, known by hashes of its texts and ids.
-
-    Args:
-        join: puts a reply together that was recorded in pieces.
-        room: bytes of replies that are kept undecoded.
-    """
-
-    def __init__(self, join: Callable[[StreamedOutput], bytes], room: int = CHAIN_REPLY_BYTES) -> None:
-        self._join = join
-        self._room = room
-        self._unread: dict[str, Output] = {}  # by chain, the oldest first
-        self._keys: dict[str, ReplyKeys] = {}
-
-    def remember(self, chain: str, output: Output) -> None:
-        """Keep a chain's latest reply instead of the one before; drop the oldest replies if there is no room."""
-        self.forget(chain)
-        if output:
-            self._unread[chain] = output
-            self._room -= _output_size(output)
-        while self._room < 0:
-            self.forget(next(iter(self._unread)))
-
-    def forget(self, chain: str) -> None:
-        """Drop a chain's reply."""
-        self._keys.pop(chain, None)
-        unread = self._unread.pop(chain, None)
-        self._room += 0 if unread is None else _output_size(unread)
-
-    def keys_of(self, chain: str) -> ReplyKeys:
-        """Return the keys of a chain's reply; empty if it is unknown."""
-        unread = self._unread.get(chain)
-        if unread is not None:
-            self.forget(chain)
-            raw = unread if isinstance(unread, bytes) else self._join(unread)
-            self._keys[chain] = frozenset(islice(_find_keys(raw), _MOST_KEYS))
-        return self._keys.get(chain, frozenset())
+def reply_keys(raw: bytes) -> ReplyKeys:
+    """Return the keys of the first texts and ids in a reply or a segment, JSON."""
+    return frozenset(islice(_find_keys(raw), _MOST_KEYS))
 
 
 def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
@@ -317,7 +282,7 @@ def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
         if segment.kind != "envelope":
             continue
         if is_model_message(segment):
-            keys.update(*(islice(_find_keys(block.json), _MOST_KEYS) for block in blocks))
+            keys.update(*(reply_keys(block.json) for block in blocks))
         elif keys:
             break
         blocks = []
@@ -330,7 +295,7 @@ def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
     for segment in islice(prompt.messages.since(start), ANSWER_SEGMENTS):
         is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer
         if is_answer:
-            keys.update(islice(_find_keys(segment.json), _MOST_KEYS))
+            keys.update(reply_keys(segment.json))
     return frozenset(keys)
 
 
@@ -350,7 +315,3 @@ def _find_keys(raw: bytes) -> Iterator[int]:
             text = value.strip()
             if len(text) >= (_DISTINCT_ID if key in _ID_MEMBERS else DISTINCT):
                 yield hash(text)
-
-
-def _output_size(output: Output) -> int:
-    return len(output if isinstance(output, bytes) else output.raw)
