@@ -26,7 +26,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import TRAILING, array, is_deep, is_json, raw_members
+from lore.model.jsonslice import array, is_deep, is_json, raw_members
 from lore.model.limits import RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
@@ -76,6 +76,7 @@ _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
 _STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"')
+_TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _PRINTED_LINES = 1_000_000  # of a printed record: its values are fewer
 
 
@@ -317,7 +318,7 @@ def end_of_value(data: memoryview, at: int) -> int | None:
     try:
         _VALUE.decode(data[at:])
     except msgspec.DecodeError as error:
-        following = TRAILING.search(str(error))
+        following = _TRAILING.search(str(error))
         return at + int(following[1]) - 1 if following else -1 if "truncated" in str(error) else None
     except RecursionError:
         return None

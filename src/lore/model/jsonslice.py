@@ -24,7 +24,6 @@ _RAW = msgspec.json.Decoder(Raw)
 _SPACES = b" \t\r\n"
 _SPACE = pattern(rb"[ \t\r\n]*")
 _MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # first bytes of an object's text
-TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _PIECE = 1024 * 1024
 LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept with it
 
@@ -169,16 +168,7 @@ def array(raw: bytes) -> list[bytes]:
 
 
 def first_element(raw: bytes) -> bytes:
-    """Return the first element of a JSON array, b"" if it is empty or not an array; costs no more than that element."""
-    begin = _skip_space(raw, 1) if raw[:1] == b"[" else len(raw)
-    try:
-        _RAW.decode(memoryview(raw)[begin:])
-    except msgspec.DecodeError as error:
-        trailing = TRAILING.search(str(error))
-        if trailing is not None:
-            return raw[begin : begin + int(trailing[1]) - 1].rstrip(_SPACES)
-    except RecursionError:
-        pass
+    """Return the first element of a JSON array, b"" if it is empty or not an array."""
     return next(iter(array(raw)), b"")
 
 
@@ -341,8 +331,6 @@ _STRETCH = 16 * 1024  # bytes in which values are seldom nested so deeply
 _TEXT = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_BRACKETS = 4096  # brackets that are examined together
-_HIDDEN_LEVELS = 3  # times that empty pairs are removed from a piece
 _RUNS = pattern(rb"(\[*+)(\]*+)")
 
 
@@ -378,29 +366,12 @@ def is_deep(data: bytes) -> bool:
 
 
 def _is_nested(data: bytes) -> bool:
-    """Return for certain whether a record is nested deeper than lore reads.
-
-    Empty pairs are removed a few times, each of which hides one level at most. Only near the limit brackets are
-    followed run by run.
-    """
-    brackets = (_TEXT.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
+    """Return for certain whether a record is nested deeper than lore reads: follow its brackets run by run."""
     depth = 0
-    for at in range(0, len(brackets), _BRACKETS):
-        piece = brackets[at : at + _BRACKETS]
-        rest = piece
-        for _ in range(_HIDDEN_LEVELS):
-            rest = rest.replace(b"[]", b"")
-        if depth + rest.count(b"[") + _HIDDEN_LEVELS > RECORD_LEVELS and _highest(piece, depth) > RECORD_LEVELS:
+    brackets = (_TEXT.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
+    for run in _RUNS.finditer(brackets):
+        depth += len(run[1])
+        if depth > RECORD_LEVELS:
             return True
-        depth += 2 * piece.count(b"[") - len(piece)
+        depth -= len(run[2])
     return False
-
-
-def _highest(brackets: bytes, depth: int) -> int:
-    """Return the deepest level that brackets reach when they start at a depth."""
-    highest = depth
-    for opened, closed in _RUNS.findall(brackets):
-        depth += len(opened)
-        highest = max(highest, depth)
-        depth -= len(closed)
-    return highest

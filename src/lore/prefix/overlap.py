@@ -302,29 +302,18 @@ def byte_size(segment: Segment) -> int:
     return len(segment.data)
 
 
-class CanonicalSums:
-    """The canonical bytes that the successive prompts of a chain share, in the previous prompt's encoding.
+def canonical_size(segment: Segment) -> int:
+    """Return a segment's size in canonical form, in bytes."""
+    return len(canonical_of(segment))
 
-    Segments are encoded as far as prompts share them, and once while they stay in the prefix.
+
+def count_canonical_bytes(sums: ChainSums, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
+    """Return the number of canonical bytes that two prompts share; `sums` are of canonical sizes, up to `previous`.
+
+    Equal leading bytes of the first segment that differs count, too.
     """
-
-    def __init__(self, first: Prompt) -> None:
-        self._sums = [0]
-        self._prompt = first
-
-    def advance(self, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-        """Return the number of canonical bytes that two prompts share. Pass `current` as `previous` next time.
-
-        Equal leading bytes of the first segment that differs count, too.
-        """
-        position, sums = overlap.canonical, self._sums
-        known = len(sums) - 1
-        for segment in islice(iterate_from(self._prompt, known, tail=True), max(0, position - known)):
-            sums.append(sums[-1] + len(canonical_of(segment)))
-        shared = sums[min(position, len(sums) - 1)]
-        before, after = previous.segment_at(position), current.segment_at(position)
-        if position < previous.stable and before is not None and after is not None and _are_of_one_kind(before, after):
-            shared += common_prefix(canonical_of(before), canonical_of(after))
-        del sums[overlap.common + 1 :]
-        self._prompt = current
-        return shared
+    position, shared = overlap.canonical, sums.sum_before(overlap.canonical)
+    before, after = previous.segment_at(position), current.segment_at(position)
+    if position < previous.stable and before is not None and after is not None and _are_of_one_kind(before, after):
+        shared += common_prefix(canonical_of(before), canonical_of(after))
+    return shared

@@ -7,7 +7,6 @@ which it costs. Also here: how two prompts differ if the client recorded only th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -191,18 +190,19 @@ def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) ->
     """
     causes: list[Cause] = []
     if previous.tools and current.tools:
-        moved = _compare_hashes(previous.tools, current.tools)
+        moved = _compare_hashes("tools", turns, previous.tools, current.tools)
         if moved.added or moved.removed:
-            evidence = HashesMoved("tools", turns, moved.added, moved.removed)
-            causes.append(_strong_cause(Code.TOOLS_ADDED_OR_REMOVED, evidence))
+            causes.append(_strong_cause(Code.TOOLS_ADDED_OR_REMOVED, replace(moved, changed=(), reordered=0)))
         if moved.changed:
-            evidence = HashesMoved("tools", turns, changed=moved.changed)
-            causes.append(_strong_cause(Code.TOOL_DEFINITION_CHANGED, evidence))
+            causes.append(
+                _strong_cause(Code.TOOL_DEFINITION_CHANGED, replace(moved, added=(), removed=(), reordered=0))
+            )
         if moved.reordered:
-            evidence = HashesMoved("tools", turns, reordered=moved.reordered)
-            causes.append(_strong_cause(Code.TOOLS_REORDERED, evidence))
-    if previous.system and current.system and any(moved := _compare_hashes(previous.system, current.system)):
-        causes.append(_strong_cause(Code.PREFIX_MOVED, HashesMoved("system", turns, *moved)))
+            causes.append(_strong_cause(Code.TOOLS_REORDERED, replace(moved, added=(), removed=(), changed=())))
+    if previous.system and current.system:
+        moved = _compare_hashes("system", turns, previous.system, current.system)
+        if moved != HashesMoved("system", turns):
+            causes.append(_strong_cause(Code.PREFIX_MOVED, moved))
     points = dict(previous.points)
     message = next((place for place, value in sorted(current.points) if points.get(place, value) != value), None)
     if message is not None:
@@ -210,22 +210,16 @@ def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) ->
     return tuple(causes)
 
 
-class _HashChanges(NamedTuple):
-    """How named hashes differ."""
-
-    added: tuple[str, ...]  # names that only the current side has
-    removed: tuple[str, ...]  # names that only the previous side has
-    changed: tuple[str, ...]  # names with another hash
-    reordered: int  # how many names both sides have, if their order differs; else 0
-
-
-def _compare_hashes(previous: Sequence[tuple[str, str]], current: Sequence[tuple[str, str]]) -> _HashChanges:
+def _compare_hashes(
+    section: Own, turns: int, previous: Sequence[tuple[str, str]], current: Sequence[tuple[str, str]]
+) -> HashesMoved:
+    """Return how the named hashes of a section differ."""
     before, after = dict(previous), dict(current)
     added, removed = [name for name in after if name not in before], [name for name in before if name not in after]
     changed = [name for name, value in after.items() if before.get(name, value) != value]
     kept, new_order = [name for name in before if name in after], [name for name in after if name in before]
     named = [tuple(names[:NAMED]) for names in (added, removed, changed)]
-    return _HashChanges(*named, reordered=len(kept) if kept != new_order else 0)
+    return HashesMoved(section, turns, *named, reordered=len(kept) if kept != new_order else 0)
 
 
 def _strong_cause(code: Code, evidence: HashesMoved) -> Cause:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
@@ -243,12 +243,12 @@ class Assembler:
         with the first results; a dialect without a place for them puts them before the next such group.
         """
         end = self._end
-        due = self._inserts.after_results.since(end.inserts_after_results)
+        due = self._inserts.after_results[end.inserts_after_results :]
         waiting = list(takewhile(lambda insert: insert.place <= at + size, due))
         before: list[Insert] = []
         if not end.is_after_results or is_from_user(first):
             before = [insert for insert in waiting if insert.place <= at]
-            for insert in self._inserts.before_entries.since(end.inserts):
+            for insert in self._inserts.before_entries[end.inserts :]:
                 if insert.place > at or (insert.outside and not is_real(first)):
                     break
                 before.append(insert)
@@ -344,33 +344,12 @@ class Assembler:
         return self._ends[at].breakpoint_at if at < len(self._ends) else -1
 
 
-class _InsertList:
-    """Inserts in order."""
-
-    def __init__(self) -> None:
-        self._inserts: list[Insert] = []
-
-    def update(self, gone: Iterable[Insert], new: Iterable[Insert]) -> tuple[int, int]:
-        """Remove and add inserts; return how many leading ones stayed, and the place of the next one."""
-        removed, added = {insert.key: insert for insert in gone}, list(new)
-        same = len(self._inserts)
-        if removed or added:
-            same = bisect_left(self._inserts, min(map(_ORDER, (*removed.values(), *added))), key=_ORDER)
-            later = [insert for insert in self._inserts[same:] if insert.key not in removed]
-            self._inserts[same:] = sorted((*later, *added), key=_ORDER)
-        return same, self._inserts[same].place if same < len(self._inserts) else _AFTER_ALL
-
-    def since(self, count: int) -> list[Insert]:
-        """Return the inserts after the first `count`."""
-        return self._inserts[count:]
-
-
 class _Inserts:
     """A chain's inserts: those before entries, and those after results, in the message of the results."""
 
     def __init__(self) -> None:
-        self.before_entries = _InsertList()
-        self.after_results = _InsertList()
+        self.before_entries: list[Insert] = []
+        self.after_results: list[Insert] = []
         self._deltas: dict[int, Insert] = {}
         self._contexts: tuple[Vector[Insert], ...] = (Vector(), Vector())
 
@@ -391,13 +370,21 @@ class _Inserts:
         self._deltas, self._contexts = current, contexts
         if not gone and not new:
             return None
-        before_entries = self.before_entries.update(
-            [insert for insert in gone if not insert.behind], [insert for insert in new if not insert.behind]
+        return _update(self.before_entries, gone, new, behind=False), _update(
+            self.after_results, gone, new, behind=True
         )
-        after_results = self.after_results.update(
-            [insert for insert in gone if insert.behind], [insert for insert in new if insert.behind]
-        )
-        return before_entries, after_results
+
+
+def _update(inserts: list[Insert], gone: list[Insert], new: list[Insert], *, behind: bool) -> tuple[int, int]:
+    """Remove and add inserts of one kind in order; return how many leading ones stayed, and the place of the next."""
+    removed = {insert.key: insert for insert in gone if insert.behind is behind}
+    added = [insert for insert in new if insert.behind is behind]
+    same = len(inserts)
+    if removed or added:
+        same = bisect_left(inserts, min(map(_ORDER, (*removed.values(), *added))), key=_ORDER)
+        later = [insert for insert in inserts[same:] if insert.key not in removed]
+        inserts[same:] = sorted((*later, *added), key=_ORDER)
+    return same, inserts[same].place if same < len(inserts) else _AFTER_ALL
 
 
 def _duplicate_tools(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:

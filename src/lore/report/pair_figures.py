@@ -16,9 +16,10 @@ from lore.model.codes import Problem
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import (
-    CanonicalSums,
     ChainSums,
     PairSums,
+    canonical_size,
+    count_canonical_bytes,
     count_shared_segments,
     find_divergence,
     name_relation,
@@ -44,11 +45,11 @@ class PairFigures:
     def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
         self._counter = counter
         self._redact = redact
-        self._canonical = CanonicalSums(first.prompt)
+        self._canonical = ChainSums(canonical_size)
         self._tokens = None if counter is None else ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
-        if self._tokens is not None:
-            self._tokens.advance(first.prompt, 0)
+        for sums in filter(None, (self._canonical, self._tokens)):
+            sums.advance(first.prompt, 0)
 
     def describe(
         self, pair: Pair, place: Place, left: results.DiffSide, right: results.DiffSide, *,
@@ -79,11 +80,12 @@ class PairFigures:
         left = pair.left
         if (left.chain, left.number) != (self._latest.chain, self._latest.number):
             # A request may continue any earlier request: measure from that one.
-            self._canonical = CanonicalSums(left.prompt)
-            if self._tokens is not None:
-                self._tokens.advance(left.prompt, count_shared_segments(self._latest.prompt, left.prompt))
+            shared = count_shared_segments(self._latest.prompt, left.prompt)
+            for sums in filter(None, (self._canonical, self._tokens)):
+                sums.advance(left.prompt, shared)
         self._latest = pair.right
-        canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
+        canonical = count_canonical_bytes(self._canonical, left.prompt, pair.right.prompt, pair.overlap)
+        self._canonical.advance(pair.right.prompt, pair.overlap.common)
         tokens = self._token_counts(pair)
         return results.PromptLengths(
             left_bytes=pair.bytes.previous,

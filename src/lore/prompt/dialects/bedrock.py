@@ -8,8 +8,7 @@ the Converse API reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import ClassVar
 
 from msgspec import Raw
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import array, first_element, object_of, raw_members
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, cannot, with_usual
 from lore.prompt.dialects import content as c
@@ -49,12 +48,6 @@ def _thinking(block: ThinkingBlock) -> bytes:
     return b'{"reasoningContent":{"reasoningText":{"text":' + bytes(block.text) + signed + b"}}}"
 
 
-def _iterate_messages(raw: bytes) -> Iterator[bytes]:
-    """Yield the messages; the first one, which is nearly always enough, costs no more than itself."""
-    yield first_element(raw)
-    yield from islice(array(raw), 1, None)
-
-
 class Bedrock(Body):
     """Dialect of the Converse API."""
 
@@ -82,7 +75,7 @@ class Bedrock(Body):
             return False
         if any(sign in body for sign in _SIGNS):
             return True
-        for raw in _iterate_messages(body["messages"]):
+        for raw in array(body["messages"]):
             blocks = array((raw_members(raw) or {}).get("content", b""))
             if blocks:
                 return _is_block(raw_members(blocks[0]) or {})

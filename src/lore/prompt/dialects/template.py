@@ -181,14 +181,10 @@ class JinjaTemplate(RenderedText):
         return places[0] >= 0 and places == sorted(set(places))
 
     def late_system(self) -> Does | None:
-        """Return what the template does with a system message after a user's message or a tool's result; tried once.
+        """Return what the template does with a system message after a user's message or a tool's result.
 
         None if it renders neither conversation without one.
         """
-        return self._late
-
-    @cached_property
-    def _late(self) -> Does | None:
         after_user = self._try_system_after(_TALK[:2])
         after_tool = self._try_system_after(_TALK)
         return after_tool if after_tool is not None and after_user in ("renders", None) else after_user
