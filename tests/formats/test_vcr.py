@@ -72,6 +72,12 @@ def test_httpmock_documents_are_calls():
     ]  # fmt: skip
 
 
+def test_interaction_cut_in_its_request_is_reported():
+    data = cassette(TEXT, json.loads(json.dumps(TEXT)))
+    cut = data[: data.rindex(b"uri:")]
+    assert [getattr(one, "code", "call") for one in read(cut)] == ["call", "LORE202"]
+
+
 def test_number_as_key_becomes_text():
     """`1` was spelled `true`, for the two are equal in Python."""
     assert vcr.load(b"{true: a, 1: b, false: c, 0: d}", {}) == {"true": "a", "1": "b", "false": "c", "0": "d"}

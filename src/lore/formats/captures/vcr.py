@@ -133,8 +133,12 @@ def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read
             yield problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}", line)
             return
         listed = cast("list[object]", items) if isinstance(items, list) else [items]
-        calls: list[object] = [item for item in listed if isinstance(item, dict)]
+        calls: list[dict[str, Any]] = [item for item in listed if isinstance(item, dict)]
         for call in calls:
+            request = call.get("request")
+            if isinstance(request, dict) and "response" not in call and not request.keys() & {"uri", "url"}:
+                yield problem(Code.TORN_LAST_LINE, "the cassette ends inside a request", line)
+                continue
             for value in exchanges_of(call_in(Record(sliced_members(encode(call))))):
                 yield placed(value, line)
 
