@@ -38,6 +38,14 @@ def test_update_baseline_makes_next_run_pass():
     assert sums(*paths, "--baseline", "b.json")[::2] == (0, [])
 
 
+def test_baseline_of_another_folder_is_pointed_out(monkeypatch):
+    update(waste("logs/r.jsonl"))
+    assert "no finding" not in lore("check", "logs", waste("new.jsonl"), "--baseline", "b.json").err
+    monkeypatch.chdir("logs")
+    ran = lore("check", "r.jsonl", "--baseline", "../b.json")
+    assert (ran.code, "no finding of this run is in ../b.json; its paths count from" in ran.err) == (1, True)
+
+
 def test_exit_3_names_file_and_reason():
     ran = lore("check", COMPRESSED, "--ignore", "LORE2", "-q")
     assert (ran.code, ran.out) == (3, "")

@@ -271,6 +271,11 @@ def _report(
     with common.writing():
         write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, own=own)
     name_unjudged(outcome.unjudged)
+    if options.baseline and outcome.failed and not context.update and not outcome.result.summary.known:
+        common.tell(
+            f"no finding of this run is in {options.baseline}; its paths count from the folder of lore.toml, else from"
+            " the folder in which lore runs"
+        )
     if stopped:
         return common.INTERRUPTED
     if outcome.failed:
