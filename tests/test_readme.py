@@ -74,7 +74,7 @@ def test_library_example_runs_and_keeps_its_prefix(
     """Each block of the section, in order, with a client that answers as the SDK does."""
     section = PAGES["library"]
     indented = re.findall(r"(?:^    [^\n]*\n|^\n)+", section, re.MULTILINE)
-    first, log, compaction, event = (textwrap.dedent(block) for block in indented if block.strip())
+    first, log, compaction, policy, event = (textwrap.dedent(block) for block in indented if block.strip())
     assert len([line for line in first.splitlines() if line and not line.startswith("import")]) <= 6
     client, times = Client("anthropic"), (f"10:{n:02}" for n in range(9))
     names: dict[str, Any] = {
@@ -98,6 +98,7 @@ def test_library_example_runs_and_keeps_its_prefix(
     session.assistant(client(**session.request(current_time="10:10")))
     assert "two tests are open" in str(client.sent[-1]["messages"])
     monkeypatch.chdir(tmp_path)
+    exec(policy, dict(names))  # noqa: S102
     exec(log, names)  # noqa: S102
     assert main(["check", "agent.jsonl"]) == 0
     assert "1 cache break: 0 waste, 0 unexplained, 1 expected" in capsys.readouterr().out

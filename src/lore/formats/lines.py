@@ -71,6 +71,7 @@ def too_much(limit: int) -> str:
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
+_EMPTY_LINES = pattern(rb"\n++")
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
@@ -94,8 +95,10 @@ class LineCutter:
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1) -> None:
-        """Make a cutter for lines that may have `times` as many bytes as usual."""
+    def __init__(self, *, times: int = 1, keep_spaces: bool = False) -> None:
+        """Make a cutter for lines that may have `times` as many bytes as usual; `keep_spaces`: also lines of spaces."""
+        self._keep_spaces = keep_spaces
+        self._blank = _EMPTY_LINES if keep_spaces else _BLANK_LINES
         self.longest = self.limit * times
         self.number = 0  # lines that begin before `byte`
         self.byte = 0
@@ -122,7 +125,7 @@ class LineCutter:
                 self.number += 1
                 cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
+            elif data[at] in SPACE and (blank := self._blank.match(data, at)) is not None:
                 self.number += blank.group().count(b"\n")
                 self.byte += len(blank.group())
                 end = blank.end() - 1
@@ -158,13 +161,13 @@ class LineCutter:
             return
         if start == 0 and data.startswith(BOM):
             data, start = data[len(BOM) :], len(BOM)
-        if data.strip(SPACE):
+        if data.strip(SPACE) or (data and self._keep_spaces):
             cut.append(Line(self.number, start, data, is_torn))
 
 
-def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
+def read_lines(data: Iterable[bytes], *, times: int = 1, keep_spaces: bool = False) -> Iterator[Line]:
     """Yield the lines of a file that are not blank; `data` are its bytes in pieces of any size."""
-    cutter = LineCutter(times=times)
+    cutter = LineCutter(times=times, keep_spaces=keep_spaces)
     for piece in data:
         yield from cutter.feed(piece)
     yield from cutter.finish()
@@ -182,8 +185,10 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
     if not _is_alone(first or begin.removeprefix(BOM)):
-        lines = read_lines(chained((begin,), pieces), times=times)
-        yield from ([record] for record in _read_printed(lines, LineCutter.limit * times))
+        lines = read_lines(chained((begin,), pieces), times=times, keep_spaces=True)
+        for record in _read_printed(lines, LineCutter.limit * times):
+            if record.data.strip(SPACE) or not record.data:
+                yield [record]
         return
     cutter = LineCutter(times=times)
     yield cutter.feed(begin)
@@ -237,7 +242,8 @@ def _is_indented(held: list[Line]) -> bool:
 
 
 def _expects_value(held: list[Line]) -> bool:
-    return held[-1].data.rstrip(SPACE)[-1:] in (b",", b"[", b":")
+    last = next(text for line in reversed(held) if (text := line.data.rstrip(SPACE)))
+    return last[-1:] in (b",", b"[", b":")
 
 
 def _join_value(held: list[Line]) -> list[Line]:

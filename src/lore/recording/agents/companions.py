@@ -239,8 +239,10 @@ def _opencode_root(path: str) -> str | None:
     """Return the session at the top of those that started this one; None if none did."""
     session, family = _family(path)
     above = [session]
-    while (started := family.get(above[-1])) and started.parent in family and started.parent not in above:
-        above.append(started.parent)
+    while (
+        (started := family.get(above[-1])) and (parent := started.parent) and parent in family and parent not in above
+    ):
+        above.append(parent)
     return None if len(above) == 1 else family[above[-1]].name
 
 
