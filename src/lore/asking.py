@@ -7,14 +7,13 @@ answer is asked for once more, with its fault in the prompt; one that was cut of
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lore.errors import LoreError
 from lore.model.state import Entry
 from lore.untrusted import one_line
 
-__all__ = ["Ask", "SummaryError", "UnusableAnswerError", "Waiting", "again", "asking", "usable"]
+__all__ = ["Ask", "SummaryError", "UnusableAnswerError", "again", "asking", "usable"]
 
 T = TypeVar("T")
 MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
@@ -65,18 +64,13 @@ Ask: TypeAlias = Callable[[str, str, int], SummaryAnswer]
 """Answer a prompt about data in at most this many tokens; raises SummaryError."""
 
 
-Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""Surrounds each wait for a model or a command, and may raise there, so that a wait can be interrupted."""
-
-
-def asking(summarizer: Summarizer, waiting: Waiting = nullcontext) -> Ask | None:
+def asking(summarizer: Summarizer) -> Ask | None:
     """Return a function that asks a configured summariser; None for the extractive one, which has no model."""
     if summarizer.name == "extractive":
         return None
 
     def ask(prompt: str, data: str, tokens: int) -> SummaryAnswer:
-        with waiting():
-            return summarizer.summarize(SummaryRequest(texts=(data,), tokens=tokens, prompt=prompt))
+        return summarizer.summarize(SummaryRequest(texts=(data,), tokens=tokens, prompt=prompt))
 
     return ask
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
 
-from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
+from lore.asking import Summarizer, SummaryError, SummaryRequest
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
@@ -63,7 +62,6 @@ class Dependencies(NamedTuple):
     key: bytes = b""  # of boundary lines around outside context
     tell: Tell = ignore  # receives notes for the user
     memory: SessionMemory | None = None
-    waiting: Waiting = nullcontext  # surrounds each wait for a model or a command, and may raise there
 
 
 class Prepared(NamedTuple):
@@ -180,8 +178,7 @@ def prepare(
     prepared, context = choose_summary(folded, firing, settings, summaries), ""
     window = prepared.firing.window
     if window is not None and dependencies.ask is not None:
-        with dependencies.waiting():
-            answers = dependencies.ask(window)
+        answers = dependencies.ask(window)
         context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
     return prepared._replace(context=context, ids=_ids_before_cut(folded, prepared.firing), at=at)
 
@@ -229,10 +226,11 @@ def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> Summa
 
 def _ask_summarizer(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
     """Return a summary, and report unusable answers to the memory; raises SummaryError."""
-    faults, failure, summarizer = list[str](), "", dependencies.summarizer
+    faults, failure = list[str](), ""
     try:
-        with nullcontext() if isinstance(summarizer, Extractive) else dependencies.waiting():
-            return summarize_in_passes(summarizer, request, settings, tell=dependencies.tell, unusable=faults.append)
+        return summarize_in_passes(
+            dependencies.summarizer, request, settings, tell=dependencies.tell, unusable=faults.append
+        )
     except SummaryError as error:
         failure = error.message
         raise

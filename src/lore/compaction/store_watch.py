@@ -1,23 +1,20 @@
 """Watch a store: compact its sessions when it is due, and remember them once they are idle, until stopped.
 
 Each look lists the heads, and reads only new events. A session is compacted between turns, never while a
-request is out; one that another writer changes or compacts meanwhile is left for the next look. A signal (`Stopping`)
-ends the wait for a model or a command at once; otherwise the watch ends once a save is done. With a memory
-(`base.StoreMemory`) it learns from pruned messages, and from a session after `gap_secs` of silence.
+request is out; one that another writer changes or compacts meanwhile is left for the next look. KeyboardInterrupt ends
+the watch anywhere: a save is whole or not made, and the next watch does the rest. With a memory (`base.StoreMemory`) it
+learns from pruned messages, and from a session after `gap_secs` of silence.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from lore.asking import Waiting
 from lore.cache.rules import DatedRules
 from lore.compaction.base import SessionMemory, StoreMemory, is_idle
 from lore.compaction.costs import session_costs
@@ -43,36 +40,6 @@ MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
 
 
-class WatchStoppedError(BaseException):
-    """A wait for a model or a command was ended by a signal."""
-
-
-class Stopping:
-    """Handles a signal."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()  # set once a signal came
-        self._waits = False
-
-    def hear(self, *_: object) -> None:
-        """Note a signal: for `signal.signal`."""
-        self.asked.set()
-        if self._waits:
-            self._waits = False  # a second signal does not disturb the clean-up
-            raise WatchStoppedError
-
-    @contextmanager
-    def waiting(self) -> Generator[None]:
-        """Wait interruptibly: a signal ends the wait, also one that came before."""
-        self._waits = True
-        try:
-            if self.asked.is_set():
-                raise WatchStoppedError
-            yield
-        finally:
-            self._waits = False
-
-
 class Hands(NamedTuple):
     """What a watch works with."""
 
@@ -80,8 +47,6 @@ class Hands(NamedTuple):
     say: Tell  # receives each compaction
     tell: Tell  # receives what else the user should know
     clock: Callable[[], float] = time.time
-    is_ended: Callable[[], bool] = lambda: False  # asked between two sessions: a look over many of them takes long
-    waiting: Waiting = nullcontext  # surrounds each wait for a model or a command; may raise WatchStoppedError
     explain: Tell | None = None  # receives why each trigger fires or is skipped
 
 
@@ -115,16 +80,12 @@ class Watch:
 
     def run(self) -> int:
         """Look until the wait ends the watch; return the number of compactions."""
-        made = 0
-        try:
-            made += self.look()
-            while self._hands.wait():
-                try:
-                    made += self.look()
-                except StoreError as error:  # a watch runs for days, and a store that is away may come back
-                    self._hands.tell(f"{mask_url(self._store.url)}: {error.message}; the next look tries again")
-        except WatchStoppedError:
-            self._hands.tell("stopped while waiting for a model or a command: nothing was stored, the next watch asks")
+        made = self.look()
+        while self._hands.wait():
+            try:
+                made += self.look()
+            except StoreError as error:  # a watch runs for days, and a store that is away may come back
+                self._hands.tell(f"{mask_url(self._store.url)}: {error.message}; the next look tries again")
         return made
 
     def look(self) -> int:
@@ -133,8 +94,6 @@ class Watch:
         for name in self._seen.keys() - {summary.session_id for summary in listed}:
             self._forget(name)
         for summary in listed:
-            if self._hands.is_ended():
-                return made
             seen = self._seen[summary.session_id]
             if seen.head != summary.head or seen.looks_again:
                 made += self._try(self._compact, summary.session_id)
@@ -142,8 +101,6 @@ class Watch:
         now = self._hands.clock()
         moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
         for name in [name for name, last in moved.items() if is_idle(self._gap_secs, last, now)]:
-            if self._hands.is_ended():
-                break
             self._try(self._learn, name)
         return made
 
@@ -198,7 +155,7 @@ class Watch:
         dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
         memory = self._memories.get(session_id)
         try:
-            done = continuous.compact(firing, now, dependencies._replace(memory=memory, waiting=self._hands.waiting))
+            done = continuous.compact(firing, now, dependencies._replace(memory=memory))
         except ConflictError:
             self._held.pop(session_id)
             self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")

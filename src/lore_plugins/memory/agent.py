@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from lore.asking import Ask, Waiting, asking
+from lore.asking import Ask, asking
 from lore.compaction import Compaction, Entries, is_idle, run_in_thread, summarizer_of
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
@@ -371,13 +371,13 @@ class StoreMemories:
 
     def __init__(
         self, store: Store, settings: Settings, compaction: Compaction | None, *, tell: Tell,
-        clock: Callable[[], float], waiting: Waiting,
+        clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self._store, self._settings, self._tell, self._clock = store, settings, tell, clock
         self.gap_secs = settings.sessions.gap_secs
         self._ask, self._window = None, WINDOW
         if compaction is not None:
-            self._ask: Ask | None = asking(summarizer_of(compaction, os.environ, tell=tell), waiting)
+            self._ask: Ask | None = asking(summarizer_of(compaction, os.environ, tell=tell))
             self._window = compaction.summarizer_window
 
     def of_session(self, header: SessionStarted) -> AgentMemory | None:

@@ -25,7 +25,7 @@ from lore_plugins.memory.identities import bucket
 from model.making import ANSWER, said, user
 from plugins.memory.remembering import SAID
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
-from run.test_stopping_watch import POLICY, stopped_while_asking
+from run.test_stopping_watch import POLICY, stop_while_asking
 
 pytestmark = pytest.mark.usefixtures("state")
 
@@ -74,7 +74,7 @@ def watched(store, *steps, settings=None, remembered=ON, clock=None):
 def memory_of(store, hands, remembered=ON, compaction=None):
     if not remembered.memory.is_on:
         return None
-    return StoreMemories(store, remembered, compaction, tell=hands.tell, clock=hands.clock, waiting=hands.waiting)
+    return StoreMemories(store, remembered, compaction, tell=hands.tell, clock=hands.clock)
 
 
 def known(store, user_id="ann", agent=None):
@@ -113,16 +113,6 @@ def test_restarted_watch_keeps_a_wipe():
     assert not any(known(store).counts().values())
     learns = clock.at(1_000, lambda: exchange(kept, 600, "We run on Linux."))
     assert watched(store, learns, clock.at(2_000), clock=clock)[0] == [f"s1: {IDLE.replace('3', '4', 1)}"]
-
-
-def test_ending_watch_starts_no_session():
-    store, clock, said_ = Counting(), Clock(), []
-    for name in ("s1", "s2", "s3"):
-        exchange(begun(store, name, name), 1, SAID)
-    clock.now = 400
-    hands = Hands(Script(), said_.append, said_.append, clock, lambda: len(said_) == 2)
-    Watch(store, None, packaged(), hands, memory_of(store, hands)).run()
-    assert said_ == [f"s1: {IDLE}", f"s2: {IDLE}"]
 
 
 def test_watch_learns_before_it_prunes():
@@ -205,7 +195,7 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
     store = opened("sqlite", tmp_path)
     exchange(begun(store), 1, SAID)
     settings = POLICY.format(interval=0) + '[memory]\nsystem = "structured"\n'
-    assert b"stopped while waiting for a model or a command" in stopped_while_asking(store.url, settings)
+    stop_while_asking(store.url, settings)
     assert (known(store).learnt, read_audit_log(store, "ann").entries) == ({}, ())
     store.close()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,8 @@ from msgspec import Struct
 from lore.commands import common, flags
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
 
@@ -167,30 +170,29 @@ def _end(number: int, _: object) -> None:
 
 def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from lore.commands.compact.compaction import watch
-    from lore.compaction.store_watch import Hands, Stopping
+    from lore.compaction.store_watch import Hands
     from lore.errors import LoreError
     from lore.report.plain import visible
     from lore.run.rules import chosen
 
     if not 0 < options.interval <= 86_400:
         raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
-    stopping = Stopping()
-    stop = stopping.asked
+
+    def wait() -> bool:
+        time.sleep(options.interval)
+        return True
 
     def say(text: str) -> None:
         print(visible(text), flush=True)
 
-    with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
-        hands = Hands(
-            lambda: not stop.wait(options.interval), say, common.tell, is_ended=stop.is_set, waiting=stopping.waiting,
-            explain=common.tell if options.verbose else None,
-        )  # fmt: skip
+    hands = Hands(wait, say, common.tell, explain=common.tell if options.verbose else None)
+    with suppress(KeyboardInterrupt), _signals(signal.default_int_handler, signal.SIGTERM, signal.SIGINT):
         watch(options.session, policy, chosen(None, settings), hands, settings.settings)
     return 0
 
 
 @contextmanager
-def _signals(handler: Callable[[int, object], None], *signals: int) -> Generator[None]:
+def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) -> Generator[None]:
     before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from lore.asking import Waiting
 from lore.cache.rules import DatedRules
 from lore.commands.common import log, tell
 from lore.compaction.activity import UNTIMED, SessionActivity
@@ -58,9 +57,9 @@ class MemoryMaker(Protocol):
 
     def __call__(
         self, store: Store, settings: Settings, compaction: Compaction | None, /, *, tell: Tell,
-        clock: Callable[[], float], waiting: Waiting,
+        clock: Callable[[], float],
     ) -> StoreMemory:  # fmt: skip
-        """Return the memory; `compaction` names who is asked, `waiting` surrounds each wait for an answer."""
+        """Return the memory; `compaction` names who is asked."""
         ...
 
 
@@ -111,7 +110,7 @@ class SessionCompaction:
             make = None if store is None else memory_maker(settings)
             memory = None
             if store is not None and make is not None and self._header is not None:
-                made = make(store, settings, self._policy, tell=tell, clock=time.time, waiting=nullcontext)
+                made = make(store, settings, self._policy, tell=tell, clock=time.time)
                 memory = made.of_session(self._header)
             yield memory
 
@@ -247,5 +246,5 @@ def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, 
         hands.tell(f"watching {mask_url(url)}")
         memory = None
         if make is not None:
-            memory = make(store, settings, policy, tell=hands.tell, clock=hands.clock, waiting=hands.waiting)
+            memory = make(store, settings, policy, tell=hands.tell, clock=hands.clock)
         return Watch(store, policy, rules, hands, memory, divider=settings.assemble.divider).run()
