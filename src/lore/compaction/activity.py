@@ -8,7 +8,6 @@ since 1970: the event's own, otherwise those of the turn that first sent it; Non
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.entries import is_injected
@@ -34,28 +33,6 @@ TURN_ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 SILENT = ("overflow", "auto")  # triggers whose compactions make room, and ask no sources
 
 
-@dataclass(slots=True)
-class _Messages:
-    """What a user said to one agent."""
-
-    has_answer: bool = False  # a message was answered
-    answered_at: float | None = None  # when the last answered message was sent
-    is_waiting: bool = False  # a message waits for an answer
-    waiting_at: float | None = None  # when it was sent
-
-    def note_answer(self) -> None:
-        """Note that the waiting message was answered."""
-        if self.is_waiting:
-            self.has_answer, self.answered_at, self.is_waiting = True, self.waiting_at, False
-
-    def set_missing_time(self, at: float) -> None:
-        """Set the time of the last message, which has none."""
-        if self.is_waiting:
-            self.waiting_at = at
-        elif self.answered_at is None:
-            self.answered_at = at
-
-
 class ChainActivity:
     """The activity of one chain; it changes with the events that follow."""
 
@@ -70,13 +47,15 @@ class ChainActivity:
         self._turn_at: float | None = None
         self._real_uuids: set[str] = set()
         self._latest_uuid = ""
-        self._messages: dict[str | None, _Messages] = {}  # by agent, the latest addressed last
-        self._untimed: list[_Messages] = []  # whose last message has no time, and was not sent by a turn yet
+        self._latest_agent: str | None = None  # that a person spoke to
+        self._waiting: dict[str | None, float | None] = {}  # by agent: when a message was sent that waits for an answer
+        self._answered: dict[str | None, float | None] = {}  # by agent: when the last answered message was sent
+        self._untimed: set[str | None] = set()  # agents whose last message has no time, and was not sent by a turn yet
 
     @property
     def finished(self) -> int:
         """The number of exchanges without the one that waits for an answer."""
-        return self.exchanges - any(messages.is_waiting for messages in self._messages.values())
+        return self.exchanges - bool(self._waiting)
 
     @property
     def is_timed(self) -> bool:
@@ -85,12 +64,13 @@ class ChainActivity:
 
     def last_spoken(self, agent: str | None) -> tuple[bool, float | None]:
         """Return whether a person spoke to this agent before the waiting message, and when last."""
-        messages = self._messages.get(self.resolve_agent(agent), _Messages())
-        return messages.has_answer, messages.answered_at
+        agent = self.resolve_agent(agent)
+        return agent in self._answered, self._answered.get(agent)
 
     def resolve_agent(self, agent: str | None) -> str | None:
         """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
-        return agent if agent is not None or None in self._messages else next(reversed(self._messages), None)
+        is_named = agent is not None or None in self._waiting or None in self._answered
+        return agent if is_named else self._latest_agent
 
     def add(self, event: Event) -> None:
         """Add the chain's next event."""
@@ -111,8 +91,8 @@ class ChainActivity:
                 self._note_rest(event.at, asked=True)
             case Remove():
                 for uuid in self._real_uuids.intersection(event.uuids):
-                    for messages in self._messages.values() if uuid == self._latest_uuid else ():
-                        messages.is_waiting = False
+                    if uuid == self._latest_uuid:
+                        self._waiting.clear()
                     self._real_uuids.remove(uuid)
                     self.exchanges -= 1
             case _:
@@ -121,17 +101,17 @@ class ChainActivity:
     def _add_item(self, event: Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
-            for messages in self._messages.values():
-                messages.note_answer()
+            self._answered |= self._waiting
+            self._waiting.clear()
             self._note_end(event.agent_id, event.at)  # some logs write the end of a turn when the next one begins
         elif is_real(item) and item.uuid not in self._real_uuids:
             self._real_uuids.add(item.uuid)
             self._latest_uuid = item.uuid
             self.exchanges += 1
-            messages = self._messages[event.agent_id] = self._messages.pop(event.agent_id, _Messages())
-            messages.is_waiting, messages.waiting_at = True, parse_timestamp(event.at)
-            if messages.waiting_at is None:
-                self._untimed.append(messages)
+            agent = self._latest_agent = event.agent_id
+            at = self._waiting[agent] = parse_timestamp(event.at)
+            if at is None:
+                self._untimed.add(agent)
             else:
                 self.has_times = True
 
@@ -141,8 +121,10 @@ class ChainActivity:
         if at is not None:
             self._turn_at = at
             self.has_times = self.has_times or bool(self._untimed)
-            for messages in self._untimed:
-                messages.set_missing_time(at)
+            for agent in self._untimed:
+                times = self._waiting if agent in self._waiting else self._answered
+                if times.get(agent, at) is None:
+                    times[agent] = at
         self._untimed.clear()
 
     def _note_end(self, agent: str | None, at: str | None) -> None:

@@ -88,11 +88,11 @@ class Continuous:
             raise LoreError("outside context needs a key for its boundary lines", hint="Dependencies(key=secret bytes)")
         self.stored, self.cache = stored, cache
         self.is_waiting = False  # a cadence waits for a cold cache
+        self.is_untimed = False  # it was reported that the session holds no times
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
         self._settings, self._agent, self._memory, self._explain = settings, agent, memory, explain
         self._dependencies = dependencies._replace(memory=memory)
         self._work: tuple[ExitStack, Future[Prepared]] | None = None  # the lock, and what a thread prepares
-        self._told_untimed = False
         is_unset = settings is None and memory is None
         self._is_off = is_unset or is_nested(environ)
         if self._is_off and not is_unset:
@@ -169,8 +169,8 @@ class Continuous:
             return None
         self._catch_up()
         chain, tracked = self.chain(), self.activity.chain(MAIN)
-        if "gap" in triggers and settings.gap_secs and not self._told_untimed and not tracked.is_timed:
-            self._told_untimed = True
+        if "gap" in triggers and settings.gap_secs and not self.is_untimed and not tracked.is_timed:
+            self.is_untimed = True
             self._dependencies.tell(UNTIMED)
         is_named = self._agent and tracked.last_spoken(self._agent)[0]
         agent = self._agent if is_named else None  # a harness of one agent need not name it in its events

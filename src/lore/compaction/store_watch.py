@@ -1,6 +1,6 @@
 """Watch a store: compact its sessions when it is due, and remember them once they are idle, until stopped.
 
-Each look lists the heads, and reads only new events. A session is compacted between turns, never while a
+Each look lists the heads, and reads the sessions that have changed. A session is compacted between turns, never while a
 request is out; one that another writer changes or compacts meanwhile is left for the next look. KeyboardInterrupt ends
 the watch anywhere: a save is whole or not made, and the next watch does the rest. With a memory (`base.StoreMemory`) it
 learns from pruned messages, and from a session after `gap_secs` of silence.
@@ -9,7 +9,6 @@ learns from pruned messages, and from a session after `gap_secs` of silence.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -30,13 +29,11 @@ from lore.model.state import DividerPlace
 from lore.prompt.base import Rules as Assembly
 from lore.prompt.layout import is_real
 from lore.session import Session
-from lore.store.base import ConflictError, Head, SessionData, Store, StoreError, Tell, UnknownSessionError
-from lore.store.lines import digest_lines
+from lore.store.base import ConflictError, Head, Store, StoreError, Tell, UnknownSessionError
 from lore.store.registry import mask_url
 from lore.store.reserved import drop_reserved
 from lore.store.session import StoredSession
 
-MOST = 64  # sessions whose state is held
 LATEST = 1_000  # entries that no request has sent yet, looked at
 
 
@@ -52,9 +49,12 @@ class Hands(NamedTuple):
 
 @dataclass(slots=True)
 class _WatchedSession:
-    """A session of the store, even if its state is not held."""
+    """What is known of a session between two looks."""
 
-    head: Head | None = None  # as it was looked at
+    header: SessionStarted  # another session may have its name by now
+    memory: SessionMemory | None  # None: nothing of it is remembered
+    is_waiting: bool = False  # a cadence waits for a cold cache
+    is_untimed: bool = False  # it was reported that the session holds no times
     looks_again: bool = False  # even if it does not change
     moves: int | None = None  # how far it had moved when it was read; None: its silence is not learnt from
     last: float | None = None  # when a person's exchange last moved it
@@ -74,9 +74,8 @@ class Watch:
         self._store, self._settings, self._rules, self._hands = store, settings, rules, hands
         self._divider: DividerPlace = divider
         self._memory, self._gap_secs = memory, 0 if memory is None else memory.gap_secs
-        self._seen: defaultdict[str, _WatchedSession] = defaultdict(_WatchedSession)
-        self._memories: dict[str, SessionMemory | None] = {}
-        self._held: OrderedDict[str, Continuous] = OrderedDict()
+        self._heads: dict[str, Head] = {}  # of the sessions, as they were looked at
+        self._seen: dict[str, _WatchedSession] = {}
 
     def run(self) -> int:
         """Look until the wait ends the watch; return the number of compactions."""
@@ -90,14 +89,15 @@ class Watch:
 
     def look(self) -> int:
         """Look once: compact sessions that have changed and are due, learn from idle ones."""
-        made, listed = 0, drop_reserved(self._store.list())
-        for name in self._seen.keys() - {summary.session_id for summary in listed}:
-            self._forget(name)
-        for summary in listed:
-            seen = self._seen[summary.session_id]
-            if seen.head != summary.head or seen.looks_again:
-                made += self._try(self._compact, summary.session_id)
-                self._seen[summary.session_id].head = summary.head
+        made, heads = 0, {summary.session_id: summary.head for summary in drop_reserved(self._store.list())}
+        for name in self._heads.keys() - heads.keys():
+            del self._heads[name]
+            self._seen.pop(name, None)
+        again = {name for name, seen in self._seen.items() if seen.looks_again}
+        for name, head in heads.items():
+            if self._heads.get(name) != head or name in again:
+                made += self._try(self._compact, name)
+                self._heads[name] = head
         now = self._hands.clock()
         moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
         for name in [name for name, last in moved.items() if is_idle(self._gap_secs, last, now)]:
@@ -114,31 +114,27 @@ class Watch:
             self._hands.tell(f"{session_id}: {error.message}")
         return False
 
-    def _forget(self, session_id: str) -> None:
-        for known in (self._held, self._seen, self._memories):
-            known.pop(session_id, None)
-
     def _learn(self, session_id: str) -> bool:
         """Learn from an idle session, and consolidate."""
-        continuous, memory = self._read(session_id), self._memories.get(session_id)
-        if memory is None:
+        continuous, seen = self._open(session_id)
+        if seen.memory is None:
             return False
-        line = memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
+        line = seen.memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
         if line is None:
             self._hands.tell(
                 f"{session_id}: another pass is at work for this agent and user, skipped until the next look"
             )
             return False
-        self._seen[session_id].learnt_moves = continuous.activity.moves
+        seen.learnt_moves = continuous.activity.moves
         if line:
             self._hands.say(f"{session_id}: idle: {line}")
         return bool(line)
 
     def _compact(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
-        continuous = self._read(session_id)
-        stored, activity, seen = continuous.stored, continuous.activity, self._seen[session_id]
-        if self._gap_secs and self._memories.get(session_id) is not None:
+        continuous, seen = self._open(session_id)
+        stored, activity = continuous.stored, continuous.activity
+        if self._gap_secs and seen.memory is not None:
             seen.moves, seen.last = activity.moves, activity.moved_at
         chain, now = stored.state.main(), self._hands.clock()
         is_open = chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
@@ -148,16 +144,15 @@ class Watch:
         has_message = any(is_real(entry.item) for entry in islice(unsent, LATEST))  # only then a pause has ended
         continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
-        seen.looks_again = continuous.is_waiting
+        seen.is_waiting = seen.looks_again = continuous.is_waiting
+        seen.is_untimed = continuous.is_untimed
         if firing is None:
             return False
         tell, agent, user = self._tell(session_id), activity.agent or "", activity.user or ""
         dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
-        memory = self._memories.get(session_id)
         try:
-            done = continuous.compact(firing, now, dependencies._replace(memory=memory))
+            done = continuous.compact(firing, now, dependencies._replace(memory=seen.memory))
         except ConflictError:
-            self._held.pop(session_id)
             self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
             return False
         seen.looks_again = continuous.is_locked  # the other compaction may end without having compacted this session
@@ -171,29 +166,17 @@ class Watch:
     def _tell(self, session_id: str) -> Tell:
         return lambda text: self._hands.tell(f"{session_id}: {text}")
 
-    def _read(self, session_id: str) -> Continuous:
-        """Return a session with its new events; it was deleted and begun again if these do not continue it."""
-        continuous = self._held.pop(session_id, None)
-        data = None if continuous is None else self._store.load(session_id, after=continuous.stored.head.number)
-        if continuous is not None and data is not None and _continues(continuous.stored.head, data):
-            continuous.add(continuous.stored.follow(data))
-        else:
-            if continuous is not None:
-                self._forget(session_id)
-            continuous = self._open(session_id)
-        self._held[session_id] = continuous
-        while len(self._held) > MOST:
-            self._held.popitem(last=False)
-        return continuous
-
-    def _open(self, session_id: str) -> Continuous:
+    def _open(self, session_id: str) -> tuple[Continuous, _WatchedSession]:
+        """Read a session, and return what is known of it; costs O(its events)."""
         data = self._store.load(session_id)
         events = Session.events_of(data.log)
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store accepts such a session: another program wrote it
             raise StoreError("the log has no header", hint="`lore store verify` shows the damage")
-        if self._memory is not None and session_id not in self._memories:
-            self._memories[session_id] = self._memory.of_session(header)
+        seen = self._seen.get(session_id)
+        if seen is None or seen.header != header:
+            memory = None if self._memory is None else self._memory.of_session(header)
+            seen = self._seen[session_id] = _WatchedSession(header, memory)
         stored = StoredSession(self._store, data, rules=Assembly(divider=self._divider))
         own = Dependencies(Extractive(), tell=self._tell(session_id))  # each compaction gets the configured ones
         explain = self._hands.explain
@@ -201,11 +184,6 @@ class Watch:
             stored, self._settings, own,
             explain=None if explain is None else lambda text: explain(f"{session_id}: {text}"),
         )  # fmt: skip
+        continuous.is_waiting, continuous.is_untimed = seen.is_waiting, seen.is_untimed
         continuous.add(events)
-        return continuous
-
-
-def _continues(head: Head, data: SessionData) -> bool:
-    """Return whether events continue the session of a head: another session may have its name by now."""
-    digests = digest_lines(bytes.fromhex(head.digest), data.events)
-    return data.head.digest == (digests[-1].hex() if digests else head.digest)
+        return continuous, seen

@@ -275,15 +275,6 @@ class StoredSession(Session):
         self.apply(*rebase_events(Session.events_of(_join(waiting[known:])), self.state, new))
         return tuple(new)
 
-    @guarded
-    def follow(self, data: SessionData) -> list[Event]:
-        """Apply the events that another writer stored after the head, and return them; none may be held here."""
-        events = Session.events_of(data.log)
-        self.apply(*events)
-        self._log.clear()
-        self.head = data.head
-        return events
-
     def close(self) -> None:
         """Save the held events, and close the store if `lore.open` opened it."""
         try:
