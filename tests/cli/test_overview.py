@@ -177,7 +177,7 @@ def test_requests_without_price_are_counted_by_reason():
     unbilled = claude("none", STEADY[:1], day=3)
     Path(unbilled).write_text(Path(unbilled).read_text().replace('"usage"', '"used"'))
     first = lore(*ALL).out.splitlines()[0]
-    assert " + 3 requests not priced (2 no price known, 1 no tokens recorded); 3 sessions, 6 requests" in first
+    assert " + 2 requests without a known price and 1 request without recorded tokens; 3 sessions, 6 requests" in first
 
 
 def test_causes_are_ranked_and_unattributable_is_apart():
@@ -312,7 +312,7 @@ def test_costliest_session_shows_savings_of_compaction():
 def test_overview_without_recordings_names_next_commands():
     ran = lore("--since", "1d")
     assert ran.code == 0
-    assert "no recordings of agents" in ran.out
+    assert "no sessions of agents" in ran.out
     claude("a", STEADY)
     ran = lore("--since", "1s")
     assert "no requests" in ran.out
@@ -333,8 +333,8 @@ def test_unreadable_logs_are_named_and_exit_3():
     assert "not read: Cursor" in ran.out
 
 
-@pytest.mark.parametrize(("terminal", "ci", "helps"), [(False, "", True), (True, "1", True), (True, "", False)])
-def test_bare_lore_sums_only_on_a_terminal(terminal, ci, helps, monkeypatch, capsys):
+@pytest.mark.parametrize(("terminal", "ci", "helps"), [(False, "", False), (True, "1", True), (True, "", False)])
+def test_bare_lore_shows_help_only_in_ci(terminal, ci, helps, monkeypatch, capsys):
     claude("a", STEADY)
     monkeypatch.setenv("CI", ci)
     if terminal:

@@ -65,12 +65,12 @@ def _run(args: list[str]) -> int:
 def _complete_arguments(args: list[str]) -> list[str]:
     """Return the arguments as the framework takes them.
 
-    `-#3` is a turn of standard input. `--what-if` without a value gets an empty one. Nothing means help, unless a
-    person looks: recordings are judged only on request.
+    `-#3` is a turn of standard input. `--what-if` without a value gets an empty one. In CI, where agents keep no
+    sessions, bare `lore` means help.
     """
     if args[:1] == ["record"]:  # the rest is the command line of another program
         return args
-    if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
+    if not args and os.environ.get("CI"):
         return ["--help"]
     complete: list[str] = []
     for arg, following in zip(args, [*args, ""][1:], strict=True):

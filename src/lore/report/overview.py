@@ -49,7 +49,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
         return
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
     out.print(line((f"{span}: {full_cost(total)}", "bold"), f"; {what}"))
-    if total.unpriced or total.at_least:
+    if (total.unpriced or total.at_least) and result.by != "model":
         _write_command(chosen.summing("--by model"), out)
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
@@ -81,10 +81,9 @@ def span_in_words(since: float | None, until: float | None) -> str:
 
 def full_cost(spending: Spending) -> str:
     """Return what requests cost, and how many of them are not in it, with the reasons."""
-    reasons = ((spending.unpriced, "no price known"), (spending.unbilled, "no tokens recorded"))
-    missing = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
-    count = spending.unpriced + spending.unbilled
-    more = f" + {counted(count, 'request')} not priced ({missing})" if count else ""
+    reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
+    missing = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
+    more = f" + {' and '.join(missing)}" if missing else ""
     in_part = f", {counted(spending.at_least, 'request')} priced in part" if spending.at_least else ""
     return f"{cost_of(spending)}{more}{in_part}"
 
@@ -260,7 +259,8 @@ def _write_first(result: Overview, out: Console) -> None:
 def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSelection) -> None:
     """Write that there are no requests, and where to look for some."""
     if not result.looked:
-        out.print(line(("no recordings of agents that lore reads are on this machine", "bold")))
+        nothing = "no sessions of agents on this machine: name a recording, or list the formats that lore reads"
+        out.print(line((nothing, "bold")))
         commands = ["lore check PATH", "lore formats"]
     else:
         what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
