@@ -62,6 +62,13 @@ def test_repeated_word_is_placed_at_the_varying_occurrence():
     assert found["body_offset"] == given.rindex(b"Session id")
 
 
+def test_prompt_under_minimum_has_nothing_to_lose():
+    given = dumps(body(words="The date is 2026-01-31. Session id: 0192-7fa3"))
+    findings = linted(put("a.json", given)).json["findings"]
+    assert {"LORE182", "LORE306"} <= {one["code"] for one in findings}
+    assert not [one for one in findings if "stake_tokens" in one or "re-billed" in one["message"]]
+
+
 def test_bedrock_cache_points_do_not_count_in_paths():
     point = {"cachePoint": {"type": "default"}}
     content = [{"text": "a"}, point, {"text": ""}, point]

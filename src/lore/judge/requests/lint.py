@@ -91,6 +91,8 @@ class Linter:
         found = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
         orphan = find_orphan(turn)
         found += [] if orphan is None else [orphan]
+        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in found):
+            return [_defect(turn, broken, (None, None)) for broken in found]  # nothing is cached that could be lost
         return [_defect(turn, broken, _cost(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:
