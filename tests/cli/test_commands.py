@@ -189,6 +189,11 @@ def test_explain_for_audience_omits_other_part(code):
     assert user == head + other + last
 
 
+def test_explain_of_a_word_names_codes_with_it():
+    ran = lore("explain", "date")
+    assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("args", "hint"),
     [(["LORE101", "--for", "me"], "--for author or --for user"), (["--for", "user"], "lore explain CODE --for user")],

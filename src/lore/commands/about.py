@@ -77,7 +77,9 @@ def explain(
     names = {row.name: known for known, row in CODES.items()}
     known = code.upper() if code.upper() in CODES else names.get(code.lower())
     if known is None:
-        near = did_you_mean(code.lower(), names, "")
+        word = code.lower()
+        named = [name for name in names if word in name.split("-")]
+        near = f"did you mean {', '.join(named)}?" if named else did_you_mean(word, names, "")
         hint = near if near.startswith("did you mean") else "lore explain lists them"
         raise LoreError(f"no finding has the code {code!r}", hint=hint)
     page = resources.files("lore.judge").joinpath("pages", f"{known}.md").read_text("utf-8")
