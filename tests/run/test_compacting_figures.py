@@ -156,7 +156,7 @@ def test_prompts_are_at_most_99_percent_shorter(tried):
     totals = tried(talk(12), **OFTEN).totals
     long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
     totals = structs.replace(totals, without=long)
-    assert "99% shorter" in verdict(
+    assert "99 % shorter" in verdict(
         TrialOutcome(Compaction(**OFTEN), [], totals, 12, is_timed=True, pause=None, refused=0)
     )
 

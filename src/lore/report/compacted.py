@@ -21,6 +21,7 @@ from lore.model.results.compact import (
 from lore.report.console import Console, line
 from lore.report.plain import counted, when
 from lore.report.sentences.findings import format_prices, format_usage
+from lore.report.status_line import percent
 from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
@@ -57,7 +58,7 @@ def _row(fired: FiredTrigger) -> tuple[Cell, ...]:
     at = "" if fired.at is None else when(fired.at, unknown="unknown")
     return (
         str(fired.turn), at, fired.trigger, f"{fired.pruned:,}", f"{fired.kept:,}",
-        f"{fired.before_tokens:,} -> {fired.after_tokens:,}", _WARMTH[cost.warm], signed(cost.next_warm),
+        f"{fired.before_tokens:,} → {fired.after_tokens:,}", _WARMTH[cost.warm], signed(cost.next_warm),
         signed(cost.next_cold), pays, ("-" if cost.turns is None else format_money(cost.saved), style),
     )  # fmt: skip
 
@@ -135,7 +136,7 @@ def verdict(outcome: TrialOutcome) -> str:
         return f"No: no trigger would have fired in {counted(totals.turns, 'turn')}, so it would have changed nothing."
     before, after = totals.without, totals.compacted
     share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
-    change = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
+    change = f"{percent(min(share, 0.99))} shorter" if share >= 0 else f"{percent(-share)} longer"  # never to nothing
     longest = f"the longest {after.largest_tokens:,} tokens instead of {before.largest_tokens:,}"
     sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
     if totals.overfull is not None and totals.overfull[0]:
@@ -154,7 +155,7 @@ def _verdict(totals: CompactedTotals) -> str:
     if known is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
     was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
-    share = f" ({abs(known) / cost:.0%} of the {format_money(cost)} that {was})" if cost else ""
+    share = f" ({percent(abs(known) / cost)} of the {format_money(cost)} that {was})" if cost else ""
     besides = f", not counting the cost of the summaries of {times} (unknown)" if totals.saved is None else ""
     if known > 0:
         return f"Yes: {times} would have saved about {format_money(known)}{share}, estimated{besides}."
@@ -198,6 +199,9 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if outcome.refused:
         times = "once" if outcome.refused == 1 else f"{outcome.refused:,} times"
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
+    if any(fired.trigger == "overflow" for fired in outcome.triggers):
+        most = settings.window * CALM // 100
+        yield f"overflow: the prompt has more than {most:,} tokens, {CALM} % of the window"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
         yield _summary_note(settings, totals)

@@ -49,7 +49,7 @@ class CompactOptions(Struct, frozen=True):
     summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None
     window: Annotated[
         int | None,
-        typer.Option("--window", min=1_000, help="With --dry-run: compact before a prompt exceeds this many tokens."),
+        typer.Option("--window", min=1_000, help="With --dry-run: the window in tokens; compact above 70 % of it."),
     ] = None
     interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0
     output: Annotated[
