@@ -72,7 +72,7 @@ def _cells(layout: ReplayedLayout) -> tuple[str, ...]:
         return (layout.name, layout.dialect, layout.tail or "", "", "", "", "", "", "", f"as {layout.same_as}")
     found = layout.simulated
     predicted = None if found is None else found.totals.predicted.read_tokens
-    share = "" if layout.read_share is None else f"{layout.read_share:.1%}"
+    share = "" if layout.read_share is None else _percent(layout.read_share)
     counts = (layout.prompt_tokens, layout.read_tokens, layout.computed_tokens, predicted)
     tokens, read, computed, predicted_read = ("unknown" if count is None else f"{count:,}" for count in counts)
     sent = f"{layout.requests:,} of {layout.planned:,}"
@@ -108,11 +108,11 @@ def conclusion(result: Replayed) -> str:
     found = result.comparison
     if found is None or any(layout.requests < layout.planned for layout in known):
         return "not compared: not all requests of every layout were sent"
-    shares = ", ".join(f"{layout.name} {_share(layout):.1%}" for layout in known if layout.name != found.best)
+    shares = ", ".join(f"{layout.name} {_percent(_share(layout))}" for layout in known if layout.name != found.best)
     if result.reads_most is None:
-        return f"no layout reads more: {found.best} {_share(known[0]):.1%}, {shares} of its prompt tokens"
+        return f"no layout reads more: {found.best} {_percent(_share(known[0]))}, {shares} of its prompt tokens"
     fewest = next(layout for layout in known if layout.name == found.computes_least)
-    text = f"{found.best} reads most: {_share(known[0]):.1%} of its prompt tokens; {shares}"
+    text = f"{found.best} reads most: {_percent(_share(known[0]))} of its prompt tokens; {shares}"
     text += f". It leads by {100 * found.lead:.1f} points, "
     if found.lead_least <= 0:
         text += "but not without one of the requests: send a longer session to be sure"
@@ -126,6 +126,10 @@ def conclusion(result: Replayed) -> str:
 
 def _share(layout: ReplayedLayout) -> float:
     return layout.read_share or 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def then_lines(result: Replayed) -> Iterator[str]:

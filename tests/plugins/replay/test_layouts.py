@@ -48,7 +48,8 @@ def test_changing_system_text_moves_to_the_tail(capsys):
     assert comparison["lead"] == pytest.approx(persist["read_share"] - user["read_share"], abs=2e-4)
     assert 0 < comparison["lead_least"] <= comparison["lead"] <= comparison["lead_most"]
     assert all(row["computed_tokens"] == row["prompt_tokens"] - row["read_tokens"] for row in found["layouts"])
-    shares = f"{persist['read_share']:.1%} of its prompt tokens; user:openai-chat {user['read_share']:.1%}"
+    best, other = (f"{100 * row['read_share']:.1f} %" for row in (persist, user))
+    shares = f"{best} of its prompt tokens; user:openai-chat {other}"
     assert f"persist:openai-chat reads most: {shares}" in said
     assert "whichever request is left out" in said
     assert "changing lines of its system prompt are moved to the tail (344 bytes in 4 " in said
