@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from lore.commands import Redact
 from lore.errors import LoreError, install_hint
 
@@ -20,5 +22,7 @@ def run(redact: Redact = False) -> int:
         if error.name is None or error.name.startswith("lore"):
             raise
         raise LoreError("lore mcp needs the package mcp, version 2", hint=install_hint("mcp")) from None
+    if sys.stdin.isatty():
+        sys.stderr.write("lore mcp waits for an agent on standard input; `lore guide mcp` shows how to register it\n")
     make_server(redact=redact).run("stdio")
     return 0
