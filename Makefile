@@ -46,7 +46,7 @@ help:
 	@touch $@
 
 .venv/lore: .venv/made pyproject.toml
-	@echo "installing lore into .venv"
+	@echo "installing lore into .venv (about a minute)"
 	@$(PIP) install -e .
 	@touch $@
 
@@ -63,8 +63,8 @@ demo: .venv/lore
 	@$(LORE) check fixtures/recordings; test $$? -eq 1
 	@echo; echo "\$$ lore diff-prefix turn1.json turn2.json    (the tools came in another order)"
 	@cd fixtures/bodies/anthropic/tools_reordered && ../../../../$(LORE) diff-prefix turn1.json turn2.json
-	@$(LORE) report fixtures/recordings --format html -o build/demo/page.html >/dev/null
-	@echo; echo "the same as a page: build/demo/page.html"
+	@echo; echo "\$$ lore report fixtures/recordings --format html -o build/demo/page.html    (a page for a browser)"
+	@$(LORE) report fixtures/recordings --format html -o build/demo/page.html
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests

@@ -70,7 +70,7 @@ class CheckOptions(Struct, frozen=True):
 
 @common.takes(CheckOptions)
 def run(options: CheckOptions) -> int:
-    """Judge recordings, for CI.
+    """Find cache breaks in recordings: the cause, cost and fix of each.
 
     Exit code 1 if a session wastes its cache, 2 if a name cannot be read, 3 if not everything could be judged.
     `lore explain CODE` says what a finding means.

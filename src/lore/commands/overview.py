@@ -54,11 +54,11 @@ class OverviewOptions(Struct, frozen=True):
 
 @common.takes(OverviewOptions)
 def overview(options: OverviewOptions) -> int:
-    """Judge prompt caches offline, and assemble prompts whose prefix does not move.
+    """Find out why an LLM agent's prompt cache missed, what it cost, and how to fix it.
 
-    Without a command: the spending of agents here in the last 7 days, the re-billed part of it, and the first thing to
-    change. Days are those of this machine's time zone. Results are kept in your cache folder, in numbers and names
-    alone. Nothing leaves this machine.
+    Without a command: the spending of this machine's agents in the last 7 days, the re-billed part, its causes, and the
+    first thing to change. Days are those of this machine's time zone. Results are kept in your cache folder, in numbers
+    and names alone. Nothing leaves this machine.
     """
     if options.context.invoked_subcommand is not None:
         _refuse_options_before_command(options.context)

@@ -86,7 +86,7 @@ COMMANDS: dict[str, CommandRow] = {
     "lint": CommandRow(
         JUDGE, "lint", (
             (f"lint {_BODIES}/turn1.json", "whether a request would be cached"),
-            ("lint fixtures/recordings --report github", "a folder of request bodies, as annotations in CI"),
+            ("lint fixtures/recordings --report github", "each request of a folder, as annotations in CI"),
         ),
     ),
     "diff-prefix": CommandRow(
@@ -98,7 +98,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "compare": CommandRow(
         JUDGE, "compare", (
-            ("compare before/ after/", "two folders side by side, with intervals"),
+            ("compare before/ after/", "two folders of recordings side by side"),
             ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
         ),
     ),
@@ -132,7 +132,7 @@ COMMANDS: dict[str, CommandRow] = {
                 "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
                 "estimated savings; nothing is written",
             ),
-            ("compact session.jsonl --dry-run --window 200000", "compact before 200,000 tokens"),
+            ("compact session.jsonl --dry-run --window 200000", "savings with a window of 200,000 tokens"),
         ),
     ),
     "convert": CommandRow(

@@ -28,7 +28,7 @@ _RESULTS = "lore_plugins.memory.results"
 COMMAND = CommandRow(
     KEEP,
     "memory",
-    ((f"memory show {_STORE}", "the memory of you across sessions"),),
+    ((f"memory show {_STORE}", "what your sessions remember"),),
     "lore_plugins.memory.commands",
     subcommands={
         "memory extract": ((f"memory extract SESSION_ID {_STORE}", ""),),
