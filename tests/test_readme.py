@@ -105,6 +105,8 @@ def test_library_example_runs_and_keeps_its_prefix(
     begun = session.begin_turn({"current_time": "x"})
     kept = Session.read(session.log())
     assert kept.write(kept.assembled().prompt) == session.write(begun.prompt)
+    exec("import lore\n" + policy, names)  # noqa: S102
+    assert names["session"] is not session
 
 
 def test_store_commands_of_the_manual_keep_sessions(
