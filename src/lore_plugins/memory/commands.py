@@ -102,7 +102,7 @@ def show(
 
 @app.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, from `show`.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics, or ids of texts, from `show`.")],
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None,
 ) -> int:  # fmt: skip
     """Delete topics and texts, all named or none.
