@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lore.errors import LoreError
-from lore.prompt.sandbox import Sandbox
+from lore.prompt.dialects.template import Sandbox
 
 MESSAGES = [{"role": "user", "content": "hi " * 1000, "n": list(range(100))}]
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.credentials import SAMPLES
 from lore.errors import LoreError
-from lore.prompt.dialects.template import moment
-from lore.prompt.sandbox import Sandbox
+from lore.prompt.dialects.template import Sandbox, moment
 
 MESSAGES = [{"role": "user", "content": " hi "}, {"role": "assistant", "content": "yo", "n": [1, None, True, 0.5]}]
 SKIP = """{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% if i > 2 %}{% break %}{% endif %}

@@ -32,6 +32,7 @@ from lore.model.turn import Prompt, Segment
 from lore.prefix import purpose
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal
+from lore.prefix.overlap import has_same_content
 from lore.prefix.volatile import find_topic, find_volatile_word
 
 _OPENING = 8  # segments after the divergence among which a summary would be
@@ -179,7 +180,9 @@ def _is_edit(previous: Prompt, current: Prompt, begin: int) -> bool:
     )
     if len(before) > 1 and len(after) > 1:
         return before[1] == after[1]
-    return bool(before and after) and is_nearly_equal(before[0], after[0])
+    if not before or not after:
+        return False
+    return has_same_content(before[0], after[0]) or is_nearly_equal(before[0], after[0])
 
 
 def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:

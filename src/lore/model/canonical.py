@@ -68,23 +68,6 @@ def canonical(raw: bytes) -> bytes:
         return raw
 
 
-# Letters that occur in no escape, number or literal (true, null): every spelling of a value has equally many.
-_COUNTED = frozenset(b"ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ")
-_OTHERS = bytes(byte for byte in range(256) if byte not in _COUNTED)
-_ESCAPED_LETTERS = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
-
-
-def letter_counts(raw: bytes) -> tuple[int, ...] | None:
-    """Return how many letters of some kinds a JSON text has, a cheap fingerprint; None if letters are escaped.
-
-    Texts with different counts have different canonical forms; texts with equal counts nearly always have the same.
-    """
-    if b"\\u00" in raw and any(letter in raw for letter in _ESCAPED_LETTERS):
-        return None
-    found = raw.translate(None, _OTHERS)
-    return len(found), *[found.count(letter) for letter in (b"s", b"l", b"h", b"m", b"g")]
-
-
 def text_of(raw: bytes) -> str:
     """Return the text of a JSON string, lone surrogates kept; of any other JSON its own text."""
     try:

@@ -17,6 +17,7 @@ from lore.model.canonical import printable
 from lore.model.items import NULL, Item, Status
 
 MAIN = "main"
+REPLAY = "replay"  # the purpose of a conversation's request that is sent again, with little to generate
 
 
 class Envelope(

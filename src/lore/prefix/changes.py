@@ -12,7 +12,7 @@ it differs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -27,7 +27,7 @@ from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
 from lore.prefix import blocks
-from lore.prefix.overlap import canonical_of, excerpt, has_same_content, outline
+from lore.prefix.overlap import canonical_of, excerpt, has_same_content
 from lore.prefix.texts import (
     TOPICS,
     Gap,
@@ -43,7 +43,6 @@ from lore.prefix.volatile import find_topic, find_volatile_word, find_wrapper, i
 
 T = TypeVar("T")
 
-_OUTLINED = 256  # bytes: longer blocks are compared by their outline, which differs for different content
 _COMPARED_WORDS = 2048  # bytes at a text's beginning whose words are compared
 _SEGMENTS_OF_CALL = 2  # that hold its id: the call and its result
 _SEARCHED_MESSAGES = 8  # in which the counterpart of a message is looked for
@@ -105,10 +104,9 @@ class _Message(Struct, frozen=True):
         return tuple([segment.data for segment in self.segments])
 
     @property
-    def content(self) -> tuple[Hashable, ...]:
+    def content(self) -> tuple[bytes, ...]:
         """Keys that are equal for equal content, however it is spelled."""
-        outlines = ((segment, outline(segment) if len(segment.data) > _OUTLINED else None) for segment in self.segments)
-        return tuple([canonical_of(segment) if known is None else known for segment, known in outlines])
+        return tuple([canonical_of(segment) for segment in self.segments])
 
     @property
     def call_ids(self) -> tuple[bytes, ...]:

@@ -5,7 +5,7 @@ The Claude API drops it before it caches (public threads, 2026-02); vLLM, llama.
 keep it, as content like all other.
 
 What the model answered is known if responses are recorded: by the ids of its calls, and by texts that no other reply
-has.
+has. `chains` keeps the replies.
 
 Sources of identities: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds
 the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
@@ -216,9 +216,7 @@ def _share_words(previous: Segment, current: Segment) -> bool:
 
 
 def is_nearly_equal(previous: Segment, current: Segment) -> bool:
-    """Return whether two texts differ at one place that is less than a fifth of the longer one."""
-    if has_same_content(previous, current):
-        return True
+    """Return whether two texts differ at one place at most, which is less than a fifth of the longer one."""
     sizes = len(previous.data), len(current.data)
     front = common_prefix(previous.data, current.data)
     return _SIMILAR * max(sizes) <= front + common_suffix(previous.data, current.data, min(sizes) - front)

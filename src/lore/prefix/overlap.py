@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.canonical import canonical, letter_counts
+from lore.model.canonical import canonical
 from lore.model.jsonslice import leaf_in
 from lore.model.limits import WORD_BYTES
 from lore.model.mask import mask
@@ -98,28 +98,9 @@ def has_same_content(previous: Segment, current: Segment) -> bool:
     """Return whether two segments are equal in canonical form."""
     if not _are_of_one_kind(previous, current):
         return False
-    if previous.data == current.data:
-        return True
-    outlines = outline(previous), outline(current)
-    return (None in outlines or outlines[0] == outlines[1]) and canonical_of(previous) == canonical_of(current)
+    return previous.data == current.data or canonical_of(previous) == canonical_of(current)
 
 
-def outline(segment: Segment) -> tuple[int, ...] | None:
-    """Return letter counts that are equal for all spellings of one content; None if they cannot be counted cheaply.
-
-    Two long segments with equal outlines nearly always have equal content.
-    """
-    data = segment.data
-    counts = letter_counts(data)
-    if counts is None:
-        return None
-    if data[:1] == b'"' and segment.kind in ("block", "text"):
-        return counts[0] + _BLOCK_LETTERS, *counts[1:]
-    return counts[0] - (b'put_text"' in data) * _PREFIX_LETTERS, *counts[1:]
-
-
-_BLOCK_LETTERS = 4  # of the first count: those that a text block has and a plain string lacks
-_PREFIX_LETTERS = 2  # of the first count: those of "input_" and "output_" before "text" in the Responses API
 _RESPONSES_TEXT_TYPES = (b',"type":"input_text"}', b',"type":"output_text"}')
 
 
@@ -300,11 +281,6 @@ class ChainSums:
 def byte_size(segment: Segment) -> int:
     """Return a segment's size in bytes."""
     return len(segment.data)
-
-
-def canonical_size(segment: Segment) -> int:
-    """Return a segment's size in canonical form, in bytes."""
-    return len(canonical_of(segment))
 
 
 def count_canonical_bytes(sums: ChainSums, previous: Prompt, current: Prompt, overlap: Overlap) -> int:

@@ -7,7 +7,8 @@ level"). Sampling (temperature, limits, streaming) is part of no cache's key.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import TypeAlias
+
 from msgspec.structs import replace
 
 from lore.model.canonical import canonical, printable, text_of
@@ -83,12 +84,8 @@ _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste
 _SHOWN_CHARACTERS = 60  # of a value
 
 
-class FieldChange(Struct, frozen=True):
-    """A field whose value changed, as JSON."""
-
-    field: str  # its name in the request
-    previous: bytes | None  # None: it was left out
-    current: bytes | None  # None: it is left out
+# A field whose value changed: its name in the request, the previous and the current value as JSON, None if left out.
+FieldChange: TypeAlias = tuple[str, bytes | None, bytes | None]
 
 
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
@@ -99,7 +96,7 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     if not changes and not (are_betas_known and betas != new_betas):
         return []
     family = _model_family(current, current_call)
-    found = [_explain_field(change, family, current) for change in changes]
+    found = [_explain_field(*change, family, current) for change in changes]
     if are_betas_known and betas != new_betas:
         level = _cost_level(family, Code.REQUEST_FEATURES_CHANGED, "")
         evidence = BetasChanged(tuple(sorted(new_betas - betas)), tuple(sorted(betas - new_betas)), family, level)
@@ -121,12 +118,15 @@ def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -
         before, after = previous.get(name), current.get(name)
         if before == after:
             continue
-        changes = [FieldChange(name, before, after)]
+        changes: list[FieldChange] = [(name, before, after)]
         if name in _NESTED:
             old, new = raw_members(before or b"") or {}, raw_members(after or b"") or {}
-            changes = [FieldChange(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
-        cached = [change for change in changes if name in _FIELDS or change.field in _FIELDS]
-        found += [one for one in cached if _effective(one.field, one.previous) != _effective(one.field, one.current)]
+            changes = [(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
+        found += [
+            (field, old, new)
+            for field, old, new in changes
+            if (name in _FIELDS or field in _FIELDS) and _effective(field, old) != _effective(field, new)
+        ]
     return found
 
 
@@ -146,15 +146,17 @@ def _model_family(prompt: Prompt, call: Call) -> ModelFamily:
     return "openai" if provider in ("openai", "azure") else ""
 
 
-def _explain_field(change: FieldChange, family: ModelFamily, current: Prompt) -> Cause:
-    field, _, member = change.field.partition(".")
-    is_known = change.field in _FIELDS
-    code = _FIELDS.get(change.field) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
+def _explain_field(
+    path: str, previous: bytes | None, value: bytes | None, family: ModelFamily, current: Prompt
+) -> Cause:
+    field, _, member = path.partition(".")
+    is_known = path in _FIELDS
+    code = _FIELDS.get(path) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
     evidence = ParameterChanged(
-        change.field if is_known else field, _shorten(change.previous), _shorten(change.current), _SETTINGS[code],
-        family, _cost_level(family, code, change.field), None if is_known else member,
+        path if is_known else field, _shorten(previous), _shorten(value), _SETTINGS[code],
+        family, _cost_level(family, code, path), None if is_known else member,
     )  # fmt: skip
-    return _cause_of(code, change.field, evidence, current)
+    return _cause_of(code, path, evidence, current)
 
 
 def _cost_level(family: ModelFamily, code: Code, field: str) -> CostsFrom:

@@ -17,12 +17,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from lore.model.deferred import pattern
+from lore.model.events import REPLAY
 from lore.model.jsonslice import raw_members
 from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_model_message
-
-REPLAY = "replay"  # the purpose of a conversation's request that is sent again, with little to generate
 
 _SIDE_CALL_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
 _TEXT_BYTES = 4096  # at a text's beginning that show its kind

@@ -54,7 +54,10 @@ class RequestEnds:
         """Add the next request; return the end that it continues, None if that is its chain's last request."""
         prompt, chain = turn.prompt, self._chains.get(turn.chain)
         limit = count_cached_segments(prompt)
-        shared = 0 if chain is None else _count_cacheable(chain.turn, turn)
+        shared = 0
+        if chain is not None and cache_scope(chain.turn) == cache_scope(turn):
+            before = chain.turn.prompt
+            shared = min(count_shared_segments(before, prompt), before.stable, prompt.stable)
         hashes = [] if chain is None else chain.hashes
         ends = [] if chain is None else [end for end in chain.ends if end.size <= shared]
         del hashes[shared:]
@@ -97,11 +100,3 @@ def cache_scope(turn: Turn) -> tuple[str | None, ...]:
     """Return the fields that select a cache: model, dialect, endpoint, account, provider, deployment."""
     call, prompt = turn.call, turn.prompt
     return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment
-
-
-def _count_cacheable(previous: Turn, current: Turn) -> int:
-    """Count the leading segments that two requests share; 0 if they use different caches."""
-    if cache_scope(previous) != cache_scope(current):
-        return 0
-    shared = count_shared_segments(previous.prompt, current.prompt)
-    return min(shared, previous.prompt.stable, current.prompt.stable)

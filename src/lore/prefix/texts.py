@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from lore.model.canonical import canonical, decode, encode, letter_counts
+from lore.model.canonical import canonical, decode, encode
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.deferred import pattern
@@ -165,7 +165,7 @@ def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
     if not all(text.lstrip()[:1] in ("{", "[") for text in (previous, current)):
         return None
     raw = [text.encode("utf-8", "surrogatepass") for text in (previous, current)]  # a call's arguments, or a result
-    if letter_counts(raw[0]) == letter_counts(raw[1]) and canonical(raw[0]) == canonical(raw[1]):
+    if canonical(raw[0]) == canonical(raw[1]):
         if _reencode(raw[0]) != _reencode(raw[1]):
             return SpellingChange(Code.KEY_ORDER_CHANGED, "inner-order")
         return SpellingChange(Code.SERIALISATION_CHANGED, "inner-json", "waste")

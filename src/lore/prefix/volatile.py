@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import islice, takewhile, zip_longest
+from itertools import islice, zip_longest
 
 from msgspec import Struct
 
@@ -21,7 +21,6 @@ from lore.model.vector import common_prefix, common_suffix
 from lore.prefix import volatile_patterns as p
 
 _AROUND = 200  # characters before a difference in which a word that varies may have begun
-_LONGEST_WORD = 1_024  # characters after it, read to see whether such a word has begun
 _FEWEST_DIGITS = 4  # of a long word that is an id and not a name
 _LONGEST_LINE = 2_000  # characters: in a longer line, a word somewhere says nothing about a number
 _LINE = 400  # characters of a line around a word
@@ -57,12 +56,6 @@ def find_changed_words(previous: str, current: str) -> list[tuple[Code, Varies]]
     begin, end = max(0, front - _AROUND), max(0, back - _AROUND)
     previous, current = previous[begin : len(previous) - end], current[begin : len(current) - end]
     if p.MAY_VARY.search(previous) is None and p.MAY_VARY.search(current) is None:
-        return []
-    if p.WORDS.search(min(previous, current, key=len)) is None:  # both have the same number of words
-        return []
-    place = front - begin
-    words = p.WORDS.finditer(previous[: place + _LONGEST_WORD])
-    if not any(match.end() >= place for match in takewhile(lambda match: match.start() <= place, words)):
         return []
     kinds: dict[str, None] = {}
     pairs = zip_longest(split_varying_words(previous), split_varying_words(current), fillvalue=("", "", ""))

@@ -85,7 +85,6 @@ class Assembler:
         self._head: tuple[Segment, ...] = ()
         self._head_ends = b.HeadEnds()
         self._cache_key: str | None = None
-        self._params: tuple[Raw, dict[str, bytes]] = (NULL, {})
         # The messages: `_ends` has the end before each group of entries.
         self._entries: Vector[Entry] = Vector()
         self._inserts = _Inserts()
@@ -294,9 +293,7 @@ class Assembler:
 
     def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
         """Return the request's parameters, with the key under which the API looks for the shared part's cache."""
-        if chain.params is not self._params[0]:
-            self._params = (chain.params, raw_members(bytes(chain.params)) or {})
-        params = self._params[1]
+        params = raw_members(bytes(chain.params)) or {}
         if not session.is_own or self.rules.breakpoints != "lore" or self._cache_key is None:
             return params
         member = None if self._key_member is None else self._key_member(chain.model)

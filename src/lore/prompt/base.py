@@ -82,7 +82,8 @@ IN_CONVERSATION = "system messages in mid-conversation"
 IN_LOOPS = "knowledge inside a tool loop"
 AFTER_RESULTS = "after a tool's results"  # the origin of knowledge inside a tool loop ends with it
 
-USUAL = {
+# The capabilities of most dialects, by feature.
+USUAL: Mapping[str, Capability] = {
     SEVERAL_LEADING: cannot("they become blocks of one system prompt"),
     IN_CONVERSATION: can("on models with a dated row or named by system_in_conversation; else in the user's role"),
     IN_LOOPS: cannot("it waits for the user's next message"),
@@ -98,11 +99,6 @@ USUAL = {
     "cache breakpoints": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
 }
 FEATURES = tuple(USUAL)
-
-
-def with_usual(own: Mapping[str, Capability]) -> Mapping[str, Capability]:
-    """Return a dialect's own capabilities, and the usual ones for all other features."""
-    return {**USUAL, **own}
 
 
 def expresses(dialect: Dialect, feature: str) -> bool:

@@ -1,4 +1,4 @@
-"""Render what a session knows as text: pinned in the system prompt, and in durable deltas.
+"""Render the knowledge of a session as text: pinned in the system prompt, and in durable deltas.
 
 The same entries give the same bytes in whatever order they came: categories by name, entries by title and content. An
 entry is one list item; further lines of its content are indented, so that none can pass for a heading or an entry. It
@@ -76,7 +76,7 @@ def pinned_text(
 
 
 def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budget: int) -> DeltaText:
-    """Render a durable delta; `session_id` is None if the prompt does not announce the session's token."""
+    """Render a durable delta; without a `session_id` the prompt does not announce the session's token."""
     room = budget - estimate(HEADING) - 1
     kept, rest = _pack(_in_order(news.changed), ids, room)
     rest.sort(key=lambda fact: fact.id)

@@ -207,15 +207,11 @@ def begins_as_tick(text: Raw) -> bool:
     return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
 
 
-class TailText(NamedTuple):
-    """The text of a tail, and the problems of its context."""
+def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> tuple[str, tuple[Problem, ...]]:
+    """Return a turn's context as text, empty without one, and the problems of parts that could not be rendered.
 
-    text: str  # empty if there is no context
-    problems: tuple[Problem, ...] = ()  # parts of the context that could not be rendered
-
-
-def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> TailText:
-    """Render a turn's context; with `authority` quoted text is wrapped as data."""
+    With `authority` quoted text is wrapped as data.
+    """
     parts: list[str] = []
     problems: list[Problem] = []
     members = _parts_of(context, problems)
@@ -238,7 +234,7 @@ def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> TailTex
     if unknown:
         names = printable(cut_masked(", ".join(sorted(unknown)), 80))
         problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
-    return TailText("\n\n".join(parts), tuple(problems))
+    return "\n\n".join(parts), tuple(problems)
 
 
 def wrap(session_id: str, name: str, text: str) -> str:

@@ -87,10 +87,6 @@ class Planner:
     def __init__(self, rules: Rules, saved: SavedEvents | None = None) -> None:
         self.rules = rules
         self._log = saved or SavedEvents()
-        self._pinned: tuple[object, object] = (None, None)  # what `_base` was made of
-        self._base = DeltaNews({}, (), {})  # what the pinned text states
-        self._facts: dict[str, Fact] = {}
-        self._signs: dict[str, str] = {}  # their signatures, by id
         self._settled: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
@@ -154,7 +150,7 @@ class Planner:
         name = session.id if is_announced(chain, self.rules) else None
         text, delivered, shortened = delta_text(name, news, ids, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
-        changed = {fact.id: self._signs[fact.id] for fact in news.changed if fact.id in delivered}
+        changed = {fact.id: _sign_fact(fact) for fact in news.changed if fact.id in delivered}
         changed |= dict.fromkeys(sorted(shortened), "")  # shown under their ids, but still to be delivered
         chosen = selector(place, DeltaNews(changed, news.removed, layers), behind=behind)
         seq = self._log.next_seq(chain.id, chain.seqs)
@@ -172,17 +168,14 @@ class Planner:
         if saved:
             yield _replace(saved[0], insert_at=place)
         elif self.rules.tail == "persist":
-            text = tail_of(session, NULL if is_absent(context) else context, authority=False).text
+            text = tail_of(session, NULL if is_absent(context) else context, authority=False)[0]
             if text:
                 yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
 
     def _news(self, session: FoldedSession, chain: Chain) -> News:
         """Return how knowledge and layers differ from the statements in the prompt."""
         stated = self.signatures_in_prompt(chain)
-        for name, fact in session.knowledge.items():
-            if self._facts.get(name) is not fact:
-                self._facts[name], self._signs[name] = fact, signature(fact.title, fact.content)
-        changed = [fact for name, fact in session.knowledge.items() if stated.changed.get(name) != self._signs[name]]
+        changed = [fact for name, fact in session.knowledge.items() if stated.changed.get(name) != _sign_fact(fact)]
         gone = [name for name in stated.changed if name in session.removed]
         layers = {layer.name: _sign(layer) for layer in session.start_layers} | stated.layers
         late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
@@ -194,11 +187,8 @@ class Planner:
 
         Entries are in `changed`, by id; `removed` is empty.
         """
-        if chain.pinned is not self._pinned[0] or chain.pinned_layers is not self._pinned[1]:
-            pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}
-            self._base = DeltaNews(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})
-            self._pinned = (chain.pinned, chain.pinned_layers)
-        entries, layers = dict(self._base.changed), dict(self._base.layers)
+        entries = {fact.id: _sign_fact(fact) for fact in chain.pinned or ()}
+        layers = {layer.name: _sign(layer) for layer in chain.pinned_layers}
         for delta in sorted(chain.deltas.values(), key=lambda delta: delta.number):
             news = delta_news(delta)
             entries.update(news.changed)
@@ -215,6 +205,10 @@ def _name(chain: Chain) -> str:
 
 def _sign(layer: Layer) -> str:
     return signature("", text_of(bytes(layer.text)))
+
+
+def _sign_fact(fact: Fact) -> str:
+    return signature(fact.title, fact.content)
 
 
 _NOTHING = signature("", "")  # an empty layer is no news if the prompt states nothing of it

@@ -18,7 +18,7 @@ from lore.model.turn import Turn
 from lore.prefix.overlap import (
     ChainSums,
     PairSums,
-    canonical_size,
+    canonical_of,
     count_canonical_bytes,
     count_shared_segments,
     find_divergence,
@@ -45,7 +45,7 @@ class PairFigures:
     def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
         self._counter = counter
         self._redact = redact
-        self._canonical = ChainSums(canonical_size)
+        self._canonical = ChainSums(lambda segment: len(canonical_of(segment)))
         self._tokens = None if counter is None else ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
         for sums in filter(None, (self._canonical, self._tokens)):

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.model import RECORD_BYTES, UTILITY, encode, raw_members, sliced_members, text_of
-from lore.prefix import REPLAY
+from lore.model import RECORD_BYTES, REPLAY, UTILITY, encode, raw_members, sliced_members, text_of
 from lore.recording import show
 
 VERSION = 1

@@ -14,7 +14,7 @@ from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, raw_members
 from lore.model.turn import Segment
-from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, with_usual
+from lore.prompt.base import IN_LOOPS, USUAL, CacheMark, Rendered, Spot, Unit, can
 from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, function_members, function_of, outcome_of
 from lore.prompt.dialects.messages import CACHE_CONTROL, Body, Writing, strip_breakpoints
 
@@ -35,7 +35,8 @@ class Anthropic(Body):
     """Dialect of the Messages API."""
 
     name: ClassVar = "anthropic"  # as sessions and options name it
-    capabilities: ClassVar = with_usual({
+    capabilities: ClassVar = {
+        **USUAL,
         IN_LOOPS: can("a text block after the results, in their message"),
         "thinking": can("as recorded, with its signature"),
         "images": can("as base64 blocks"),
@@ -43,7 +44,7 @@ class Anthropic(Body):
         "messages of one role in a row": can("the API joins them"),
         "blocks of another provider": can("written as recorded: the API may refuse them"),
         "cache breakpoints": can("cache_control on tools, system blocks and content blocks"),
-    })  # fmt: skip
+    }  # fmt: skip
     own = ("model", "tools", "system", "messages")
     lists = {"content": b"[]"}
     keys = (CACHE_CONTROL,)

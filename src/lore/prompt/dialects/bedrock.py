@@ -18,7 +18,7 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, cannot, with_usual
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, USUAL, CacheMark, Rendered, Spot, Unit, can, cannot
 from lore.prompt.dialects import content as c
 from lore.prompt.dialects.messages import Body, Writing, slice_elements, slice_list, write_list
 
@@ -52,7 +52,8 @@ class Bedrock(Body):
     """Dialect of the Converse API."""
 
     name: ClassVar = "bedrock"  # as sessions and options name it
-    capabilities: ClassVar = with_usual({
+    capabilities: ClassVar = {
+        **USUAL,
         IN_LOOPS: can("a text block after the results, in their message"),
         IN_CONVERSATION: cannot("written in the user's role"),
         "thinking": can("as reasoningContent, with its signature"),
@@ -60,7 +61,7 @@ class Bedrock(Body):
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
         "cache breakpoints": can("cachePoint after tools, system and content blocks, on models of Claude and Nova"),
-    })  # fmt: skip
+    }  # fmt: skip
     own = ("modelId", "system", "messages")
     writer = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",

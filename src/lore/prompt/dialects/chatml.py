@@ -46,7 +46,7 @@ class RenderedText:
 
     name: ClassVar[str] = "template"  # of the dialect
     # which features it can express, by feature
-    capabilities: ClassVar[Mapping[str, base.Capability]] = base.with_usual(TEXT_ANSWERS)
+    capabilities: ClassVar[Mapping[str, base.Capability]] = {**base.USUAL, **TEXT_ANSWERS}
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         return False  # text has no members
@@ -105,7 +105,8 @@ def result(call: ToolCall, omitted: list[str]) -> str:
 class ChatML(RenderedText):
     """Dialect of text in ChatML. A control token in content (`<|im_end|>`) cannot be escaped and stays as it is."""
 
-    capabilities: ClassVar = base.with_usual({
+    capabilities: ClassVar = {
+        **base.USUAL,
         **TEXT_ANSWERS,
         base.IN_LOOPS: base.cannot(
             "it waits: results have the user's role, so text after them would be the user's"
@@ -122,7 +123,7 @@ class ChatML(RenderedText):
             "functions are rewritten with their schema; a provider's own tools stay: models may not know them"
         ),
         "control text in content": base.cannot("kept as it is: ChatML has no way to escape <|im_end|>"),
-    })  # fmt: skip
+    }  # fmt: skip
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found: list[Segment] = []

@@ -18,7 +18,7 @@ from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, can, cannot, with_usual
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, USUAL, Rendered, Spot, Unit, can, cannot
 from lore.prompt.dialects import content as c
 from lore.prompt.dialects.messages import Body, Lists, Writing, slice_object, write_object
 
@@ -38,7 +38,8 @@ class Gemini(Body):
     """Dialect of the generateContent API."""
 
     name: ClassVar = "gemini"  # as sessions and options name it
-    capabilities: ClassVar = with_usual({
+    capabilities: ClassVar = {
+        **USUAL,
         IN_LOOPS: can("a text part after the function responses, in their content"),
         IN_CONVERSATION: cannot("written in the user's role"),
         "thinking": cannot("left out, except the API's own thought parts, which are written as recorded"),
@@ -46,7 +47,7 @@ class Gemini(Body):
         "images in tool results": cannot("left out: a function's response is an object of text"),
         "messages of one role in a row": cannot("joined to one content: roles alternate"),
         "cache breakpoints": cannot("the API caches by itself"),
-    })  # fmt: skip
+    }  # fmt: skip
     own = ("model", "tools", "contents", *_SYSTEM)
     root = "contents"
     lists = {"parts": None}

@@ -68,13 +68,14 @@ class OpenAIChat(_OpenAI):
     """Dialect of the Chat Completions API."""
 
     name: ClassVar = _CHAT  # as sessions and options name it
-    capabilities: ClassVar = base.with_usual({
+    capabilities: ClassVar = {
+        **base.USUAL,
         base.IN_LOOPS: can("a text part after the result, in the last tool message"),
         base.SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out: the API has no place for it"),
         "images": can("as data URLs"),
         "images in tool results": cannot("left out: a tool message holds text"),
-    })  # fmt: skip
+    }  # fmt: skip
     own = ("model", "tools", "messages")
     lists = {"content": b"null", "tool_calls": b""}
     recorded_kinds = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
@@ -152,13 +153,14 @@ class OpenAIResponses(_OpenAI):
     """Dialect of the Responses API."""
 
     name: ClassVar = _RESPONSES  # as sessions and options name it
-    capabilities: ClassVar = base.with_usual({
+    capabilities: ClassVar = {
+        **base.USUAL,
         base.IN_LOOPS: can("a text part after the last call's output, in its list"),
         base.SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out, except the API's own reasoning items, which are written as recorded"),
         "images": can("as data URLs, except in the model's messages"),
         "images in tool results": can("as parts of the output"),
-    })  # fmt: skip
+    }  # fmt: skip
     own = ("model", "tools", "instructions", "input")
     root = "input"
     lists = {"content": None, "output": None, "arguments": None, "input": None}
