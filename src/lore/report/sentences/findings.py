@@ -35,8 +35,10 @@ def describe_random_cache(cache: str, fell: int, seen: int) -> str:
 
 def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) -> str:
     """Return the cost at each price; output is marked if the log has only a part of it."""
-    partial = {"output": "output (partial)"} if billed.partial_output is True else {}
-    return ", ".join(f"{partial.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
+    names = {"write_5m": "5-minute writes", "write_1h": "1-hour writes"}
+    if billed.partial_output is True:
+        names["output"] = "output (partial)"
+    return ", ".join(f"{names.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
 
 
 def format_usage(billed: results.UsageResult) -> str:
