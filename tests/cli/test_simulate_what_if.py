@@ -66,6 +66,14 @@ def test_what_if_hour_saves_half_hour_pause():
     assert not [note for note in notes if "already" in note]
 
 
+def test_what_if_hour_prices_first_write_of_transcript():
+    """The write of the unpredicted first turn cost the price of five minutes in the simulation of an hour, too."""
+    saved, _ = what_if(talk(hour=False, pause=30), "ttl=1h")
+    written, again = 20_000, 21_000  # first, and after the pause; short texts are predicted to write next to nothing
+    now, then = (written + again) * 6.25, written * 10 + again * 0.5
+    assert saved["ttl=1h"]["saved"] == pytest.approx((now - then) / 1e6, abs=0.001)
+
+
 def test_what_if_hour_changes_only_five_minute_entries():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 20_500, 500, False), (32, 20_500, 1000, True),
                (62, 21_500, 500, True))  # fmt: skip

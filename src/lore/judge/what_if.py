@@ -271,10 +271,10 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
         return NotedSaving(saving, list(_notes(saving, counts)))
     turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
-    pairs = [(left, right) for paid, left, right in turns if not paid.contradicted]
-    reads = [(left.predicted.read_tokens, right.predicted.read_tokens) for left, right in pairs]
+    pairs = [(paid, left, right) for paid, left, right in turns if not paid.contradicted]
+    reads = [(left.predicted.read_tokens, right.predicted.read_tokens) for _, left, right in pairs]
     more = [now - before for before, now in reads if before is not None and now is not None and before != now]
-    costs = [(_predicted_cost(left), _predicted_cost(right)) for left, right in pairs]
+    costs = [_both_costs(text, paid, left, right) for paid, left, right in pairs]
     known = [(before, now) for before, now in costs if before is not None and now is not None]
     before, after = summed(cost for cost, _ in known), summed(cost for _, cost in known)
     saved = None if before is None or after is None else round(before - after, 6)
@@ -285,6 +285,24 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
         whose = "whose bills contradict their bodies"
         notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
     return NotedSaving(saving, notes)
+
+
+def _both_costs(
+    text: str, paid: PaidTurn, left: SimulatedTurn, right: SimulatedTurn
+) -> tuple[float | None, float | None]:
+    """Return the cost of a turn in both simulations.
+
+    The first turn of a transcript is not predicted. It reads the same with any lifetime, and its writes cost another
+    price.
+    """
+    before, after = _predicted_cost(left), _predicted_cost(right)
+    usage, hour = paid.paid, text.replace(" ", "") == TTL
+    if before is None and after is None and hour and left.cache in _WITH_LIFETIMES and usage is not None and paid.price:
+        longer = replace(usage, write_1h_tokens=usage.write_tokens, write_5m_tokens=0)
+        costs = paid.price.of(usage), paid.price.of(longer)
+        if costs[0] is not None and costs[1] is not None:
+            return float(costs[0]), float(costs[1])
+    return before, after
 
 
 def _predicted_cost(turn: SimulatedTurn) -> float | None:
