@@ -41,6 +41,10 @@ def test_document_without_its_own_breakpoint_is_named():
     assert 8_900 < found.evidence.tokens < 9_040
     assert found.lost_tokens == pytest.approx(3 * found.evidence.tokens, abs=3)
     assert (found.kind, found.tokens) == ("unattributable", "estimated")
+    assert found.evidence.marked == "messages[0].content[1]"
+    assert found.lost_dollars == pytest.approx(
+        found.lost_tokens * (6.25 - 0.5) / 1e6, abs=2e-6
+    )  # written, instead of read
 
 
 def test_part_before_an_earlier_breakpoint_is_not_counted():

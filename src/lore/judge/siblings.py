@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import DatedRules, minimum_tokens
-from lore.judge.base import finding
+from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -36,8 +36,10 @@ class _SharedBeginning(Struct, frozen=True):
     turn: Turn  # the first request that paid for it again
     path: str  # of its last segment
     tokens: int  # from the breakpoint before it to its end, in the first of these requests
+    marked: str  # path of the first breakpoint after it in that request; empty: there is none
     requests: int = 0  # that paid for it again
     lost: int = 0  # tokens, summed over them
+    dollars: float | None = None  # what they cost beyond the price of reading, where it is known
 
 
 class Siblings:
@@ -76,17 +78,25 @@ class Siblings:
             if last is None:
                 continue
             key = turn.model, last.path
-            before = self._shared.get(key) or _SharedBeginning(turn, last.path, held - kept)
-            self._shared[key] = replace(before, requests=before.requests + 1, lost=before.lost + lost)
+            marked = next((prompt.segment_at(place) for place in prompt.breakpoints if place >= common), None)
+            before = self._shared.get(key) or _SharedBeginning(
+                turn, last.path, held - kept, "" if marked is None else marked.path
+            )
+            price = price_of(self._rules(), turn)
+            dollars = None if price is None else paid_again(price, turn.usage, lost)
+            self._shared[key] = replace(
+                before, requests=before.requests + 1, lost=before.lost + lost, dollars=summed((before.dollars, dollars))
+            )
             return
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield a finding for each shared beginning."""
         for shared in self._shared.values():
-            evidence = SharedBlock(shared.tokens, shared.requests, shared.path)
+            evidence = SharedBlock(shared.tokens, shared.requests, shared.path, shared.marked)
             yield finding(
                 Code.SHARED_BLOCK_UNMARKED, place, evidence, at=shared.turn, json_path=shared.path,
-                section=shared.path.partition("[")[0] or None, lost_tokens=shared.lost, tokens="estimated",
+                section=shared.path.partition("[")[0] or None, lost_tokens=shared.lost, lost_dollars=shared.dollars,
+                tokens="estimated",
             )  # fmt: skip
         self._shared.clear()
 

@@ -551,11 +551,13 @@ class SharedBlock(EvidenceFact, frozen=True):
     tokens: int  # that they share after the last breakpoint in it
     requests: int  # that paid for them again
     path: JsonPath  # of the last segment that they share
+    marked: JsonPath = ""  # of the first breakpoint after it; empty: there is none
 
     def sentence(self) -> str:
+        after = f"; the next one, on {self.marked}, covers text that differs" if self.marked else ""
         return (
             f"{count_of(self.requests, 'request')} paid again for about {self.tokens:,} tokens up to {self.path}, with "
-            "which an earlier request of another conversation begins as well: no breakpoint is at the end of them"
+            f"which a request of another conversation had begun: no breakpoint is at the end of them{after}"
         )
 
 
