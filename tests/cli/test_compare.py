@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from cli.running import lore, put
 from cli.test_overview import FALLEN, STEADY, claude
+from cli.test_simulate import body, usage
 from formats.codex import Rollout
 from helpers.schemas import valid
 
@@ -168,3 +170,19 @@ def test_shares_count_breaks_with_usage_only(billed):
     assert [(share["left"]["events"], share["left"]["trials"]) for share in shares] == [(broken, count)] * len(shares)
     assert [cause["name"] for cause in answer["causes"]] == ["date-in-prefix"]
     assert {share["outcome"] for share in shares} <= {"too-few", "unknown"}
+
+
+def test_compare_of_bodies_tells_author_the_fix():
+    """The author of a capture's client was told to "list MCP servers in one fixed order", as a user is."""
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("find", "send")]
+    for path, lists in (("steady.jsonl", (tools, tools)), ("shuffled.jsonl", (tools, tools[::-1]))):
+        turns = ("one",), ("one", "1", "two")
+        bodies = [body(*texts, tools=order) for texts, order in zip(turns, lists, strict=True)]
+        usages = usage(0, 5000), usage(5000, 100) if lists[0] is lists[1] else usage(0, 5100)
+        lines = [
+            json.dumps({"request": one, "usage": bill, "timestamp": 1_780_000_000 + 60 * number})
+            for number, (one, bill) in enumerate(zip(bodies, usages, strict=True))
+        ]
+        put(path, "\n".join(lines).encode())
+    (cause,) = compared("steady.jsonl", "shuffled.jsonl")["causes"]
+    assert (cause["code"], cause["fix"]) == ("LORE102", "sort tools by name when they are registered")

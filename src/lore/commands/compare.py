@@ -24,6 +24,8 @@ from lore.errors import LoreError, did_you_mean
 
 if TYPE_CHECKING:
     from lore.judge.sums import LedgerRequest, Sums
+    from lore.model.codes import Reader
+    from lore.model.ledger import Ledger
     from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
     from lore.recording.agents.logs import Surroundings
     from lore.run.spending.ledgers import Ledgers, Progress
@@ -206,7 +208,7 @@ def compare(
     failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, *billed) for ratio in RATIOS],
-        causes=_compared_causes(*sums), files=len(made), kept=ledgers.taken, copied=copied,
+        causes=_compared_causes(*sums, _reader_of(made.values())), files=len(made), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in made.values()),
         failed=[*(text for there in found for text in there.failed), *failed],
         looked=list(dict.fromkeys(place for there in found for place in there.looked)), notes=_mixed_versions(sums),
@@ -280,7 +282,15 @@ class _SideSums:
         )  # fmt: skip
 
 
-def _compared_causes(left: _SideSums, right: _SideSums) -> list[ComparedCause]:
+def _reader_of(ledgers: Iterable[Ledger]) -> Reader:
+    """Return the person that fixes address: the user if an agent's session log is compared, else the author."""
+    from lore.formats.registry import READERS
+
+    readers = [READERS.get(ledger.format) for ledger in ledgers if ledger.format != "lore"]
+    return "user" if any(reader is not None and reader.yields == "events" for reader in readers) else "author"
+
+
+def _compared_causes(left: _SideSums, right: _SideSums, reader: Reader) -> list[ComparedCause]:
     """Compare how often each cause occurred, those first that differ most in money for a request."""
     from lore.judge.measures import compared_shares, share_of
     from lore.model.results.overview import ComparedCause
@@ -289,7 +299,7 @@ def _compared_causes(left: _SideSums, right: _SideSums) -> list[ComparedCause]:
     sides = left, right
     causes: dict[str, tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides, by code
     for number, side in enumerate(sides):
-        for cause in [cause for unsure in (False, True) for cause in side.causes.results("user", unsure=unsure)]:
+        for cause in [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]:
             causes.setdefault(cause.code, ([], []))[number].append(cause)
     found: list[tuple[float, ComparedCause]] = []
     for code, both in sorted(causes.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE
-from lore.model.codes import CODES, Code, CodeFacts
+from lore.model.codes import CODES, Code, CodeFacts, fix_of
 from lore.model.results.overview import SpendingCause
 
 
@@ -32,7 +32,9 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
         hours = cause.lifetime / 3600
         names = "an hour" if hours == 1 else f"{hours:g} hours" if hours > 1 else f"{cause.lifetime / 60:g} minutes"
     says = (facts.short_named or f"{facts.short}: {{}}").replace("{}", names) if names else facts.short
-    return replace(cause, says=says, fix=facts.tip or cause.fix.rstrip("."), command=f"lore explain {cause.code}")
+    for_user = is_unsure or cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
+    fix = facts.tip if for_user and facts.tip else cause.fix[:1].lower() + cause.fix[1:].rstrip(".")
+    return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
 
 
 def short_of(code: str, name: str) -> str:
