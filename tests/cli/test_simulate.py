@@ -151,7 +151,10 @@ def test_what_if_auto_breakpoints_keep_requested_lifetime():
 def test_expiry_after_pause_suggests_longer_lifetime():
     """Of a session that lost most to pauses only the fix of its smallest cause was named."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
-    assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in lore("simulate", path).out
+    shown = lore("simulate", path).out
+    assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in shown
+    assert "cache-expired: 5,000 tokens re-billed ($0.0288)" in shown  # written at $6.25, instead of read at $0.50
+    assert "re-billed as expected: 5,000 tokens ($0.0288)" in lore("check", path).out
 
 
 def test_waste_without_read_price_has_unknown_cost():

@@ -32,6 +32,7 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
     assert "re-billed as waste: 500 tokens" in lines
     assert "re-billed, no cause found for sure: 100 tokens in 2 cache breaks" in lines
     assert "ruled out: expiry, model" in lines
+    assert "re-billed as expected: 4,000 tokens\n" in lines
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,9 @@ def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
         summary.unexplained_dollars = summed((summary.unexplained_dollars, leading.lost_dollars))
         reasons = dict.fromkeys(out.reason for finding in breaking for out in finding.ruled_out if out.out)
         summary.ruled_out = Counter(summary.ruled_out) + Counter(list(reasons))
+    else:
+        summary.expected_tokens += _lost(leading)
+        summary.expected_dollars = summed((summary.expected_dollars, leading.lost_dollars))
     summary.lost_tokens = summary.waste_tokens + summary.unexplained_tokens
     return failed
 

@@ -102,8 +102,7 @@ def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
     why = ""
     if cause is not None:
         about = "about " if cause.tokens == "estimated" else ""
-        paid = None if turn.cost is None else turn.cost.waste or turn.cost.unexplained
-        cost = f" ({format_money(paid)})" if paid else ""  # beyond the price of reading the lost tokens
+        cost = f" ({format_money(cause.lost_dollars)})" if cause.lost_dollars else ""
         lost = f": {about}{turn.lost_tokens:,} tokens re-billed{cost}" if turn.lost_tokens else ""
         why = f"{cause.code} {cause.name}{lost}"
     return name[-_NAME_LENGTH:], when(turn.at), unsure + count_of(predicted), count_of(billed), off, why

@@ -291,6 +291,8 @@ class Summary(Struct):
     ruled_out: dict[str, int] = {}  # for each reason: how many unexplained cache breaks it does not explain
     waste_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
     unexplained_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
+    expected_tokens: int = 0  # re-billed with an expected cause
+    expected_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
     recorded_dollars: float | UnsetType = UNSET  # cost that the logs state themselves; left out if none does
 
 

@@ -256,6 +256,8 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
             f"re-billed, no cause found for sure: {tokens} tokens{_dollars(sums.unexplained_dollars)} in "
             f"{counted(sums.unattributable, 'cache break')}" + (f"; ruled out: {', '.join(often)}" if often else "")
         )
+    if sums.expected_tokens:
+        yield f"re-billed as expected: {sums.expected_tokens:,} tokens{_dollars(sums.expected_dollars)}"
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unexplained, "
         f"{sums.expected} expected"
