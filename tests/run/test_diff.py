@@ -52,3 +52,13 @@ def test_session_without_pair_reports_turn_count(tmp_path):
     path = written(tmp_path / "s.jsonl", record("a"))
     with pytest.raises(LoreError, match="holds 1 turn and no pair"):
         list(diff_session(path, TurnComparison(Options())))
+
+
+def test_separate_requests_are_named_for_comparison(tmp_path):
+    """The hint for eight single requests was to name "a session of several turns"."""
+    path = written(tmp_path / "s.jsonl", record("one letter"), record("another letter"))
+    with pytest.raises(LoreError, match="holds 2 turns and no pair") as raised:
+        list(diff_session(path, TurnComparison(Options())))
+    left, right = raised.value.hint.split("such as ")[1].split()
+    assert left.endswith("s.jsonl#main:1")
+    assert right.endswith("s.jsonl#chain-2:1")

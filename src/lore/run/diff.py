@@ -228,18 +228,19 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
     recording = comparison.options.open(parsed.path, Problems(), subagents=True)
     if comparison.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
-    pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), 0
-    for _, diff in pairs:
-        turns += 1
+    pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), list[str]()
+    for verdict, diff in pairs:
+        turns.append(f"{recording.shown}#{verdict.turn.chain}:{verdict.turn.number}")
         if diff is None:
             continue
         if held and corpus.is_stream(parsed.path):
             yield held.pop()
         held.append(diff)
     if not held:
+        alone = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
         raise LoreError(
-            f"{recording.shown} holds {turns} turn{'s' * (turns != 1)} and no pair to compare",
-            hint="name two files, or a session of several turns",
+            f"{recording.shown} holds {len(turns)} turn{'s' * (len(turns) != 1)} and no pair to compare",
+            hint=alone if len(turns) > 1 else "name two files, or a session of several turns",
         )
     after_last = recording.problems.take()
     held[-1] = msgspec.structs.replace(held[-1], problems=[*held[-1].problems, *after_last])
