@@ -391,3 +391,18 @@ def test_unbilled_turn_hides_no_fall():
     found = pair(first, lost, paid)
     assert (codes(found), found.left.number, found.fell) == (["LORE301"], 1, 9000)
     assert codes(pair(first, lost, read)) == []
+
+
+def marked_system(clock, *marked):
+    """Return a system prompt of a long block and a changing one, with breakpoints on some of them."""
+    blocks = [{"type": "text", "text": "Sort this letter. " * 50}, {"type": "text", "text": f"Desk {clock}."}]
+    return [block | (CACHE_CONTROL if number in marked else {}) for number, block in enumerate(blocks)]
+
+
+def test_unmarked_system_before_changed_breakpoint_is_lost():
+    """12 tokens were named of 1,748: only the changing block at the end of the system prompt had a breakpoint."""
+    sides = [[body("a", system=marked_system(clock, *marked)) for clock in "AB"] for marked in ((1,), (0, 1))]
+    unmarked, marked = (pair(*turns(*side)) for side in sides)
+    first, changed = unmarked.left.prompt.head
+    assert unmarked.lost_bytes == len(first.data) + len(changed.data)
+    assert marked.lost_bytes == len(changed.data) - marked.overlap.common_bytes

@@ -204,6 +204,7 @@ def judge_pair(
     tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
     begins = [measured.sum_before(cause.position) for cause in causes]
+    unread = [begin - measured.sum_before(_readable(facts, cause)) for cause, begin in zip(causes, begins, strict=True)]
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
     sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + overlap.common_bytes, ratio)
@@ -214,7 +215,11 @@ def judge_pair(
     if tail is not None:
         causes = _add_tail(facts, causes, tail, ratio)
     begins += [0] * (len(causes) - len(begins))
-    lost = tuple(_lost_bytes(facts, cause, begin, wanted) for cause, begin in zip(causes, begins, strict=True))
+    unread += [0] * (len(causes) - len(unread))
+    lost = tuple(
+        _lost_bytes(facts, cause, begin, wanted, before)
+        for cause, begin, before in zip(causes, begins, unread, strict=True)
+    )
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
         causes = tuple([_weaken(cause) for cause in causes])
     columns = make_columns(facts, causes, sizes)
@@ -376,10 +381,27 @@ def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, r
     return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 
 
-def _lost_bytes(facts: PairFacts, cause: Cause, begins: int, wanted: int) -> int:
-    """Return the bytes from where a cause begins to where the previous prompt wanted to be cached."""
-    is_by_bytes = cause.code not in BY_BILL and cause.strength == "certain" and not is_remark(cause)
-    return max(0, wanted - begins - _shared_inside(facts, cause)) if is_by_bytes else 0
+def _lost_bytes(facts: PairFacts, cause: Cause, begins: int, wanted: int, unread: int) -> int:
+    """Return the bytes that a cause made unreadable, up to where the previous prompt wanted to be cached.
+
+    unread: bytes before it that no breakpoint precedes
+    """
+    if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
+        return 0
+    return max(0, wanted - begins + (unread or -_shared_inside(facts, cause)))
+
+
+def _readable(facts: PairFacts, cause: Cause) -> int:
+    """Return how many segments before a cause can be read from the cache.
+
+    In tools and system prompt that is up to the last breakpoint there. In the history earlier requests left entries at
+    their own ends; where usage is recorded, it shows what was read.
+    """
+    prompt, position = facts.previous.prompt, cause.position
+    is_marked = prompt.breakpoints and not prompt.auto_breakpoint
+    if facts.fell is not None or not is_marked or position >= len(prompt.head):
+        return position
+    return max((place + 1 for place in prompt.breakpoints if place < position), default=0)
 
 
 def _shared_inside(facts: PairFacts, cause: Cause) -> int:
