@@ -208,7 +208,7 @@ def compare(
     failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, *billed) for ratio in RATIOS],
-        causes=_compared_causes(*sums, _reader_of(made.values())), files=len(made), kept=ledgers.taken, copied=copied,
+        causes=_compared_causes(sums, _reader_of(made.values())), files=len(made), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in made.values()),
         failed=[*(text for there in found for text in there.failed), *failed],
         looked=list(dict.fromkeys(place for there in found for place in there.looked)), notes=_mixed_versions(sums),
@@ -290,13 +290,12 @@ def _reader_of(ledgers: Iterable[Ledger]) -> Reader:
     return "user" if any(reader is not None and reader.yields == "events" for reader in readers) else "author"
 
 
-def _compared_causes(left: _SideSums, right: _SideSums, reader: Reader) -> list[ComparedCause]:
+def _compared_causes(sides: Sequence[_SideSums], reader: Reader) -> list[ComparedCause]:
     """Compare how often each cause occurred, those first that differ most in money for a request."""
     from lore.judge.measures import compared_shares, share_of
     from lore.model.results.overview import ComparedCause
     from lore.report.sentences.spending import cause_in_words
 
-    sides = left, right
     causes: dict[str, tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides, by code
     for number, side in enumerate(sides):
         for cause in [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]:
