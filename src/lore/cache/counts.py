@@ -32,7 +32,7 @@ _SEARCHED = 4096  # bytes at the beginning of a segment
 
 
 def reason_to_doubt(usage: Usage) -> str:
-    """Return why counts are impossible; empty if they are possible."""
+    """Return why prompt counts are impossible (below 0, all 0, too many, lifetimes unequal to writes); else empty."""
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
     known = list(filter(None, counts))
     if not known:
@@ -46,7 +46,7 @@ def reason_to_doubt(usage: Usage) -> str:
 
 
 def self_contradiction(usage: Usage | None) -> str:
-    """Return why counts contradict themselves; empty if they do not, or if nothing was billed."""
+    """Return why counts contradict themselves: as recorded, else `reason_to_doubt`; empty if all are 0 or unknown."""
     if usage is not None and usage.contradiction:
         return usage.contradiction
     nothing = usage is None or not any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
@@ -54,21 +54,21 @@ def self_contradiction(usage: Usage | None) -> str:
 
 
 def position(usage: Usage) -> int | None:
-    """Return the position of the request's last breakpoint in tokens; None if unknown."""
+    """Return the tokens to the last breakpoint: read + write (uncached if writes are unknown); None if read is unknown."""
     if usage.read_tokens is None:
         return None
     return usage.read_tokens + (usage.uncached_tokens or 0 if usage.write_tokens is None else usage.write_tokens)
 
 
 def total(usage: Usage) -> int | None:
-    """Return the tokens of the whole prompt; None if unknown."""
+    """Return the tokens of the whole prompt, unknown writes as 0; None if read or uncached tokens are unknown."""
     if usage.read_tokens is None or usage.uncached_tokens is None:
         return None
     return usage.read_tokens + (usage.write_tokens or 0) + usage.uncached_tokens
 
 
 def cached(usage: Usage | None) -> int | None:
-    """Return the tokens that a request left in the cache (read and written); None if neither is reported."""
+    """Return the prompt tokens that are in the cache after a request: read + write; None if neither is reported."""
     if usage is None:
         return None
     read, write = usage.read_tokens, usage.write_tokens
@@ -76,20 +76,20 @@ def cached(usage: Usage | None) -> int | None:
 
 
 def prompt_tokens(usage: Usage | None) -> int:
-    """Return the reported tokens of a prompt; unknown counts are 0."""
+    """Return the reported prompt tokens (uncached, read and written), unknown counts as 0; output is not counted."""
     return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
 
 def first_pass_read(usage: Usage | None) -> int | None:
-    """Return the tokens that the first answering pass read of earlier requests' entries; None if unknown."""
+    """Return the tokens that `Usage.first_pass` read: entries of earlier requests only; None if unknown."""
     return None if usage is None else (usage.first_pass if usage.iterations else usage).read_tokens
 
 
 def capped_by_usage(usage: Usage | None, tokens: int, *, own_breakpoints: bool = True) -> int:
-    """Return lost tokens as far as they were re-billed: no more than the request paid for without reading.
+    """Return lost `tokens`, but no more than the first pass paid for without reading them; uncapped if unknown.
 
-    If it wrote entries, only the tokens up to its own last breakpoint could have been read; without `own_breakpoints`
-    the loss is that the breakpoint is at a wrong place.
+    If it wrote entries, only the written tokens could have been read; without `own_breakpoints` its uncached ones count
+    too, for the breakpoint itself is at a wrong place.
     """
     first = None if usage is None else usage.first_pass
     if own_breakpoints and first is not None and first.write_tokens:
@@ -100,7 +100,7 @@ def capped_by_usage(usage: Usage | None, tokens: int, *, own_breakpoints: bool =
 
 
 def bytes_per_token(turn: Turn, total_bytes: int) -> float:
-    """Return a turn's bytes per token, from its usage if that is plausible."""
+    """Return `total_bytes` over the turn's prompt tokens; 4.0 if that is unknown or not from 1 to 16."""
     tokens = prompt_tokens(turn.usage)
     ratio = total_bytes / tokens if tokens and total_bytes > 0 else 0.0
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
@@ -114,13 +114,13 @@ _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 
 
 def lifetime_of(breakpoint: bytes) -> float | None:
-    """Return the seconds that a breakpoint asks for; None if it leaves them to the provider."""
+    """Return the seconds of a breakpoint's JSON (`"ttl":"1h"`); None if it leaves them to the provider."""
     match = _TTL.search(breakpoint)
     return None if match is None else int(match[1]) * _UNIT[match[2]]
 
 
 def asked_lifetime(turn: Turn) -> float | None:
-    """Return the seconds that a recorded request asks for at its last breakpoint; None if it asks for none.
+    """Return the seconds that a request asks for at its last breakpoint; None if for none, or for a transcript.
 
     If the usage does not split writes by lifetime, the request is the only evidence.
     """
@@ -132,7 +132,10 @@ def asked_lifetime(turn: Turn) -> float | None:
 
 
 def lifetime(turn: Turn, before: float | None) -> float | None:
-    """Return for how many seconds the latest writes live after a turn; `before` held before it."""
+    """Return for how many seconds what a turn wrote lives: by its usage, else as its Claude breakpoint asks (5 min).
+
+    Returns `before`, the answer for the previous turn, if it wrote nothing or nothing shows it.
+    """
     usage = turn.usage
     if usage is None:
         return before
@@ -146,20 +149,17 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
 
 
 def pause_between(previous: Turn, current: Turn) -> float | None:
-    """Return the seconds from one request to the next, by which entries age; None if a time is unknown.
-
-    A request that was repeated after errors was read when it was answered.
-    """
+    """Return the seconds from one request (if an API error followed it: its answer) to the next; None if unknown."""
     is_repeated = any(sign.name == "api-error" for sign in previous.signs)
     start = previous.answered_at if is_repeated or previous.at is None else previous.at
     return None if start is None or current.at is None else current.at - start
 
 
 def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool = False) -> Paused | None:
-    """Return the pause if the entries of the previous turn had expired when the current one was sent; None if not.
+    """Return the pause between two requests if it is longer than the entries of the previous one live; else None.
 
-    `seconds` is their lifetime. `missed`: the usage shows that they were not read; then there is no grace, because what
-    is lost within it was lost by age.
+    `seconds` is their lifetime; with an unknown one, or an unknown pause, None. 2 % grace is allowed, none if usage
+    shows that they were `missed`.
     """
     pause = pause_between(previous, current)
     if pause is None or seconds is None:
@@ -171,9 +171,9 @@ def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool
 
 
 def shortfall(previous: Turn, current: Turn) -> int | None:
-    """Return how many tokens less were read than the previous turn left in the cache; None if unknown.
+    """Return how many tokens that the previous turn left in the cache the current one did not read, at least 0.
 
-    A provider that runs tools itself reports the sum of several requests, so what it left is unknown.
+    None if unknown, also after a request in which the provider ran tools: its usage sums several requests.
     """
     there, read = cached(previous.usage), first_pass_read(current.usage)
     if there is None or read is None or (previous.basis is None and runs_tools(previous.prompt)):
@@ -182,9 +182,9 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
 
 
 def significant_fall(previous: Turn, short: int | None) -> int | None:
-    """Return a shortfall, or 0 if it is one that happens without any cause.
+    """Return a shortfall `short`, but 0 if it is so small that it happens without any cause; None stays None.
 
-    If writes are reported, reads are exact; otherwise the cached tokens are not known so well.
+    Small: up to 1,000 tokens, or 2 % of what the previous turn left if usage does not report writes.
     """
     if not short or previous.usage is None:
         return short
@@ -193,9 +193,9 @@ def significant_fall(previous: Turn, short: int | None) -> int | None:
 
 
 def can_show_losses(previous: Turn) -> bool:
-    """Return whether the next usage can show that nothing was lost: it is known what this turn left in the cache.
+    """Return whether the next usage can show a loss: it is known, and enough, what `previous` left in the cache.
 
-    If writes are not reported, a turn that read little may have left much.
+    Enough is more than 1,024 tokens, any number for dialects whose usage reports writes.
     """
     there = cached(previous.usage)
     return there is not None and (there > TOLERANCE_TOKENS or previous.dialect in BILLS_WRITES)
@@ -217,7 +217,7 @@ def read_everything(previous: Turn, current: Turn) -> bool:
 
 
 def bills_writes(turn: Turn) -> bool:
-    """Return whether a turn's usage reports writes; otherwise the whole prompt may be cached."""
+    """Return whether a turn's usage reports writes; a 0 counts only for Anthropic's and Bedrock's dialects."""
     wrote = None if turn.usage is None else turn.usage.write_tokens
     return wrote is not None and (wrote > 0 or turn.dialect in BILLS_WRITES)
 
@@ -227,7 +227,7 @@ _BLOCK_TOKENS = {"deepseek": 64, "moonshot": 256}  # others: 128
 
 
 def block_tokens(turn: Turn) -> int:
-    """Return the tokens of one block of the turn's cache, 128 if unknown; a shorter end of a prompt is not cached."""
+    """Return the tokens of a block of the cache of a turn's provider, 128 if unlisted; a part block is not cached."""
     return _BLOCK_TOKENS.get(provider_of(turn.call.endpoint, turn.model, turn.dialect), 128)
 
 
@@ -235,7 +235,7 @@ _OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|too
 
 
 def runs_tools(prompt: Prompt) -> bool:
-    """Return whether the provider may run tools itself before it answers, and bill each step."""
+    """Return whether a request lets the provider run tools itself, whose steps its usage then sums."""
     if any(prompt.params.get(name, b"null") != b"null" for name in ("mcp_servers", "container")):
         return True
     return any(_OWN_TOOLS.search(segment.data[:_SEARCHED]) for segment in prompt.head if segment.section == "tools")

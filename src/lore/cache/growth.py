@@ -124,25 +124,25 @@ class TokenRate:
 
     @property
     def bytes_per_token(self) -> float:
-        """The rate of input."""
+        """The rate of input (not of answers), from 1 to 16; 4 before anything was learned."""
         return min(_MOST, max(_FEWEST, self._bytes / self._tokens))
 
     def answer_tokens(self, grown: Growth, output: int | None) -> int:
-        """Return the tokens of an answer as it is in the next prompt; `output` is its billed count.
+        """Return the tokens of an answer as it is in the next prompt: its billed count `output`.
 
-        An output count that is far too small for the visible text counts the beginning of the response.
+        If `output` is unknown, or too small for the text (16 bytes a token), the bytes are estimated instead.
         """
         if output is not None and output * _MOST >= grown.answer_bytes:
             return output
         return round(grown.answer_bytes / self.bytes_per_token)
 
     def tokens(self, grown: Growth, output: int | None) -> int:
-        """Estimate by how many tokens a prompt grew."""
+        """Estimate by how many tokens a prompt grew: the answer (as `answer_tokens`), other bytes, 1,500 an image."""
         given = round(grown.input_bytes / self.bytes_per_token) + grown.images * IMAGE_TOKENS
         return self.answer_tokens(grown, output) + given
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
-        """Update the rate of input from one growth step; ignore implausible ratios."""
+        """Update the rate of input from a step that grew the prompt by `tokens`; ignore implausible ratios."""
         given = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
         if given > 0 and _FEWEST / 2 <= grown.input_bytes / given <= _MOST * 2:
             self._bytes += grown.input_bytes

@@ -38,7 +38,10 @@ _MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
 
 
 def kind_of(segment: Segment, envelope: bytes = b"") -> str:
-    """Return "call", "result", "thinking", "image", "envelope" or "" (text); `envelope` is that of the message."""
+    """Return a segment's kind: "call", "result", "thinking", "image", "envelope" or "" (text, or anything else).
+
+    `envelope`: that of its message, which decides if the block does not.
+    """
     if segment.kind == "envelope":
         return "envelope"
     data = segment.data
@@ -48,7 +51,7 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
 
 
 def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
-    """Yield the number of positions up to and including each piece, given its kind.
+    """Yield after each piece, given its kind, how many positions there are so far; envelopes and thinking are none.
 
     `runs`: neighbouring calls, or neighbouring results, are one position.
     """
@@ -61,7 +64,7 @@ def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
 
 
 def count_positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
-    """Return the number of positions of the segments from `start` up to and with `end`."""
+    """Return the number of positions from segment `start` to `end`, both included; kinds of `NO_POSITION` are none."""
     envelope, kinds = b"", list[str]()
     for place in range(start, end + 1):
         segment = prompt.segment_at(place)
@@ -88,7 +91,7 @@ LOOKBACKS = (
 
 
 def lookback(at: float | None) -> Lookback:
-    """Return the lookback that holds at a time; None: now."""
+    """Return the row of `LOOKBACKS` that holds at a time, in seconds since the epoch; None: the latest."""
     return next((rule for rule in reversed(LOOKBACKS) if at is None or rule.since <= at), LOOKBACKS[0])
 
 
@@ -100,12 +103,16 @@ class LookbackGap(Struct, frozen=True):
 
     @property
     def exceeded(self) -> bool:
-        """Whether the earlier entry is out of reach."""
+        """Whether the earlier entry is out of reach: more positions than allowed, or no breakpoint follows."""
         return not 0 <= self.new <= self.allowed
 
 
 def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> LookbackGap | None:
-    """Measure from the previous prompt's last breakpoint to the next one of the current; None if not applicable."""
+    """Measure from the previous prompt's last breakpoint to the current one's first at or after that place.
+
+    None unless both follow Anthropic's rules, are not reconstructed, and have breakpoints. `at`: seconds, whose rule
+    holds.
+    """
     if any(prompt.fidelity == "reconstructed" or not is_claude(prompt) for prompt in (previous, current)):
         return None
     written, breakpoints = (
@@ -122,5 +129,5 @@ def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> Lookbac
 
 
 def is_claude(request: Turn | Prompt) -> bool:
-    """Return whether a request follows Anthropic's cache rules."""
+    """Return whether a request follows Anthropic's cache rules: its dialect is Anthropic's or its model a Claude."""
     return request.dialect == "anthropic" or "claude" in (request.model or "")

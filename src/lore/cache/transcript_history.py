@@ -27,7 +27,7 @@ class Position(Struct, frozen=True):
     lifetime: float | None = None  # seconds; None: unknown
 
     def has_expired(self, pause: float) -> bool:
-        """Return whether it is too old after a pause; an unknown lifetime never expires."""
+        """Return whether a pause (seconds) exceeds its lifetime and 2 % grace; an unknown one never expires."""
         return self.lifetime is not None and pause > self.lifetime * GRACE
 
 
@@ -53,64 +53,67 @@ class ModelHistory:
 
     @property
     def last(self) -> Position | None:
-        """The last known position."""
+        """The known position with the most entries; None: there is none."""
         return self.positions[-1] if self.positions else None
 
     @property
     def head(self) -> int:
-        """The tokens that are read if all of the history changed."""
+        """The tokens that are read if all of the history changed: tools and system prompt, estimated if not known."""
         if self.known_head is not None:
             return self.known_head
         return self.shared_head or max(0, (self.first or 0) - self.opening)
 
     def cut(self, entries: int) -> Position | None:
-        """Forget the positions after that many entries; return the last one that remains."""
+        """Forget the positions with more than `entries` entries before them; return the last one that remains."""
         while self.positions and self.positions[-1].entries > entries:
             self.positions.pop()
         return self.last
 
     def within(self, entries: int) -> Position | None:
-        """Return the last position within that many entries."""
+        """Return the last position with at most `entries` entries before it; None: there is none."""
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
 
     def first_within(self, entries: int) -> int | None:
-        """Return the tokens at the first position after the head, if it is within that many entries."""
+        """Return the tokens at the first position that has any entries before it; None if over `entries`."""
         first = next((place for place in self.positions if place.entries), None)
         return None if first is None or first.entries > entries else first.tokens
 
     def first_expired(self, entries: int, pause: float | None) -> int | None:
-        """Return the tokens at the first position within that many entries that has expired, if the last one has."""
+        """Return the tokens at the first expired position with 1 to `entries` entries before it.
+
+        None without one, or if the last position has not expired after the `pause` (seconds; None: unknown).
+        """
         if pause is None or not self.positions or not self.positions[-1].has_expired(pause):
             return None
         within = (place for place in self.positions if 0 < place.entries <= entries)
         return next((place.tokens for place in within if place.has_expired(pause)), None)
 
     def expire(self, pause: float) -> Position | None:
-        """Forget the positions that expired at the end; return the last one that remains.
-
-        An entry at a breakpoint whose lifetime is unknown lives no longer than an hour, the longest on offer.
-        """
+        """Forget the positions at the end that expired in a `pause` (seconds); return the last that remains."""
         past = self.breakpoints and pause > ONE_HOUR * GRACE
         while self.positions and (past or self.positions[-1].has_expired(pause)):
             self.positions.pop()
         return self.last
 
     def positions_after(self, place: Position, at: float | None) -> int:
-        """Count the lookback positions after a known one; 0 if the cache has no lookback."""
+        """Count the lookback positions between a place and the end (entries, if over 200); 0 without breakpoints."""
         if not self.breakpoints:
             return 0
         distance = len(self.entries) - place.entries
         return distance if distance > _MOST_ENTRIES else growth(self.entries, place.entries, at).positions
 
     def read_within(self, entries: int, at: float | None) -> int:
-        """Return the tokens that are read if everything after that many entries changed."""
+        """Return the tokens that are read if all after the first `entries` entries changed; at least the head.
+
+        The head alone if the last position within them is farther back from the end than the lookback.
+        """
         place = self.within(entries)
         if place is None or self.positions_after(place, at) > POSITIONS:
             return self.head
         return max(place.tokens, self.head)
 
     def add(self, place: Position) -> None:
-        """Add a position at the end, and forget those that it contradicts."""
+        """Add a position at the end, after forgetting those with as many entries or more, or with more tokens."""
         while self.positions and (self.positions[-1].entries >= place.entries or self.last_tokens > place.tokens):
             self.positions.pop()
         self.positions.append(place)
@@ -157,7 +160,10 @@ class ChainHistory:
 
 
 def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, usage: Usage) -> None:
-    """Remember where the breakpoints of this turn are."""
+    """Add the positions that a turn's usage shows, and set its token counts in `chain` and `history`.
+
+    Positions after the first `unchanged` entries, or (with breakpoints) above the read, are forgotten.
+    """
     first_pass = usage.first_pass
     read, end, size = usage.read_tokens or 0, position(usage), len(history.entries)
     history.cut(unchanged)

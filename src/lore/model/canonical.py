@@ -27,7 +27,11 @@ _SURROGATE_ESCAPES = (b"\\ud", b"\\uD")
 
 
 def decode(raw: bytes) -> Any:
-    """Decode JSON text exactly; raises ValueError for text that is not JSON, RecursionError for too deep nesting."""
+    """Decode JSON text: every digit of an integer and lone surrogates are kept, of equal keys the last counts.
+
+    Raises ValueError for bytes that are not JSON or not UTF-8, for NaN, and for a float beyond the range of floats;
+    RecursionError for too deep nesting.
+    """
     if raw[:1] == b'"' or _LONG_INTEGER not in raw.translate(_ZEROS):  # a string has no integer
         try:
             return orjson.loads(raw)
@@ -49,7 +53,7 @@ def _finite(text: str) -> float:
 
 
 def encode(value: object) -> bytes:
-    """Encode a value compactly, with keys in their order."""
+    """Return a value as compact JSON in UTF-8, keys in their order; lone surrogates become escapes."""
     try:
         return orjson.dumps(value)
     except (TypeError, ValueError):
@@ -57,7 +61,7 @@ def encode(value: object) -> bytes:
 
 
 def canonical(raw: bytes) -> bytes:
-    """Return the canonical encoding of JSON text, or the text itself if it cannot be decoded."""
+    """Return the canonical encoding of JSON text; the same bytes if they are not JSON or too deeply nested."""
     try:
         value = decode(raw)
         try:
@@ -69,7 +73,7 @@ def canonical(raw: bytes) -> bytes:
 
 
 def text_of(raw: bytes) -> str:
-    """Return the text of a JSON string, lone surrogates kept; of any other JSON its own text."""
+    """Return the decoded text of a JSON string, lone surrogates kept; any other bytes undecoded, as UTF-8 text."""
     try:
         value = decode(raw)
     except (ValueError, RecursionError):
@@ -78,7 +82,7 @@ def text_of(raw: bytes) -> str:
 
 
 def string_in(members: Mapping[str, bytes], key: str) -> str:
-    """Return the text of a member that is a JSON string; empty for anything else."""
+    """Return the decoded text of `members[key]` if it is a JSON string; empty if it is missing or anything else."""
     raw = members.get(key, b"")
     return text_of(raw) if raw[:1] == b'"' else ""
 

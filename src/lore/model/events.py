@@ -188,19 +188,22 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The earliest pass of the model that gave the final answer, often this one: it read what was cached before."""
+        """The first of `iterations` that answered with the model of the final answer; without one this usage itself.
+
+        What it read had been cached before the request.
+        """
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK
         return next((found for found in self.iterations if found.kind == kind), self)
 
     def with_counts(self, other: Usage) -> Usage:
-        """Return this usage with all token counts of another one, also those that are None there."""
+        """Return this usage with the six counts (`COUNTS`) of another one, also those that are None there."""
         return replace(self, **{name: getattr(other, name) for name in COUNTS})
 
     @property
     def has_input(self) -> bool:
-        """Whether any count of the prompt is known: with output tokens alone nothing says what the prompt cost."""
+        """Whether uncached, read or write tokens of this pass are known, even as 0; output alone does not count."""
         return any(count is not None for count in (self.uncached_tokens, self.read_tokens, self.write_tokens))
 
     @property
@@ -370,7 +373,7 @@ KINDS: dict[str, type[Envelope]] = {str(kind.__struct_config__.tag): kind for ki
 
 
 def encode(event: Event) -> bytes:
-    """Write an event as a line of a log, without the line feed; a lone surrogate in a name becomes a visible escape."""
+    """Return an event as a line of a log, without line feed; a lone surrogate in a name becomes a visible escape."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:

@@ -33,7 +33,7 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
     """One fact that a verdict rests on. In JSON its `type` is the name of the struct, its words joined by hyphens."""
 
     def sentence(self) -> str:
-        """Return the fact in words. Texts are quoted as they are: mask or redact them first."""
+        """Return the fact in words, then `: …before… became …after…` if it quotes a change; mask texts first."""
         change = self.quoted_change()
         return self.headline() if change is None else f"{self.headline()}: …{change[0]}… became …{change[1]}…"
 
@@ -47,9 +47,10 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
 
 
 def text_kind(annotation: object) -> TextKind | None:
-    """Return what the texts of an annotation are; None if it holds no text.
+    """Return which kind of text a field's annotation holds; None if it holds no text (figures, `Literal`).
 
-    Looks through unions, tuples and lists. Raises TypeError for a text whose kind is not stated.
+    Looks through unions, tuples and lists. Raises TypeError for a plain `str` or `bytes`, and for texts of several
+    kinds.
     """
     for note in getattr(annotation, "__metadata__", ()):
         if isinstance(note, Meta) and note.extra and note.extra.get("field") in _KINDS:
@@ -69,13 +70,13 @@ def text_kind(annotation: object) -> TextKind | None:
 
 @cache
 def text_kinds(struct: type[Struct]) -> dict[str, TextKind]:
-    """Return the fields of a struct that hold text, with the kind of each."""
+    """Return the kind of each field of a struct that holds text, by field name; raises as `text_kind` does."""
     hints = get_type_hints(struct, include_extras=True)
     return {name: kind for name in struct.__struct_fields__ if (kind := text_kind(hints[name])) is not None}
 
 
 def replace_texts(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
-    """Return evidence whose texts went through the function for their kind; texts of a kind without one stay."""
+    """Return a copy with `change[kind]` applied to each text, also within tuples; other kinds and empty texts stay."""
     changed: dict[str, object] = {}
     for name, kind in text_kinds(type(evidence)).items():
         value, apply = getattr(evidence, name), change.get(kind)
@@ -86,7 +87,7 @@ def replace_texts(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time in the unit that a person would choose: `0.4 s`, `90 s`, `12 min 5 s`, `3.0 h`."""
+    """Return a time as `0.4 s` (a fraction below 10 s), `90 s` (below 2 min), `12 min 5 s` (below 2 h) or `3.0 h`."""
     if seconds < 10 and seconds != round(seconds):
         return f"{seconds:.1f} s"
     if seconds < 120:
@@ -98,7 +99,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_money(dollars: float | None) -> str:
-    """Return an amount in US dollars, small ones with four decimals; "unknown" for None."""
+    """Return US dollars with two decimals, with four if nonzero and below $0.10 either way; "unknown" for None."""
     if dollars is None:
         return "unknown"
     sign = "-" if dollars < 0 else ""
@@ -106,7 +107,7 @@ def format_money(dollars: float | None) -> str:
 
 
 def join_names(names: Iterable[str], most: int = _NAMES, *, more: int = 0) -> str:
-    """Return the first `most` names and the number of the others; `more` counts others that are not in `names`."""
+    """Return `a, b and 3 more`: the first `most` names, and how many follow; `more` counts others not in `names`."""
     every = list(names)
     more += max(0, len(every) - most)
     return ", ".join(every[:most]) + (f" and {more:,} more" if more else "")
@@ -118,7 +119,7 @@ def count_of(count: int, noun: str) -> str:
 
 
 def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
-    """Return names grouped by change: `added a, b; removed c`; `more` counts further names of the last group."""
+    """Return `added a, b; removed c`: five names a group at most, empty groups left out; `more` adds to the last."""
     some = [(word, list(names)) for word, names in kinds]
     shown = [(word, names) for word, names in some if names]
     return "; ".join(

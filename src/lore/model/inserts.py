@@ -41,7 +41,7 @@ class Insert(Struct, frozen=True, gc=False):
 
     @property
     def is_delta(self) -> bool:
-        """Whether this is a durable delta."""
+        """Whether this is a durable delta (it has a selector); otherwise it is persisted context."""
         return not is_absent(self.selector)
 
     @property
@@ -51,7 +51,7 @@ class Insert(Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """A sort key for prompts: by place, by the turn that sent it, by kind (as in `key`), by number."""
+        """A sort key for prompts: by place, by `age`, then by kind and number as in `key`."""
         return (self.place, self.age, *self.key)
 
 
@@ -64,7 +64,7 @@ class InsertText(Struct, frozen=True):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Its text as a block, or the blocks of the provider's message as they were recorded."""
+        """The text as one block, none if it is empty; of a message with blocks its blocks as they were recorded."""
         content = (raw_members(self.message) or {}).get("content", b"")
         if content[:1] == b"[":
             return tuple([RawBlock(Raw(raw)) for raw in array(content)])
@@ -72,7 +72,10 @@ class InsertText(Struct, frozen=True):
 
 
 def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
-    """Return the texts of an insert's content; None if it cannot be read or is empty."""
+    """Return the texts of an insert's content in order, without empty ones.
+
+    None if no text is left or an element cannot be read. A text without a role is the user's.
+    """
     raw = bytes(content)
     if raw[:1] == b'"':
         return (InsertText("user", raw),) if raw != b'""' else None
@@ -103,7 +106,7 @@ def _insert_text(raw: bytes) -> InsertText | None:
 
 
 def selector_place(selector: Raw) -> int | None:
-    """Return the place (number of items before it) that a selector names; None if it cannot be read."""
+    """Return a selector's `insert_at` (items before the delta); None if unreadable or of a target not `messages`."""
     members = raw_members(bytes(selector)) or {}
     place = members.get("insert_at", members.get("insertAt", b""))
     is_readable = members.get("target") == b'"messages"' and place.isdigit() and len(place) <= 15
@@ -111,14 +114,17 @@ def selector_place(selector: Raw) -> int | None:
 
 
 def joins_results(selector: Raw, content: Raw) -> bool:
-    """Return whether a delta joins the message of tool results: its selector says so, and its content is text."""
+    """Return whether a delta is put into the message of tool results before it, instead of a message of its own.
+
+    Its selector has to say so, and its content to be plain texts of the user; content that cannot be read joins too.
+    """
     members = raw_members(bytes(selector)) or {}
     texts = insert_texts(content) or ()
     return members.get("behind") == b'"results"' and all(text.role == "user" and not text.message for text in texts)
 
 
 def with_place(selector: Raw, place: int) -> Raw:
-    """Return a selector that names another place, with all other fields as they are."""
+    """Return a selector whose `insert_at` (or `insertAt`, if only that is there) is `place`; other fields stay."""
     members = raw_members(bytes(selector)) or {}
     members["insertAt" if "insertAt" in members and "insert_at" not in members else "insert_at"] = str(place).encode()
     return Raw(object_of(members))
@@ -156,7 +162,10 @@ def _signatures(raw: bytes, key: str) -> dict[str, str]:
 
 
 def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
-    """Write the selector of a new delta; `behind`: the delta extends the message of tool results that precedes it."""
+    """Return the selector of a new delta as JSON: before the item at `place`, updating `news`.
+
+    `behind`: the delta extends the message of tool results that precedes it.
+    """
     mut: dict[str, object] = {"changed": [{"id": name, "h": sign} for name, sign in news.changed.items()]}
     if news.removed:
         mut["removed"] = list(news.removed)
@@ -169,12 +178,12 @@ def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
 
 
 def normal_form(text: str) -> str:
-    """Return a text without case, quotes, mark-up, punctuation and white space, which carry no meaning."""
+    """Return a text in lower case, with quotes, mark-up, punctuation and white space as single spaces between words."""
     return " ".join(text.lower().translate(_BLANK).split())
 
 
 def signature(title: str, content: str) -> str:
-    """Return 16 hex digits that change if the meaning of an entry does (SHA-256 of its normal form)."""
+    """Return 16 hex digits, equal for two entries whose title and content have equal normal forms (SHA-256)."""
     text = f"{normal_form(title)}\x1f{normal_form(content)}"
     return sha256(text.encode("utf-8", "surrogatepass"))[:16]
 
@@ -194,11 +203,11 @@ def short_digest(name: str) -> str:
 
 
 def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the short forms of ids in `shown`, with forms added for the names that have none yet.
+    """Return the short form of every id in `shown` and `names`; forms in `shown` stay.
 
-    A form is the shortest prefix of at least 5 characters that no other id begins with. If it is longer than 64
+    A new form is the shortest prefix of at least 5 characters that no other id begins with. If it is longer than 64
     characters, or another id was shown as it, it is cut, and a digest follows. `shown` itself is returned if no name is
-    new. Costs O(ids).
+    new, else a copy. Costs O(ids).
     """
     new = sorted({name for name in names if name not in shown})
     if not new:
@@ -221,7 +230,7 @@ def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, st
 
 
 def cut_graphemes(text: str, limit: int) -> str:
-    """Return at most `limit` code points from the beginning of a text, without splitting a grapheme cluster."""
+    """Return the longest beginning of whole grapheme clusters that has at most `limit` code points; may be empty."""
     if len(text) <= limit:
         return text
     import regex  # noqa: PLC0415 - rarely needed, and slow to import

@@ -35,7 +35,7 @@ class Sliced(bytes):
 
     @classmethod
     def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
-        """Return the text with its members, or the text alone if it is large: its bytes would be held twice."""
+        """Return the text with its members kept for later calls; the text alone if it has more than `LARGEST` bytes."""
         if len(raw) > LARGEST or isinstance(raw, cls):
             return raw
         sliced = cls(raw)
@@ -47,7 +47,7 @@ class Sliced(bytes):
 
 
 def has_surrogate_escape(raw: bytes) -> bool:
-    """Return whether text may hold an escape of a surrogate (`\\ud83d`), for which msgspec may refuse valid JSON."""
+    r"""Return whether `\ud` occurs in the text, of half an emoji or a whole one: msgspec may then refuse valid JSON."""
     return b"\\ud" in raw or b"\\uD" in raw
 
 
@@ -95,7 +95,7 @@ def check_text(data: bytes) -> None:
 
 
 def is_json(data: bytes) -> bool:
-    """Return whether bytes are JSON text that is not nested too deeply, lone surrogates allowed."""
+    """Return whether bytes are one JSON value in UTF-8 that is not nested too deeply, lone surrogates allowed."""
     try:
         _RAW.decode(data)
         check_text(data)  # msgspec skips strings without a look
@@ -114,7 +114,10 @@ def is_json(data: bytes) -> bool:
 
 
 def raw_members(raw: bytes) -> dict[str, bytes] | None:
-    """Return the values of a JSON object by key, the last of equal keys; None if `raw` is not a JSON object."""
+    """Return the values of a JSON object as JSON, by decoded key, the last of equal keys.
+
+    None if `raw` is not a valid JSON object.
+    """
     if isinstance(raw, Sliced):
         return dict(raw.members)
     if raw[:1] not in _MAY_OPEN:
@@ -141,7 +144,7 @@ def raw_members(raw: bytes) -> dict[str, bytes] | None:
 
 
 def sliced_members(raw: bytes) -> dict[str, bytes]:
-    """Return the values of an object inside valid JSON text by key; anything else has none.
+    """Return the values of an object of valid JSON as JSON, by decoded key; empty for anything else.
 
     Unlike `raw_members` it does not check that the bytes are UTF-8, which costs as much as slicing.
     """
@@ -154,7 +157,7 @@ def sliced_members(raw: bytes) -> dict[str, bytes]:
 
 
 def array(raw: bytes) -> list[bytes]:
-    """Return the elements of a JSON array; anything else has none."""
+    """Return the elements of a JSON array as JSON, in order; empty for anything else."""
     try:
         return [bytes(element) for element in _ARRAY.decode(raw)]
     except msgspec.ValidationError:
@@ -173,7 +176,7 @@ def first_element(raw: bytes) -> bytes:
 
 
 def object_of(members: Mapping[str, bytes]) -> bytes:
-    """Write a JSON object of members whose values are JSON, compactly and in their order."""
+    """Return a compact JSON object: `members` by plain key, with values that are JSON, in their order."""
     return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
 
 
@@ -190,7 +193,7 @@ class Member(Struct, frozen=True):
 
 
 def member_ranges(raw: bytes) -> list[Member]:
-    """Return the members of a JSON object in order, duplicates included; anything else has none."""
+    """Return the places of a JSON object's members in `raw`, in order, duplicates included; anything else has none."""
     try:
         fast = _TABLE.decode(raw)
     except (ValueError, RecursionError):
@@ -212,13 +215,13 @@ def member_ranges(raw: bytes) -> list[Member]:
 
 
 def element_ranges(raw: bytes) -> list[tuple[int, int]]:
-    """Return the half-open ranges of the elements of a JSON array; anything else has none."""
+    """Return the half-open byte ranges of the elements of a JSON array, in order; anything else has none."""
     begin = _skip_space(raw, 0)
     return list(_pieces(raw, begin)) if raw[begin : begin + 1] == b"[" else []
 
 
 def without_member(raw: bytes, key: str) -> bytes:
-    """Return an object's bytes with every member of this name cut out, its comma too."""
+    """Return an object's bytes with every member of this name and its comma cut out; other bytes stay."""
     for member in reversed([member for member in member_ranges(raw) if member.key == key]):
         end = _skip_space(raw, member.end)
         if raw[end : end + 1] == b",":
@@ -229,10 +232,10 @@ def without_member(raw: bytes, key: str) -> bytes:
 
 
 def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
-    """Return the path (`.content[2].text`) and the start of the innermost value that holds a byte of JSON text.
+    """Return path (`.content[2].text`) and start of the innermost value that holds the byte at `offset`.
 
-    A byte of punctuation, white space or a key belongs to the container around it. The text has no white space at its
-    beginning.
+    A byte of punctuation, white space or a key belongs to the container around it: `("", 0)` for the outermost one.
+    `raw` must not begin with white space.
     """
     path, base = list[str](), 0
     while raw[:1] in (b"{", b"["):
@@ -260,9 +263,9 @@ _STEP = pattern(r"\[(\d{1,9})\]|([^.\[\]]+)")
 
 
 def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | None:
-    """Return the half-open range of the value at a path (`messages[3].content[0]`), or None.
+    """Return the half-open byte range of the value at a path (`messages[3].content[0]`); None if there is none.
 
-    Elements whose only member is `uncounted` are not counted.
+    Of equal keys the last counts; elements that are objects with `uncounted` as their only member have no number.
     """
     start, end = 0, len(raw)
     for step in _STEP.finditer(path):

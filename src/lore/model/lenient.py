@@ -27,17 +27,20 @@ _CAPITAL = pattern(r"(?<=[a-z0-9])([A-Z])")
 
 
 def snake(name: str) -> str:
-    """Return a camelCase name as snake_case; other names stay."""
+    """Return a camelCase name as snake_case (`callId`: `call_id`); names without inner capitals stay."""
     return _CAPITAL.sub(lambda found: "_" + found[1].lower(), name)
 
 
 def camel(name: str) -> str:
-    """Return a snake_case name as camelCase; other names stay."""
+    """Return a snake_case name as camelCase (`call_id`: `callId`); names without inner underscores stay."""
     return _UNDERSCORE.sub(lambda found: found[1].upper(), name)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode JSON, leniently if it has lone surrogates; raises ValueError for other text and other types."""
+    """Decode JSON strictly with `decoder`; text that it cannot parse (lone surrogates, deep nesting) by `convert`.
+
+    Raises ValueError for text that is not JSON, and for values, missing or unknown keys that the type forbids.
+    """
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
@@ -47,14 +50,14 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
 
 
 def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
-    """Return a function that decodes into `kind` as `decoded` does."""
+    """Return a function that decodes JSON into `kind` as `decoded` does."""
     return partial(decoded, msgspec.json.Decoder(kind))
 
 
 def convert(raw: bytes, kind: Any) -> Any:
-    """Decode JSON text into `kind`; skips unknown keys, reads known ones in either spelling.
+    """Decode JSON text into `kind`; skips unknown keys, reads known ones in snake_case or camelCase.
 
-    Raises ValueError for text that is not JSON, and for values of another type.
+    Raises ValueError for text that is not JSON or too deeply nested, for values of another type, for missing fields.
     """
     if not is_json(raw):
         decode(raw)  # raises the parser's message

@@ -73,19 +73,25 @@ ENGINES = frozenset(("vllm", "sglang", LLAMA_CPP, "lmcache"))  # they serve any 
 
 
 def named_provider(answered_by: str) -> str:
-    """Return the provider that a gateway names, by name or host; `""` for one that is not listed."""
+    """Return the provider for a name or host that a gateway reports, in any case; `""` for one that is not listed."""
     name = answered_by.strip().lower()
     host = name.rpartition("://")[2].partition("/")[0]
     return _NAMES.get(name) or (provider_of(host, None, "") if "." in host else UNKNOWN)
 
 
 def provider_by_id(name: str) -> str:
-    """Return the provider whose ids of calls or responses begin as this one; `""` if none does."""
+    """Return the provider that issued an id of a call or response, by how the id begins; `""` if nothing shows it.
+
+    `"call"` for OpenAI-style ids, which several providers issue; `"engine"` for those of self-hosted engines.
+    """
     return next((provider for begin, provider in _IDS if name.startswith(begin)), UNKNOWN)
 
 
 def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
-    """Return the provider of a request; `""` for a host that is not listed, or if nothing shows it."""
+    """Return the provider of a request: by its host; without a host by dialect `bedrock`, then by model name.
+
+    `endpoint` is host and path. `""` for a host that is not listed, or if nothing shows it.
+    """
     host = endpoint.partition("/")[0].partition(":")[0].lower()
     if host:
         return next((name for part, name in _HOSTS if _is_host(host, part)), UNKNOWN)
@@ -123,7 +129,7 @@ EXACT_BREAKPOINTS: tuple[ExactBreakpoints, ...] = (
 
 
 def has_exact_breakpoints(model: str | None) -> bool:
-    """Return whether a model's requests are cached at breakpoints, and at no shorter prefix."""
+    """Return whether a model's requests are cached only at breakpoints; a prefix such as `openai/` is ignored."""
     name = (model or "").rsplit("/", 1)[-1]
     return any(matches_shell(row.model, name) for row in EXACT_BREAKPOINTS)
 
@@ -133,13 +139,13 @@ def _model_in_path(endpoint: str) -> re.Match[str] | None:
 
 
 def model_in(endpoint: str) -> str | None:
-    """Return the model in a request's path, of an ARN its last part; None if the path names none."""
+    """Return the model that an endpoint's path names (percent-decoded, of an ARN its last part); None if none."""
     match = _model_in_path(endpoint)
     return None if match is None else unquote(match[match.lastgroup or 0]).rpartition("/")[2] or None
 
 
 def place_in(endpoint: str) -> str:
-    """Return an endpoint without the model and without the kind of delivery: requests there share a cache."""
+    """Return an endpoint without its model, a stream's path as a whole answer's: equal ones can share a cache."""
     match = _model_in_path(endpoint)
     if match is not None:
         start, end = match.span(match.lastgroup or 0)
@@ -181,6 +187,6 @@ MODEL_DIALECTS: tuple[ModelDialects, ...] = (
 
 
 def dialects_for(model: str) -> tuple[str, ...]:
-    """Return the dialects in which a provider accepts requests for a model; empty if none is known."""
+    """Return the dialects in which its provider accepts requests for a model, the preferred one first; or none."""
     name = model.rsplit("/", 1)[-1]
     return next((row.dialects for row in MODEL_DIALECTS if matches_shell(row.model, name)), ())

@@ -100,7 +100,7 @@ class OpenTurn(Struct, frozen=True, gc=False):
 
     @property
     def is_inherited(self) -> bool:
-        """Whether the log of a fork repeats this request of another session, which is billed there."""
+        """Whether the request was sent and billed in another session, of which a fork's log holds a copy."""
         return self.call is not None and bool(self.call.inherited_from)
 
 
@@ -162,18 +162,18 @@ class Index:
         self.removed: list[int] = []  # numbers of removed items, ascending
 
     def place(self, uuid: str) -> int | None:
-        """Return the place of the item of this uuid; None if the timeline has none."""
+        """Return the place (number of items before it) of the item of this uuid; None if the timeline has none."""
         return self._place(self.numbers.get(uuid))
 
     def call(self, call_id: str) -> int | None:
-        """Return the place of the call of this id, of several the last one; None if the timeline has none."""
+        """Return the place (number of items before it) of the last call of this id; None if the timeline has none."""
         return self._place(self.call_numbers.get(call_id))
 
     def _place(self, number: int | None) -> int | None:
         return number if number is None or not self.removed else number - bisect_left(self.removed, number)
 
     def add(self, item: Item, after: Vector[Entry]) -> None:
-        """Add an item that was put at the end; `after` is the timeline with it."""
+        """Add an item that was appended; `after` is the timeline with it, which the index then belongs to."""
         self._set_number(item, len(after) - 1 + len(self.removed))
         self.owner = after
 
@@ -185,7 +185,7 @@ class Index:
             self.call_numbers[item.call_id] = max(known, number)
 
     def replace(self, item: Item, new: Item, after: Vector[Entry]) -> None:
-        """Update the index after an item was replaced by another one of its uuid."""
+        """Replace `item` by `new`, of the same uuid and place, in O(1); `after` is the timeline with `new`."""
         if isinstance(item, ToolCall) and not (isinstance(new, ToolCall) and new.call_id == item.call_id):
             if self.has_repeated_calls:  # an earlier call of this id may be the last one now
                 self.__init__(after)
@@ -195,7 +195,7 @@ class Index:
         self.owner = after
 
     def insert(self, after: Vector[Entry], place: int) -> None:
-        """Update the index after an item was inserted at `place`.
+        """Add the item that `after`, the timeline with it, has at `place`; later items move by one.
 
         Costs O(items from there on), or O(all) if an item was removed before or a call id occurs twice.
         """
@@ -209,7 +209,7 @@ class Index:
         self.owner = after
 
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
-        """Update the index after items were removed.
+        """Remove these items; `after` is the timeline without them, in which later items have moved up.
 
         Costs O(log n) each; O(all) if a call id occurs twice, or once over 1,024 more were removed than remain.
         """
@@ -272,7 +272,7 @@ class Chain(Struct):
 
 
 def settled(chain: Chain) -> Chain:
-    """Return the chain with streamed text joined to its message. Read items only from a settled chain."""
+    """Return the chain with its streamed text joined to its message. Read items only from a settled chain."""
     stream = chain.stream
     if stream is None:
         return chain
@@ -329,11 +329,11 @@ class FoldedSession(Struct, frozen=True):
         return self.adopted or self.format == "lore"
 
     def chain(self, name: str) -> Chain:
-        """Return a chain's state; a chain that has not begun inherits the header."""
+        """Return a chain's state; a chain that has not begun is a new one (`new_chain`), which is not kept."""
         return self.chains.get(name) or self.new_chain(name)
 
     def new_chain(self, name: str) -> Chain:
-        """Return a chain before its first event, with what the header says."""
+        """Return a chain before its first event, with what the header says; its kind follows from its name."""
         kind = (
             "main" if name == MAIN or name.startswith(CHATS) else "utility" if name.startswith(UTILITY) else "subagent"
         )

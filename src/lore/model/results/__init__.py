@@ -28,7 +28,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 
 
 def copy_fields(kind: type[S], source: object, **fields: object) -> S:
-    """Return a struct with the fields of `source` that have the same names, and these `fields`."""
+    """Return a struct with these `fields`, and from `source` every other field of `kind` that it has by name."""
     names = [name for name in kind.__struct_fields__ if name not in fields and hasattr(source, name)]
     return kind(**{name: getattr(source, name) for name in names}, **fields)
 
@@ -47,20 +47,20 @@ class UsageResult(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, usage: Usage, *, partial: bool = False) -> Self:
-        """Return the counts of the pass that the next request continues; its thoughts are output."""
+        """Return the counts of the pass that the next request continues, its `thoughts` passes added to the output."""
         thoughts = [one for one in usage.iterations if one.kind == THOUGHTS]
         output = cls.sum_of([usage, *thoughts]).output_tokens
         return copy_fields(cls, usage, output_tokens=output, partial_output=True if partial else UNSET)
 
     @classmethod
     def of_other_passes(cls, usage: Usage | None) -> UsageResult | UnsetType:
-        """Return the sum over the passes that `of` leaves out; unset if there are none."""
+        """Return the sum over the passes of a usage that `of` leaves out; unset without such passes."""
         others = [one for one in usage.iterations if one.kind != THOUGHTS] if usage is not None else []
         return cls.sum_of(others) if others else UNSET
 
     @classmethod
     def sum_of(cls, usages: Iterable[Usage | UsageResult | Totals], **fields: Any) -> Self:
-        """Return the sum of the known counts; None for a count that is unknown in all of them."""
+        """Return the sum of each count over the usages that know it; None if none does. `fields` override sums."""
         usages = list(usages)
         sums: dict[str, Any] = {}
         for name in SUMMED_COUNTS:
@@ -80,7 +80,7 @@ class VerdictResult(Struct, frozen=True):
 
     @classmethod
     def of(cls, verdict: Verdict) -> VerdictResult:
-        """Return a provider's verdict."""
+        """Return the three fields of a provider's verdict for JSON."""
         return copy_fields(cls, verdict)
 
 
