@@ -54,7 +54,7 @@ def self_contradiction(usage: Usage | None) -> str:
 
 
 def position(usage: Usage) -> int | None:
-    """Return the tokens to the last breakpoint: read + write (uncached if writes are unknown); None if read is unknown."""
+    """Return the tokens to the last breakpoint: read + write (uncached if writes are unknown); None: read unknown."""
     if usage.read_tokens is None:
         return None
     return usage.read_tokens + (usage.uncached_tokens or 0 if usage.write_tokens is None else usage.write_tokens)

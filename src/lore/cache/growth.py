@@ -54,7 +54,7 @@ class Growth(Struct, frozen=True):
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
-    """Measure the entries that follow the first `start` ones; `at` is the time of the request."""
+    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most; `at`: seconds, as for `lookback`."""
     runs = lookback(at).runs
     answer = given = images = positions = 0
     prompted, thinks, group = False, False, -1

@@ -38,10 +38,7 @@ _MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
 
 
 def kind_of(segment: Segment, envelope: bytes = b"") -> str:
-    """Return a segment's kind: "call", "result", "thinking", "image", "envelope" or "" (text, or anything else).
-
-    `envelope`: that of its message, which decides if the block does not.
-    """
+    """Return "call", "result", "thinking", "image", "envelope" or "" (other); its message's `envelope` may decide."""
     if segment.kind == "envelope":
         return "envelope"
     data = segment.data

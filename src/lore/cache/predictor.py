@@ -49,7 +49,7 @@ class ChangeCounts(Struct):
     already: int = 0  # turns that were recorded as the what-if asks
 
     def count(self, *, changed: bool) -> None:
-        """Count a turn as changed, or as recorded like that already."""
+        """Count one turn: in `changed`, or in `already` (recorded like that before the change)."""
         self.changed += changed
         self.already += not changed
 
@@ -159,7 +159,7 @@ class Predictor:
             make(self._cache, _look_up(rules, self._cache, ""), dict(change.options))
 
     def begin_recording(self) -> None:
-        """Forget the chains of the previous recording; its cache entries remain."""
+        """Forget the chains and response ids of the previous recording; its cache entries remain."""
         self._recording += 1
         self._of_recording.clear()
 
@@ -223,7 +223,7 @@ class Transcripts:
         self.latest: Predicted | None = None  # the prediction of the latest turn that was asked for
 
     def take(self, turn: Turn, predicted: Predicted | None = None) -> None:
-        """Add the next turn; `predicted` is its prediction, if the caller has made it."""
+        """Add the next turn, in order of sending; `predicted` is its prediction, if the caller has made it."""
         self.latest = predicted
         if predicted is None:
             self._waiting.append(turn)
@@ -255,17 +255,11 @@ def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
 
 
 def with_lifetime(turn: Turn, seconds: float, cached: int | None, recorded: TurnState, *, continues: bool) -> Turn:
-    """Return a turn with the usage that it would have if cache writes lived `seconds` (five minutes, or an hour).
+    """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
 
-    Args:
-        turn: a turn of a transcript.
-        seconds: the lifetime to assume.
-        cached: tokens that the previous turn left in the cache with this lifetime.
-        recorded: the state of the turn before its usage is read, with the recorded lifetimes.
-        continues: whether the log shows no other cause of a loss, such as a compaction.
-
-    If the entries expired in the pause but would not have with `seconds`, the lost tokens count as read. Other losses
-    remain. Returns the same object if nothing changes or no writes are recorded.
+    If its entries expired in the pause by the `recorded` state (before its usage) but would not have with `seconds`,
+    the lost tokens count as read, up to the `cached` ones that the previous turn left; only if the log shows no other
+    cause (`continues`). Other losses remain. `turn` itself if nothing changes, or no writes are recorded.
     """
     usage, pause, lives = turn.usage, recorded.pause, recorded.lifetime
     if usage is None or usage.write_tokens is None:

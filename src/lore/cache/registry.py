@@ -70,16 +70,17 @@ BROUGHT: dict[str, str] = dict.fromkeys(
 
 
 def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
-    """Return the name and the options of `NAME` or `NAME:OPTION=VALUE,OPTION=VALUE`; raise as `options_in` does."""
+    """Return the name and the options of `NAME` or `NAME:OPTION=VALUE,OPTION=VALUE`; raises as `options_in` does."""
     name, _, given = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
     return name, options_in(given, f"--cache {name}:", hint) if given else ()
 
 
 def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ...]:
-    """Return the options of `OPTION=VALUE,OPTION=VALUE`; raise LoreError with the place of a mistake.
+    """Return name and value of each option of `OPTION=VALUE,OPTION=VALUE`, in order, `-` in names as `_`.
 
-    `make` checks whether a model has these options.
+    Values are bool, int or float, text for options of words. Raises LoreError, its text beginning with `place`, for
+    others. `make` checks whether a model has these options.
     """
     return tuple([_option(part, place, hint) for part in text.split(",")])
 
@@ -100,7 +101,7 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
 
 
 def cache_named(text: str) -> CacheKind:
-    """Return the model of this name, without its options; raise LoreError for an unknown name."""
+    """Return the row (not a model) of `NAME` or `NAME:…`; raises LoreError for an unknown name or missing plug-in."""
     name = text.partition(":")[0]
     found = CACHES.get(name)
     if found is None and name in BROUGHT:
@@ -111,19 +112,19 @@ def cache_named(text: str) -> CacheKind:
 
 
 def takes_breakpoints(name: str) -> bool:
-    """Return whether a cache keeps entries at the breakpoints of a request; False for an unknown name."""
+    """Return whether one of lore's own caches keeps entries at a request's breakpoints; False for other names."""
     kind = CACHES.get(name)
     return isinstance(kind, CacheRow) and kind.made is _breakpoints
 
 
 def view_of(name: str) -> View:
-    """Return how a cache sees requests."""
+    """Return how a cache sees requests: by its row, else by `VIEWS`; `PLAIN` for an unknown name."""
     kind = CACHES.get(name)
     return (kind.view if isinstance(kind, CacheRow) else None) or VIEWS.get(name, PLAIN)
 
 
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
-    """Make a model; raise LoreError for an unknown option or an impossible value."""
+    """Make a new, empty model; raises LoreError for an unknown name, an unknown option or an impossible value."""
     kind = cache_named(name)
     for option, value in (options or {}).items():
         if option not in kind.options:

@@ -91,12 +91,12 @@ class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def since(self) -> float:
-        """The time from which it holds, in seconds since the epoch."""
+        """When it begins to hold: its first day at 0:00 UTC, in seconds since the epoch."""
         return seconds(self.valid_from)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The values that no other row of a file may share."""
+        """What no other row of a file may share; a user's row replaces a packaged one of the same key."""
         return self.rule, self.provider, self.model, self.platform, self.above_tokens or 0, self.valid_from
 
 
@@ -130,7 +130,7 @@ class DatedRules:
     def overridden_by(
         self, rows: Iterable[DatedRule], as_of: date | None = None, breakpoints: Iterable[BreakpointRule] = ()
     ) -> DatedRules:
-        """Return these rules with a user's rows over them."""
+        """Return new rules: a user's rows replace those of equal `key`, and come before all others."""
         own = [replace(row, own=True) for row in rows]
         keys = {row.key for row in own}
         rest = [row for row in self.rows if row.key not in keys]
@@ -156,19 +156,19 @@ class DatedRules:
     def number(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
     ) -> Decimal | None:
-        """Return the number of the row that holds; None if no row does, or if it is unpublished."""
+        """Return the number of the row that `find` finds; None without one, or if it is unpublished or no number."""
         row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, Decimal) else None
 
     def flag(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
     ) -> bool:  # fmt: skip
-        """Return whether the row that holds is true; False if no row does."""
+        """Return whether the row that `find` finds is true; False without one, or if it is unpublished."""
         row = self.find(rule, provider, model, platform, at)
         return row is not None and row.value is True
 
     def text(self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None) -> str:
-        """Return the text of the row that holds; empty if no row does."""
+        """Return the text of the row that `find` finds; empty without one, or if it is unpublished."""
         row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, str) else ""
 
@@ -222,7 +222,7 @@ class DatedRules:
         return rule if most is None else replace(rule, most=int(most))
 
     def is_older_than(self, at: float | None) -> bool:
-        """Return whether a time is after the day on which the tables were checked."""
+        """Return whether a time is after the day on which the tables were checked; False if either is unknown."""
         return at is not None and self.as_of is not None and at >= seconds(self.as_of) + _DAY
 
     def _matches(
@@ -255,7 +255,7 @@ _HOURS = pattern(r"(\d{1,3})-(\d{1,3})", re.ASCII)
 
 
 def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
-    """Return the hours of a day ("1-4,6-10", the end not included) as pairs; None if the text is something else."""
+    """Return "1-4,6-10" as pairs of hours (0 to 24), the end not included; None for any other text."""
     matches = [_HOURS.fullmatch(part) for part in hours.split(",")]
     spans = tuple([(int(match[1]), int(match[2])) for match in matches if match is not None])
     fitting = len(spans) == len(matches) and all(begin < end <= 24 for begin, end in spans)
@@ -273,14 +273,14 @@ def _is_within(hours: str, at: float) -> bool:
 
 
 def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
-    """Return the length from which the turn's model caches a prefix; None if unknown."""
+    """Return the tokens from which on the turn's model caches a prefix at the turn's time; None if unknown."""
     where = served_by(turn)
     minimum = rules.number("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
     return None if minimum is None else int(minimum)
 
 
 def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return for how many seconds a cache without breakpoints keeps an unused prefix; None if unknown."""
+    """Return the seconds that a cache keeps an unused prefix (`lifetime_implicit`, else `lifetime`); None: unknown."""
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if implicit is None else "lifetime_implicit"
     lifetime = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
@@ -288,7 +288,7 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
 
 
 def least_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return for how many seconds a cache without breakpoints surely keeps an unused prefix; None if unknown."""
+    """Return the seconds for which an unused prefix is surely kept: `lifetime_least`, else as `idle_lifetime`."""
     least = rules.number("lifetime_least", where.provider, turn.model, where.platform, turn.at)
     return idle_lifetime(rules, where, turn) if least is None else float(least)
 

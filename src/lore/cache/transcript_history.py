@@ -103,10 +103,7 @@ class ModelHistory:
         return distance if distance > _MOST_ENTRIES else growth(self.entries, place.entries, at).positions
 
     def read_within(self, entries: int, at: float | None) -> int:
-        """Return the tokens that are read if all after the first `entries` entries changed; at least the head.
-
-        The head alone if the last position within them is farther back from the end than the lookback.
-        """
+        """Return the tokens read if all after the first `entries` changed; the head's if beyond the lookback."""
         place = self.within(entries)
         if place is None or self.positions_after(place, at) > POSITIONS:
             return self.head

@@ -1,8 +1,9 @@
 """Texts between the items in the fold: durable deltas, and context that was written into the history.
 
-An insert is never put before an item that a request has sent: its place becomes the first one after the items that
-were sent. Inserts that were sent keep their place and content. A derived event that comes again, because the log holds
-it now, changes nothing. A reset ends all deltas; an id keeps the short form under which a prompt showed it.
+Functions change the chain that they get and return the event's problems. An insert is never put before an item that a
+request has sent: its place becomes the first one after the items that were sent. Inserts that were sent keep their
+place and content. A derived event that comes again, because the log holds it now, changes nothing. A reset ends all
+deltas; an id keeps the short form under which a prompt showed it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lore.model.state import Chain, FoldedSession
 
 
 def pin(chain: Chain, session: FoldedSession) -> None:
-    """Pin the knowledge of the session, for a chain's first turn and after each reset. Costs O(entries)."""
+    """Set the chain's pinned knowledge and layers to the session's, at its first turn and after resets; O(entries)."""
     chain.pinned = tuple(session.knowledge.values())
     chain.pinned_layers = session.late_layers
     if chain.turns == 1:
@@ -143,7 +144,7 @@ def _unreadable(message: str) -> Problems:
 
 
 def unsaved(chain: Chain) -> tuple[Event, ...]:
-    """Return the unsaved events in order, with their places as they are now."""
+    """Return the events that lore derived and the log does not hold yet, in order, with their present places."""
     places = {insert.number: insert.place for insert in chain.persisted} if chain.unsaved else {}
     events: list[Event] = []
     for event in chain.unsaved:

@@ -36,12 +36,12 @@ _OF_MODEL = (AssistantMessage, ToolCall)
 
 
 def problem(code: Code, message: str) -> Problems:
-    """Return one problem as the result of applying an event."""
+    """Return a tuple of one problem, as functions of the fold return it."""
     return (Problem(code, message),)
 
 
 def note_change(chain: Chain, cause: str, detail: str) -> None:
-    """Note that the next prompt may differ, and why; it replaces an earlier note of this cause in the same turn."""
+    """Add to `since` why the next prompt may differ; it replaces an earlier note of the same cause."""
     others = tuple(change for change in chain.since if change.cause != cause)
     chain.since = (*others, Change(cause, detail))
 
@@ -55,7 +55,7 @@ def index_of(chain: Chain) -> Index:
 
 
 def join_stream(chain: Chain) -> None:
-    """Join streamed text to its message."""
+    """Join streamed text to its message; without such text nothing changes."""
     if chain.stream is None:
         return
     joined = settled(chain)
@@ -139,7 +139,7 @@ def _replace_item(chain: Chain, index: Index, place: int, item: Item) -> None:
 
 
 def patch_text(chain: Chain, event: e.PatchText) -> Problems:
-    """Add text at the end of the assistant message of this uuid."""
+    """Add text at the end of the assistant message of this uuid; it waits in `stream` until `join_stream`."""
     place = index_of(chain).place(event.uuid)
     if place is None or not isinstance(chain.entries[place].item, AssistantMessage):
         return problem(Code.UNKNOWN_ID, f"text was added to the unknown message {event.uuid!r}")
@@ -151,7 +151,7 @@ def patch_text(chain: Chain, event: e.PatchText) -> Problems:
 
 
 def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
-    """Set a call's status, and output, error and detail as far as the event has them."""
+    """Set the status of the last call of this id, and those of output, error and detail that are not null."""
     index = index_of(chain)
     place = index.call(event.call_id)
     item = chain.entries[place].item if place is not None else None
@@ -169,7 +169,7 @@ def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
 
 
 def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
-    """Replace the outputs of these calls by the placeholder."""
+    """Replace the outputs of these calls by the placeholder (`CLEARED` if it is null) and note the change."""
     index, unknown = index_of(chain), 0
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
     for call_id in event.call_ids:
@@ -220,7 +220,7 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
-    """Apply a compaction. Costs O(items); O(1) if none of the preserved items is known."""
+    """Apply a compaction and note it; deltas end. O(items); O(1) if none of the preserved items is known."""
     join_stream(chain)
     index = index_of(chain)
     wanted = dict.fromkeys(event.preserved_uuids or ())

@@ -188,10 +188,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The first of `iterations` that answered with the model of the final answer; without one this usage itself.
-
-        What it read had been cached before the request.
-        """
+        """The first of `iterations` by the model of the final answer, else this pass: it read what had been cached."""
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK

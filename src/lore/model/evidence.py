@@ -1,7 +1,8 @@
 """Evidence from logs, clocks, usage and the provider: one struct for each kind of fact that a verdict rests on.
 
-A struct holds figures and texts; `sentence()` puts them in words. Tokens are whole numbers, times seconds, None is
-unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact` has the rules for fields.
+A struct holds figures and texts; `sentence()` puts all of them in words, except those that are None or empty. Tokens
+are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact`
+has the rules for fields.
 """
 
 from __future__ import annotations

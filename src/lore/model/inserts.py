@@ -72,10 +72,7 @@ class InsertText(Struct, frozen=True):
 
 
 def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
-    """Return the texts of an insert's content in order, without empty ones.
-
-    None if no text is left or an element cannot be read. A text without a role is the user's.
-    """
+    """Return an insert's texts in order, without empty ones; None if none is left or an element is unreadable."""
     raw = bytes(content)
     if raw[:1] == b'"':
         return (InsertText("user", raw),) if raw != b'""' else None
@@ -162,10 +159,7 @@ def _signatures(raw: bytes, key: str) -> dict[str, str]:
 
 
 def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
-    """Return the selector of a new delta as JSON: before the item at `place`, updating `news`.
-
-    `behind`: the delta extends the message of tool results that precedes it.
-    """
+    """Return the selector of a new delta at `place` as JSON; `behind`: it extends the tool results before it."""
     mut: dict[str, object] = {"changed": [{"id": name, "h": sign} for name, sign in news.changed.items()]}
     if news.removed:
         mut["removed"] = list(news.removed)

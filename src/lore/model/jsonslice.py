@@ -114,10 +114,7 @@ def is_json(data: bytes) -> bool:
 
 
 def raw_members(raw: bytes) -> dict[str, bytes] | None:
-    """Return the values of a JSON object as JSON, by decoded key, the last of equal keys.
-
-    None if `raw` is not a valid JSON object.
-    """
+    """Return a valid JSON object's values as JSON, by decoded key, the last of equal keys; None for other bytes."""
     if isinstance(raw, Sliced):
         return dict(raw.members)
     if raw[:1] not in _MAY_OPEN:

@@ -37,10 +37,7 @@ def camel(name: str) -> str:
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode JSON strictly with `decoder`; text that it cannot parse (lone surrogates, deep nesting) by `convert`.
-
-    Raises ValueError for text that is not JSON, and for values, missing or unknown keys that the type forbids.
-    """
+    """Decode JSON with `decoder`, or `convert` what it cannot parse (lone surrogates); ValueError if neither can."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:

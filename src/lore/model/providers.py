@@ -80,18 +80,12 @@ def named_provider(answered_by: str) -> str:
 
 
 def provider_by_id(name: str) -> str:
-    """Return the provider that issued an id of a call or response, by how the id begins; `""` if nothing shows it.
-
-    `"call"` for OpenAI-style ids, which several providers issue; `"engine"` for those of self-hosted engines.
-    """
+    """Return who issued an id of a call or response, also "call" (any OpenAI-like API) or "engine"; `""`: unknown."""
     return next((provider for begin, provider in _IDS if name.startswith(begin)), UNKNOWN)
 
 
 def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
-    """Return the provider of a request: by its host; without a host by dialect `bedrock`, then by model name.
-
-    `endpoint` is host and path. `""` for a host that is not listed, or if nothing shows it.
-    """
+    """Return the provider by the endpoint's host; without a host by dialect `bedrock`, then by model; `""`: unknown."""
     host = endpoint.partition("/")[0].partition(":")[0].lower()
     if host:
         return next((name for part, name in _HOSTS if _is_host(host, part)), UNKNOWN)

@@ -45,7 +45,7 @@ class BlockParts(Struct, frozen=True):
 
 
 def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
-    """Return the parts of a segment; `envelope` is that of its message."""
+    """Return kind, members and text (parts joined by newlines); the message's `envelope` may decide the kind."""
     data = segment.data
     if segment.kind == "envelope":
         return BlockParts("envelope", raw_members(segment.json) or {}, None)
@@ -104,12 +104,12 @@ def _join_texts(raw: bytes) -> str:
 
 
 def blocks_in(raw: bytes) -> list[dict[str, bytes]]:
-    """Return the members of each block of a JSON array."""
+    """Return the members of each element of a JSON array, as JSON by key; none for an element that is no object."""
     return [raw_members(block) or {} for block in array(raw)]
 
 
 def images_in(block: BlockParts) -> list[bytes]:
-    """Return the images of a result, as JSON."""
+    """Return the image blocks in a result's content, as JSON, in order; empty if its content is no list."""
     inner = next((raw_members(block.members[key]) or {} for key in _RESULTS if key in block.members), block.members)
     content = inner.get("content") or inner.get("output") or b""
     return [part for part in array(content) if _kind_by_members(raw_members(part) or {}) == "image"]
@@ -128,7 +128,7 @@ def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
 
 
 def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
-    """Return whether a result has a text instead of an image, and its other texts are the same."""
+    """Return whether a result holds fewer images than before and still all of its earlier texts."""
     if len(images_in(after)) >= len(images_in(before)):
         return False
     texts, new_texts = (
@@ -139,7 +139,7 @@ def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
 
 
 def read_argument_texts(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
-    """Return the arguments of two calls as text if both call one function; None if they are not JSON in a string.
+    """Return the decoded arguments of two calls of one function; None if functions differ or have none as text.
 
     Only Chat Completions writes such calls (`function.arguments`). The ids of the calls are not compared.
     """
@@ -151,7 +151,7 @@ def read_argument_texts(before: BlockParts, after: BlockParts) -> tuple[str, str
 
 
 def call_id_of(segment: Segment, envelope: bytes) -> bytes | None:
-    """Return the id of the call that a segment is or answers; None if it has none."""
+    """Return the undecoded id of the call that a segment (or the envelope of its message) is or answers; else None."""
     is_block = segment.kind != "envelope"
     match = _CALL_ID.search(segment.data, 0, _CALL_ID_BYTES) if is_block or b"call_id" in segment.data else None
     if match is None and is_block and b"call_id" in envelope:
@@ -160,12 +160,12 @@ def call_id_of(segment: Segment, envelope: bytes) -> bytes | None:
 
 
 def is_by_model(envelope: bytes) -> bool:
-    """Return whether a message is an answer, a call or the reasoning of the model."""
+    """Return whether an envelope is that of an answer, a call or reasoning of the model."""
     return any(sign in envelope for sign in _MODEL_SIGNS)
 
 
 def message_start(prompt: Prompt, place: int) -> int:
-    """Return where the message begins that holds a place of `prompt.messages`; 0 if none begins before it."""
+    """Return the place in `prompt.messages` at which the message that holds `place` begins; 0 if unclear."""
     place = min(place, len(prompt.messages) - 1)
     while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
         place -= 1
@@ -177,7 +177,7 @@ _HEADER_BYTES = 64 + len(HEADER)  # of JSON in which a block's text begins
 
 
 def is_header(segment: Segment) -> bool:
-    """Return whether a segment is a billing header that a client put into its system prompt."""
+    """Return whether a segment is a billing header (`HEADER`) in the system prompt."""
     return segment.section == "system" and HEADER in segment.data[:_HEADER_BYTES]
 
 
@@ -194,7 +194,7 @@ MESSAGE_PATHS = ("messages[", "input[", "contents[")  # how paths begin of segme
 
 
 def is_empty(segment: Segment) -> bool:
-    """Return whether a block, a tool or a system prompt holds nothing at all."""
+    """Return whether a segment has at most 4,096 bytes and nothing remains without its empty members."""
     if len(segment.data) > _EMPTY_BYTES:
         return False
     try:
@@ -204,7 +204,7 @@ def is_empty(segment: Segment) -> bool:
 
 
 def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
-    """Return whether two segments differ only in members that hold nothing."""
+    """Return whether two segments are equal in canonical form only once empty members are dropped."""
     raw = previous.json, current.json
     if abs(len(raw[0]) - len(raw[1])) > _EMPTY_BYTES or not any(map(_EMPTY_VALUE.search, raw)):
         return False
@@ -216,7 +216,7 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return a field's JSON without members that hold nothing; empty if nothing remains."""
+    """Return JSON without members that hold nothing, b"" if nothing remains; text that is not JSON stays."""
     if _EMPTY_VALUE.search(raw) is None:
         return raw
     try:

@@ -75,12 +75,12 @@ class Identity(Struct, frozen=True):
         return not (self.agent and other.agent) or self.agent == other.agent
 
     def may_share_endpoint(self, other: Identity) -> bool:
-        """Return whether two requests may have been sent to one endpoint."""
+        """Return whether two requests may have been sent to one endpoint; an unknown one may be any."""
         return not self.endpoint or not other.endpoint or self.endpoint == other.endpoint
 
 
 def identify_sender(prompt: Prompt, exchange: Exchange | None) -> Identity:
-    """Return who sent a request, from what its reader found and from its body."""
+    """Return who sent a request: by its reader (`exchange`), then its body; without an exchange by the body only."""
     session, previous = _session_in_body(prompt), _previous_in_header(prompt)
     if exchange is None:
         return Identity(session, previous=previous)
@@ -135,7 +135,7 @@ def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
 
 
 def is_model_message(envelope: Segment) -> bool:
-    """Return whether a message is the model's, by its envelope."""
+    """Return whether an envelope segment is that of a message of the model (answer, call or reasoning)."""
     return is_by_model(envelope.data)
 
 
@@ -223,7 +223,7 @@ def is_nearly_equal(previous: Segment, current: Segment) -> bool:
 
 
 def has_same_system(previous: Prompt, current: Prompt) -> bool:
-    """Return whether two requests have the same system prompt, except for a billing header."""
+    """Return whether two prompts have equal system segments, those with a billing header left out."""
     return _system_of(previous) == _system_of(current)
 
 
@@ -245,12 +245,12 @@ def has_kept_system(previous: Prompt, current: Prompt) -> bool:
 
 
 def has_same_head(previous: Prompt, current: Prompt) -> bool:
-    """Return whether two requests have the same tools and system prompt, except for a billing header."""
+    """Return whether two prompts have equal tools and system segments, those with a billing header left out."""
     return previous.head is current.head or _without_header(previous.head) == _without_header(current.head)
 
 
 def tools_of(prompt: Prompt) -> list[Segment]:
-    """Return the tools of a request."""
+    """Return the tool segments of a prompt's head, in order."""
     return [part for part in prompt.head if part.section == "tools"]
 
 
@@ -266,12 +266,12 @@ def _without_header(head: Iterable[Segment]) -> list[Segment]:
 
 
 def reply_keys(raw: bytes) -> ReplyKeys:
-    """Return the keys of the first texts and ids in a reply or a segment, JSON."""
+    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON."""
     return frozenset(islice(_find_keys(raw), _MOST_KEYS))
 
 
 def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
-    """Return the keys of the latest answer of the model that a request holds."""
+    """Return the `reply_keys` of the last answer with any among the last `ANSWER_SEGMENTS` message segments."""
     size, keys = len(prompt.messages), set[int]()
     blocks: list[Segment] = []
     for place in range(size - 1, max(-1, size - 1 - ANSWER_SEGMENTS), -1):
@@ -288,7 +288,7 @@ def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
 
 
 def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
-    """Return the keys of the model's answers among a request's messages from segment `start` on."""
+    """Return the `reply_keys` of all answers in `ANSWER_SEGMENTS` message segments from number `start` on."""
     keys, is_answer = set[int](), False
     for segment in islice(prompt.messages.since(start), ANSWER_SEGMENTS):
         is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer

@@ -40,7 +40,7 @@ class Overlap(Struct, frozen=True):
 
 
 def compare_prompts(previous: Prompt, current: Prompt) -> Overlap:
-    """Return what two prompts have in common, up to the previous one's tail."""
+    """Return what the current prompt repeats of the previous one without its tail; O(segments not shared)."""
     common = count_shared_segments(previous, current)
     if common == previous.stable:
         return Overlap(common, 0, common, is_covered=True, is_covered_canonically=True)
@@ -60,7 +60,7 @@ def count_cached_segments(prompt: Prompt) -> int:
 
 
 def count_shared_segments(previous: Prompt, current: Prompt) -> int:
-    """Count the leading segments that are equal byte for byte, up to the previous prompt's tail."""
+    """Count the leading segments that are equal byte for byte; the previous prompt's tail is not counted."""
     if previous.head is not current.head:
         same = common_prefix(previous.head, current.head)
         if same < max(len(previous.head), len(current.head)):
@@ -82,7 +82,7 @@ def _are_of_one_kind(previous: Segment, current: Segment) -> bool:
 
 
 def iterate_from(prompt: Prompt, position: int, *, tail: bool) -> Iterator[Segment]:
-    """Iterate over a prompt's segments from a position on, with or without its tail."""
+    """Iterate over a prompt's segments from number `position` (0: the first) on, with or without its tail."""
     head = len(prompt.head)
     if position >= head:
         messages = prompt.messages.since(position - head)
@@ -95,7 +95,7 @@ def iterate_from(prompt: Prompt, position: int, *, tail: bool) -> Iterator[Segme
 
 
 def has_same_content(previous: Segment, current: Segment) -> bool:
-    """Return whether two segments are equal in canonical form."""
+    """Return whether two segments have the same section and kind, and are equal in canonical form."""
     if not _are_of_one_kind(previous, current):
         return False
     return previous.data == current.data or canonical_of(previous) == canonical_of(current)
@@ -105,10 +105,7 @@ _RESPONSES_TEXT_TYPES = (b',"type":"input_text"}', b',"type":"output_text"}')
 
 
 def canonical_of(segment: Segment) -> bytes:
-    """Return a segment's canonical JSON, encoded again at each call.
-
-    A plain string is encoded as a text block, and `input_text` and `output_text` as `text`.
-    """
+    """Return a segment's canonical JSON: a plain string as a text block, `input_text` and `output_text` as `text`."""
     data = segment.json
     if data[:1] == b'"' and segment.kind in ("block", "text"):
         data = b'{"type":"text","text":' + data + b"}"
@@ -186,7 +183,7 @@ def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_b
 
 
 def locate_difference(previous: Prompt, current: Prompt, position: int) -> PromptPlace | None:
-    """Return where the segments at a position begin to differ; None if neither prompt has one."""
+    """Return where the segments at number `position` begin to differ; None if neither prompt has one."""
     sides = previous.segment_at(position), current.segment_at(position)
     present = (side for side in sides if side is not None)
     segment = min(present, key=lambda side: _SECTIONS.index(side.section), default=None)
@@ -199,15 +196,15 @@ def locate_difference(previous: Prompt, current: Prompt, position: int) -> Promp
 
 
 def first_section(previous: Prompt, current: Prompt, position: int) -> Section | None:
-    """Return the earlier section of the two segments at a position; None if neither prompt has one."""
+    """Return the earlier of both sections of the segments at number `position`; None if neither prompt has one."""
     sides = previous.segment_at(position), current.segment_at(position)
     return next((name for name in _SECTIONS for side in sides if side is not None and side.section == name), None)
 
 
 def excerpt(segment: Segment | None, at: int, before: int = _EXCERPT_BEFORE, after: int = _EXCERPT_AFTER) -> str:
-    """Return the text around a byte of a segment, empty for None. Cut code points at its ends are left out.
+    """Return 20 bytes before and 80 from byte `at` of a segment on as text, credentials masked; empty for None.
 
-    Credentials are masked, also those that reach beyond the excerpt.
+    Credentials that reach beyond the excerpt are masked, too. Code points that are cut at its ends are left out.
     """
     if segment is None:
         return ""
@@ -248,7 +245,7 @@ class ChainSums:
         self.tail = 0  # the figure for the latest prompt's tail
 
     def advance(self, prompt: Prompt, common: int) -> PairSums:
-        """Add the next prompt, whose first `common` segments are those of the latest one."""
+        """Add the next prompt; its first `common` segments are those of the latest one. Return both sums."""
         previous = self._head[-1] + self._sums[-1] + self.tail
         size = len(prompt.head)
         kept = min(common, size, len(self._head) - 1)
@@ -271,7 +268,7 @@ class ChainSums:
             sums.append(total)
 
     def sum_before(self, position: int) -> int:
-        """Return the sum over the latest prompt's segments before a position, its tail excluded."""
+        """Return the sum over the first `position` segments of the latest prompt, without its tail's."""
         size = len(self._head) - 1
         if position <= size:
             return self._head[position]
@@ -279,12 +276,12 @@ class ChainSums:
 
 
 def byte_size(segment: Segment) -> int:
-    """Return a segment's size in bytes."""
+    """Return the number of bytes of a segment's data."""
     return len(segment.data)
 
 
 def count_canonical_bytes(sums: ChainSums, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-    """Return the number of canonical bytes that two prompts share; `sums` are of canonical sizes, up to `previous`.
+    """Return the canonical bytes that two prompts share; `sums` are of `canonical_size`, advanced up to `previous`.
 
     Equal leading bytes of the first segment that differs count, too.
     """

@@ -120,14 +120,14 @@ class SpellingChange(Struct, frozen=True):
     override: CauseKind | None = None  # the kind of the cause if it is not the code's own
 
     def cause(self, section: str, position: int, path: str) -> Cause:
-        """Return the cause for the segment at a position of the previous prompt."""
+        """Return the cause for the segment at number `position` of the previous prompt, with `path` in the body."""
         by_recorder = self.spelling in ("shape", "member-order", "json", "number")
         evidence = Respelled(path, self.spelling)
         return Cause(self.code, section, evidence, position, self.override, path, respelled=by_recorder)
 
 
 def name_segment_spelling(previous: Segment, current: Segment) -> SpellingChange:
-    """Return how two segments of equal content differ."""
+    """Return how two segments of equal content differ: "shape", then "member-order", else "json"."""
     if (previous.data[:1] == b'"') != (current.data[:1] == b'"') and previous.kind != "envelope":
         return SpellingChange(Code.CONTENT_SHAPE_CHANGED, "shape")
     if _reencode(previous.json) != _reencode(current.json):
@@ -279,7 +279,11 @@ class SearchBudget:
 
 
 def explain_text(previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
-    """Return why two texts differ, each reason once, in the order of the text; empty if they are equal."""
+    """Return why two texts differ, each reason once, in the order of the text; empty if they are equal.
+
+    A reason without a code is a change that nothing explains, or that `budget`, from which the search is charged, or
+    the limit of lines did not allow to search.
+    """
     if previous == current:
         return []
     spelling = name_text_spelling(previous, current)

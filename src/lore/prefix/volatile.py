@@ -35,7 +35,7 @@ _LONGEST_ADDITION = 2_000  # characters that a program adds to the end of a text
 
 
 def split_varying_words(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield for each word that varies the text before it, its kind and the word; then the rest, with an empty word."""
+    """Yield (text before, kind, word) for each word that varies, then (rest, "", ""); a long text is all rest."""
     end = 0
     for match in p.WORDS.finditer(text) if len(text) <= VARYING_TEXT else ():
         kind = p.WORD_KINDS[(match.lastindex or 1) - 1]
@@ -50,7 +50,7 @@ def split_varying_words(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def find_changed_words(previous: str, current: str) -> list[tuple[Code, Varies]]:
-    """Return the kinds of the words that vary in which two texts differ; empty if they differ in anything else."""
+    """Return code and kind of the varying words in which two texts differ; empty if anything else differs, too."""
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
     begin, end = max(0, front - _AROUND), max(0, back - _AROUND)
@@ -88,7 +88,7 @@ class VolatileWord(Struct, frozen=True):
 
 
 def find_volatile_word(text: str) -> VolatileWord | None:
-    """Return the first clock, request id or count of tokens left, whether or not it changed yet; else None."""
+    """Return the first clock, else request id, else count of tokens left, changed or not; None without one."""
     lowered = text[:VARYING_TEXT].lower()
     for what, find_signs, form in _VOLATILE:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
@@ -141,9 +141,9 @@ def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] |
 
 
 def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> VolatileWord | None:
-    """Return what a system prompt holds that belongs after the history: volatile text, or what a tail holds.
+    """Return the first volatile word of a system prompt, else the first label of a tail; None without.
 
-    `labels` are those of the settings.
+    `labels` are those of the settings, searched besides lore's own.
     """
     word = find_volatile_word(text)
     if word is None and (label := next(iter(find_labels(text, labels)), None)) is not None:

@@ -125,11 +125,11 @@ class Assembler:
 
     @property
     def finishes(self) -> bool:
-        """Whether the dialect makes the final prompt of each assembled one."""
+        """Whether `finish` changes prompts: the dialect makes the final one (text by a chat template)."""
         return self._finish is not None
 
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return a prompt as the dialect sends it: nearly always as it is."""
+        """Return a prompt as the dialect sends it: the same object, unless `finishes`; then O(prompt)."""
         return prompt if self._finish is None else self._finish(prompt)
 
     def _render_head(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
@@ -425,7 +425,7 @@ class OpaqueTypes:
 
 
 def raise_to_structural(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
-    """Return the prompt; a `reconstructed` one becomes `structural` if the recording is whole and nothing left out."""
+    """Return a `reconstructed` prompt as `structural` if the recording is `whole` and nothing `left_out`."""
     if not whole or left_out or prompt.fidelity != "reconstructed":
         return prompt
     return msgspec.structs.replace(prompt, fidelity="structural")

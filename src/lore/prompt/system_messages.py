@@ -107,7 +107,7 @@ def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) 
 
 
 def template_of(model: str | None) -> TemplateRow | None:
-    """Return the row about the chat template that servers use for a model; None if there is none."""
+    """Return the first row about the chat template of a model, by name; None if there is none."""
     return next((row for row in TEMPLATES if matches(model, row.models)), None)
 
 

@@ -72,6 +72,7 @@ class Bedrock(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
+        """Return whether a body has `messages`, and a member or first block that only Converse has."""
         if "messages" not in body:
             return False
         if any(sign in body for sign in _SIGNS):
@@ -83,6 +84,7 @@ class Bedrock(Body):
         return False
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        """Parse a request body; each cache point becomes the breakpoint of the segment before it."""
         members = raw_members(body) or {}
         head, rest = _tool_config(members.pop("toolConfig", None))
         if rest is not None:
@@ -91,13 +93,16 @@ class Bedrock(Body):
         return self.prompt_of(fidelity, members, head, memo)
 
     def message(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
+        """Return the segments of a message; each cache point becomes the breakpoint of the one before it."""
         return tuple(_take_points(super().message(raw, path, section), []))
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        """Return the segments of tools (functions as `toolSpec`) and of the system prompt's texts (JSON strings)."""
         found = _take_points(slice_elements(map(_tool, c.single_tools(tools)), "toolConfig.tools", "tools", "tool"), [])
         return (*found, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
+        """Return a unit's segments; they join the last message if it has the same role, since roles alternate."""
         writing = Writing(self.root, place)
         parts = [self._result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
         breakpoints = self._add_parts(unit.blocks if unit.role == "results" else unit.parts, parts, writing.omitted)
@@ -107,6 +112,7 @@ class Bedrock(Body):
         return writing.done()
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
+        """Return the cache point of lifetime `ttl` for models of Claude and Nova; None for others."""
         if not any(name in (model or "") for name in _CACHED):
             return None
         value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
@@ -114,6 +120,7 @@ class Bedrock(Body):
         return CacheMark(value, look_back=20 if is_claude else 0)
 
     def takes_breakpoint(self, segment: Segment) -> bool:
+        """Return whether a segment is a tool, or a block that is neither empty text nor thinking."""
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
             return False
         own = raw_members(segment.data) or {}
@@ -151,6 +158,7 @@ class Bedrock(Body):
         return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
 
     def write(self, prompt: Prompt) -> bytes:
+        """Return the request body, each breakpoint as a cache point after its segment."""
         rest = _tool_config(prompt.params.get("toolConfig"))[1]
         members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}

@@ -59,9 +59,11 @@ class Gemini(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
+        """Return whether a body has `contents` and no `messages`."""
         return "contents" in body and "messages" not in body
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        """Parse a request body; each declared function is a segment of its own, the instruction is the system part."""
         members = raw_members(body) or {}
         head = _tools(members.get("tools", b"null"))
         for key in _SYSTEM:
@@ -76,6 +78,7 @@ class Gemini(Body):
         )
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        """Return the segments of tools (functions declared in groups), and of the texts as one `systemInstruction`."""
         entries = [_tool(bytes(tool)) for tool in tools]
         grouped: list[bytes] = []
         for declares, some in groupby(entries, lambda entry: entry[0]):
@@ -87,6 +90,7 @@ class Gemini(Body):
         return (*declared, *self._instruction(instruction, _SYSTEM[0]))
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
+        """Return a unit's segments; they join the last content if it has the same role, since roles alternate."""
         writing = Writing(self.root, place)
         if unit.role == "results":
             parts = [_result(call, writing.omitted) for call in unit.calls]
@@ -97,6 +101,7 @@ class Gemini(Body):
         return writing.done()
 
     def write(self, prompt: Prompt) -> bytes:
+        """Return the request body; declarations of functions go back to the entries of `tools` that held them."""
         members = self.opening(prompt)
         entries = [segment for segment in prompt.head if segment.section == "tools"]
         if entries and entries[0].path == "tools":

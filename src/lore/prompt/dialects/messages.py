@@ -46,11 +46,11 @@ class Body:
     system_envelope: ClassVar[bytes | None] = None
 
     def tool(self, raw: bytes) -> bytes:
-        """Return a tool in this shape; a function in another shape is rewritten, its schema as it was spelled."""
+        """Return a tool's definition in this shape; a function of another one is rewritten, its schema kept."""
         raise NotImplementedError
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
-        """Slice the system prompt that has members of its own."""
+        """Return the segments of the body's member for the system prompt, breakpoints cut out; empty without one."""
         return slice_list(members.get("system", b"null"), "system", "system", "text", "text", self.keys)
 
     def message(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
@@ -58,12 +58,13 @@ class Body:
         return slice_object(raw, path, section, self.lists, self.keys)
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        """Parse a request body: tools, system prompt, messages; unknown shapes become one segment. O(bytes)."""
         members = raw_members(body) or {}
         head = [*slice_list(members.get("tools", b""), "tools", "tools", "tool", "opaque"), *self.system(members)]
         return self.prompt_of(fidelity, members, head, memo)
 
     def prompt_of(self, fidelity: Fidelity, members: dict[str, bytes], head: list[Segment], memo: Memo) -> Prompt:
-        """Return the prompt of a body's members; `head` are its tools and system prompt, sliced already."""
+        """Return the prompt of a body's `members`; `head`, tools and system prompt sliced already, gets more system."""
         system, messages = self._slice_messages(members.get(self.root, b""), memo)
         head += system
         marks = [
@@ -98,6 +99,7 @@ class Body:
         return role.strip(b'"').decode("utf-8", "replace") in self.system_roles
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        """Return the segments of tools (rewritten by `tool`) and of the system prompt's texts (JSON strings)."""
         found = slice_elements(map(self.tool, c.single_tools(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
         if self.system_envelope is None:
             return (*found, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
@@ -108,6 +110,7 @@ class Body:
         return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
+        """Return the end of the messages before any unit: after the system messages that `head` has, if it has any."""
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
         return Spot(leading, "system") if self.system_envelope is not None and leading else Spot()
 
@@ -124,12 +127,15 @@ class Body:
         return Rendered(segments, Spot(place.messages + 1))  # without a role, so that nothing is joined to it
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
+        """Return how a breakpoint of lifetime `ttl` is written for a model; None here: the API takes none."""
         return None
 
     def takes_breakpoint(self, segment: Segment) -> bool:
+        """Return whether a segment may carry a breakpoint of lore's; never here."""
         return False
 
     def write(self, prompt: Prompt) -> bytes:
+        """Return the request body: model, parameters, tools, system, messages with breakpoints, the tail last."""
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
         for key, some in groupby(segments[:end], _member_of):
@@ -142,7 +148,7 @@ class Body:
         return object_of(dict(members))
 
     def opening(self, prompt: Prompt) -> list[tuple[str, bytes]]:
-        """Return the first members of a body: the model, then the parameters."""
+        """Return the first members of a body as (name, JSON): the model, if it has one, then the parameters."""
         model = [] if prompt.model is None else [(self.own[0], encode(prompt.model))]
         return [*model, *((key, value) for key, value in prompt.params.items() if key not in self.own)]
 
@@ -162,7 +168,7 @@ class Body:
         return segments
 
     def write_messages(self, segments: Iterable[Segment]) -> bytes:
-        """Write the array of messages."""
+        """Return the JSON array of messages that the segments belong to, or the JSON that was no array."""
         messages = group_messages(segments)
         if messages and messages[0][0].path == self.root:  # no array was read
             return messages[0][0].data
@@ -230,7 +236,7 @@ def _strip(raw: bytes, key: str) -> tuple[bytes, bytes | None]:
 def slice_elements(
     raws: Iterable[bytes], path: str, section: Section, kind: Kind = "block", keys: tuple[str, ...] = (), first: int = 0
 ) -> list[Segment]:
-    """Return a segment for each element of a list, its breakpoint (a member of these `keys`) cut out of its bytes."""
+    """Return a segment for each element, numbered from `first`, breakpoints (members `keys`) cut out of its bytes."""
     found: list[Segment] = []
     for number, raw in enumerate(raws, first):
         data, breakpoint = strip_breakpoints(raw, keys)
@@ -239,7 +245,10 @@ def slice_elements(
 
 
 def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]) -> tuple[Segment, ...]:
-    """Return the segments of an object: the envelope, then each element of its lists, in the order of `lists`."""
+    """Return the segments of an object: the envelope, then each element of its lists, in the order of `lists`.
+
+    A breakpoint of its own goes to the last segment; text that is no object is one opaque segment.
+    """
     found = member_ranges(raw)
     if not found:
         return (Segment(section, path, raw, kind="opaque"),)
@@ -259,7 +268,7 @@ def slice_list(
     raw: bytes, path: str, section: Section, kind: Kind = "block", odd: Kind = "block",
     keys: tuple[str, ...] = (CACHE_CONTROL,),
 ) -> list[Segment]:  # fmt: skip
-    """Return a segment of this kind for each element of an array; any other value is one segment of the `odd` kind."""
+    """Return a segment for each element of an array; other values are one segment of kind `odd`, null is none."""
     if raw in (b"", b"null"):
         return []
     return (
@@ -268,12 +277,12 @@ def slice_list(
 
 
 def write_list(segments: Iterable[Segment]) -> bytes:
-    """Write segments as an array."""
+    """Return the data of the segments as a JSON array."""
     return b"[" + b",".join([segment.data for segment in segments]) + b"]"
 
 
 def write_object(segments: list[Segment], lists: Lists) -> bytes:
-    """Write one message, with or without an envelope."""
+    """Return one message's JSON: members of its envelope, if it has one, then its `lists` (with their empty values)."""
     first = segments[0]
     if first.kind == "opaque" or (first.kind != "envelope" and first.path.isalpha()):  # a text is the whole input
         return first.data
@@ -304,14 +313,14 @@ class Writing:
         self.omitted: list[str] = []
 
     def open(self, role: str, envelope: bytes, parts: list[bytes], key: str = "content") -> None:
-        """Begin a message: an envelope of these bytes, then a block for each part. `merge` compares the role."""
+        """Begin a message: an envelope of these members, then a block for each part. `merge` compares the role."""
         path = f"{self.root}[{self.place.messages}]"
         self.segments.append(Segment("messages", path, envelope, kind="envelope"))
         self.place = Spot(self.place.messages + 1, role)
         self.extend(parts, key)
 
     def extend(self, parts: list[bytes], key: str = "content") -> None:
-        """Add blocks to the last message."""
+        """Add blocks at the end of the last message's member `key`."""
         place = self.place
         path = f"{self.root}[{place.messages - 1}].{key}"
         self.segments += slice_elements(parts, path, "messages", keys=self.keys, first=place.blocks)
@@ -325,5 +334,5 @@ class Writing:
             self.open(role, f'"role":"{role}"'.encode(), parts, key)
 
     def done(self) -> Rendered:
-        """Return the rendered unit."""
+        """Return the segments, the place after them, and the names of omitted parts."""
         return Rendered(tuple(self.segments), self.place, tuple(self.omitted))

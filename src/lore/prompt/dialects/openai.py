@@ -88,16 +88,20 @@ class OpenAIChat(_OpenAI):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
+        """Return whether a body has `messages`."""
         return "messages" in body
 
     def tool(self, raw: bytes) -> bytes:
+        """Return a tool as `{"type":"function","function":…}` if it is a function, without breakpoints."""
         made = c.as_function(raw)
         return strip_breakpoints(raw)[0] if made is raw else made
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
+        """Return no segments: the system prompt is in leading messages."""
         return []
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
+        """Return a unit's segments: a message for each result; text joins the user's or tool's last one if it may."""
         writing = Writing(self.root, place)
         results = unit.role == "results"
         for call in unit.calls if results else ():
@@ -120,6 +124,7 @@ class OpenAIChat(_OpenAI):
         return writing.done()
 
     def takes_breakpoint(self, segment: Segment) -> bool:
+        """Return whether a segment is a nonempty content part of no answer and no tool result."""
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
         return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(base.AFTER_RESULTS)
@@ -174,9 +179,11 @@ class OpenAIResponses(_OpenAI):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
+        """Return whether a body has `input`, and neither `messages` nor `contents`."""
         return "input" in body and "messages" not in body and "contents" not in body
 
     def tool(self, raw: bytes) -> bytes:
+        """Return a function as `{"type":"function","name":…}`; any other tool as it is."""
         own, function = raw_members(raw) or {}, c.function_of(raw)
         if function is None or (own.get("type") == b'"function"' and "function" not in own):
             return raw
@@ -184,10 +191,12 @@ class OpenAIResponses(_OpenAI):
         return b'{"type":"function",' + c.function_members(function, "parameters") + b"}"
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
+        """Return `instructions` as one segment; none without."""
         text = members.get("instructions", b"null")
         return [] if text == b"null" else [Segment("system", "instructions", text, kind="text")]
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
+        """Return a unit's segments: items of calls, outputs and messages; text joins the last item if it may."""
         writing = Writing(self.root, place)
         if unit.role == "assistant":
             self._answer(unit, writing)
@@ -234,6 +243,7 @@ class OpenAIResponses(_OpenAI):
         writing.place = Spot(count + 1, "assistant")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
+        """Return whether a segment is a nonempty part of an `input_` type."""
         own = raw_members(segment.data) or {} if segment.kind == "block" else {}
         return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
 

@@ -222,6 +222,7 @@ class JinjaTemplate(RenderedText):
         self.notes = tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in lacking])
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        """Return a segment for each function of the tools and each text (JSON string) of the system prompt."""
         functions = [as_function(tool) for tool in single_tools(tools)]
         listed = [Segment("tools", f"tools[{n}]", function, "tool") for n, function in enumerate(functions)]
         path = "messages[{}].content" if self._several else "messages[0].content[{}]"
@@ -229,10 +230,12 @@ class JinjaTemplate(RenderedText):
         return (*listed, *texts)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
+        """Return the end of the messages before any unit: after the system messages, of which there may be one."""
         texts = sum(1 for segment in head if segment.section == "system")
         return Spot(texts if self._several else 1, "system") if texts else Spot()
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
+        """Return a unit as messages for the template, each one segment; lore's own text joins a user's message."""
         omitted: list[str] = []
         content, thinking = texts(unit.blocks, omitted), thoughts(unit.blocks)
         if content and not thinking and _is_joined(unit, place):
@@ -303,6 +306,7 @@ class JinjaTemplate(RenderedText):
         return pieces, text[ends[-1] if ends else 0 :]
 
     def write(self, prompt: Prompt) -> bytes:
+        """Return the text of the prompt, rendered by the template if it is not text yet (`finish`)."""
         return b"".join([segment.data for segment in self.finish(prompt)])
 
     @cached_property
@@ -390,7 +394,7 @@ def _read(segment: Segment) -> Any:
 
 
 def moment(text: str | None) -> datetime:
-    """Parse a date or an RFC 3339 time as UTC; 1970-01-01 for None. Raises LoreError."""
+    """Return a date or RFC 3339 time in UTC, 1970-01-01 for None; raises LoreError for other text."""
     try:
         found = datetime(1970, 1, 1, tzinfo=UTC) if text is None else datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
