@@ -10,13 +10,13 @@ import pytest
 
 from compaction.programs import program
 from lore.compaction.base import Window
-from lore.compaction.commands import ContextRequest, check_sources, outside_context, stamp
+from lore.compaction.commands import check_sources, outside_context, stamp
 from lore.compaction.settings import Compaction, ContextSource
 from lore.errors import LoreError
 from lore.untrusted import wrapped
 
 ENVIRON = {"PATH": os.defpath, "HOME": "/h", "LANG": "C.UTF-8", "AWS_SECRET_ACCESS_KEY": "s", "OPENAI_API_KEY": "k"}
-ASKING = ContextRequest("session-1", Window(1_700_000_000.0, 1_700_003_600.9), agent="main", user="u1")
+WINDOW, ASKING = Window(1_700_000_000.0, 1_700_003_600.9), {"session_id": "session-1", "agent": "main", "user": "u1"}
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def ask(tmp_path):
         )
         told = []
         settings = Compaction(context_sources=sources, context_token_cap=cap)
-        answers = outside_context(settings, ASKING, environ=environ, tell=told.append, seconds=seconds)
+        answers = outside_context(settings, WINDOW, **ASKING, environ=environ, tell=told.append, seconds=seconds)
         return "\n\n".join(answer.text for answer in answers), told
 
     return asked

@@ -14,7 +14,7 @@ from lore.compaction.settings import Compaction
 from lore.errors import MisuseError
 from lore.events.strict import named
 from lore.model.events import Event
-from lore.model.state import settled
+from lore.model.state import FoldedSession, settled
 from lore.model.times import parse_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
@@ -50,34 +50,31 @@ class CompactionPolicy:
 
     def begin(self) -> Callable[[Session, str, str | None], tuple[Event, ...]]:
         """Return a function that returns the events of the compaction that is due in one session."""
-        return PolicyRun(self.settings, self.dependencies).due_events
+        activity, known = SessionActivity(), 0  # how many events of the session are in it
 
+        def due_events(session: Session, chain: str, at: str | None) -> tuple[Event, ...]:
+            """Return the events that are due before a request of a chain. Costs O(the chain), and the summariser."""
+            nonlocal known
+            new = session.events_of(session.log(known))
+            known += len(new)
+            for event in new:
+                activity.add(event)
+            return self._compact(activity, session.state, chain, parse_timestamp(at))
 
-class PolicyRun:
-    """Applies a policy to one session; it remembers how often the user spoke and when."""
+        return due_events
 
-    def __init__(self, settings: Compaction, dependencies: Dependencies) -> None:
-        self._settings, self._dependencies = settings, dependencies
-        self._activity, self._events = SessionActivity(), 0  # how many events of the session it has
-
-    def due_events(self, session: Session, chain: str, at: str | None) -> tuple[Event, ...]:
-        """Return the events of the compaction that is due before a request of a chain; none if none is due.
-
-        Costs O(the chain); if one is due, also the summariser's time.
-        """
-        new = session.events_of(session.log(self._events))
-        for event in new:
-            self._activity.add(event)
-        self._events += len(new)
-        folded, now = settled(session.state.chain(chain)), parse_timestamp(at)
-        firing, _ = judge_moment(self._activity, folded, self._settings, AUTOMATIC, now=now)
+    def _compact(
+        self, activity: SessionActivity, state: FoldedSession, chain: str, now: float | None
+    ) -> tuple[Event, ...]:
+        """Return the events of the compaction that is due; none if none is due, or it would not help."""
+        firing, _ = judge_moment(activity, settled(state.chain(chain)), self.settings, AUTOMATIC, now=now)
         if firing is None:
             return ()
         try:
-            outcome = execute(session.state, chain, firing, self._settings, self._dependencies, at=now)
+            outcome = execute(state, chain, firing, self.settings, self.dependencies, at=now)
         except SummaryError as error:
-            self._dependencies.tell(f"nothing was compacted, there is no summary: {error.message}")
+            self.dependencies.tell(f"nothing was compacted, there is no summary: {error.message}")
             return ()
         if outcome.refused:
-            self._dependencies.tell(f"no {outcome.trigger} compaction: {outcome.refused}")
+            self.dependencies.tell(f"no {outcome.trigger} compaction: {outcome.refused}")
         return outcome.events

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO
 
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
@@ -142,15 +142,6 @@ def _complaint(errors: bytes, environ: Mapping[str, str]) -> str:
     return one_line(mask(last))
 
 
-class ContextRequest(NamedTuple):
-    """The session and the time that outside context is asked about."""
-
-    session_id: str
-    window: Window
-    agent: str = ""
-    user: str = ""
-
-
 def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
     """Raise LoreError, one line, for the first source that is missing or not executable. Runs nothing."""
     for source in settings.context_sources:
@@ -161,8 +152,9 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 
 
 def outside_context(
-    settings: Compaction, request: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
-) -> tuple[SourceText, ...]:
+    settings: Compaction, window: Window, *, session_id: str, agent: str = "", user: str = "",
+    environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS,
+) -> tuple[SourceText, ...]:  # fmt: skip
     """Return the answer of each source that has one, harmless, all of them cut to `context_token_cap`. Never fails.
 
     Runs nothing if the cap is 0, or inside a source (`is_nested`). `tell` is called here, not in threads, in the order
@@ -175,10 +167,10 @@ def outside_context(
         tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
         return ()
     stop = threading.Event()
-    begin, end = map(stamp, request.window)
+    begin, end = map(stamp, window)
     kept = {name: environ[name] for name in _KEPT if name in environ}
     clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-    about = {"from": begin, "to": end, "session_id": request.session_id, "agent": request.agent, "user": request.user}
+    about = {"from": begin, "to": end, "session_id": session_id, "agent": agent, "user": user}
 
     def ask(source: ContextSource) -> tuple[str, str]:
         """Return the answer of a source, and if it is empty the reason."""

@@ -20,7 +20,7 @@ Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
 BYTES_PER_TOKEN = 4  # an estimate: UTF-8 bytes of content
 IMAGE_TOKENS = 1_600  # about the most that an image costs which providers do not scale down
 _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
-_QUOTE, _BRACKET = b'"['
+_QUOTE = ord('"')
 
 
 def is_message(item: i.Item) -> bool:
@@ -114,16 +114,19 @@ def _size(raw: Raw) -> int:
     return view.nbytes - 2 if view[0] == _QUOTE else view.nbytes
 
 
-def _result_size(raw: Raw) -> int:
-    if i.is_absent(raw) or memoryview(raw)[0] != _BRACKET:
-        return _size(raw)
-    text = bytes(raw)
-    if b'"image"' not in text and b'"base64"' not in text:
-        return len(text)
+def result_blocks(raw: bytes) -> Sequence[i.Block] | None:
+    """Return the blocks of a call's result; None if it is a text, or other JSON."""
     try:
-        return sum(map(_block_size, i.blocks_of(text)))
+        return i.blocks_of(raw) if raw[:1] == b"[" else None
     except (ValueError, RecursionError):
-        return len(text)
+        return None
+
+
+def _result_size(raw: Raw) -> int:
+    text = b"" if i.is_absent(raw) else bytes(raw)
+    has_image = b'"image"' in text or b'"base64"' in text
+    blocks = result_blocks(text) if has_image else None
+    return _size(raw) if blocks is None else sum(map(_block_size, blocks))
 
 
 def _block_size(block: i.Block) -> int:

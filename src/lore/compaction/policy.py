@@ -34,6 +34,7 @@ from lore.compaction.entries import (
     count_messages,
     has_real_activity,
     is_message,
+    result_blocks,
     tokens_of,
     tokens_of_size,
 )
@@ -46,7 +47,6 @@ from lore.model.items import (
     TextBlock,
     ToolCall,
     UserMessage,
-    blocks_of,
     is_absent,
 )
 from lore.model.state import Entry
@@ -377,11 +377,6 @@ def _result_text(call: ToolCall) -> str | None:
     raw = bytes(call.output if is_absent(call.error) else call.error)
     if raw[:1] == b'"':
         return text_of(raw)
-    if raw[:1] != b"[":
-        return None
-    try:
-        blocks = blocks_of(raw)
-    except (ValueError, RecursionError):
-        return None
-    texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
-    return "\n".join(texts) if len(texts) == len(blocks) else None
+    blocks = result_blocks(raw)
+    texts = [text_of(bytes(block.text)) for block in blocks or () if isinstance(block, TextBlock)]
+    return None if blocks is None or len(texts) < len(blocks) else "\n".join(texts)

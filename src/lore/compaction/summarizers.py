@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from lore.asking import GivenUpError, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
-from lore.compaction.commands import NESTED, ContextRequest, SummaryCommand, check_sources, is_nested, outside_context
+from lore.compaction.commands import NESTED, SummaryCommand, check_sources, is_nested, outside_context
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -179,8 +179,9 @@ def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: st
         return Dependencies(summarizer, tell=tell)
 
     def ask(window: Window) -> tuple[SourceText, ...]:
-        request = ContextRequest(session_id, window, agent, user)
-        return outside_context(settings, request, environ=os.environ, tell=tell)
+        return outside_context(
+            settings, window, session_id=session_id, agent=agent, user=user, environ=os.environ, tell=tell
+        )
 
     return Dependencies(summarizer, ask, boundary_key(state_folder()), tell)
 

@@ -7,10 +7,10 @@ that looks like the first line of a message gets a backslash: no text can pose a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lore.asking import SummaryRequest, again
-from lore.compaction.entries import BYTES_PER_TOKEN, is_injected
+from lore.compaction.entries import BYTES_PER_TOKEN, is_injected, result_blocks
 from lore.model.canonical import text_of
 from lore.model.items import (
     AssistantMessage,
@@ -23,7 +23,6 @@ from lore.model.items import (
     ThinkingBlock,
     ToolCall,
     UserMessage,
-    blocks_of,
     is_absent,
 )
 from lore.model.state import Entry
@@ -116,7 +115,7 @@ def words(item: UserMessage | AssistantMessage) -> str:
 
 def input_of(call: ToolCall) -> str:
     """Return a call's input as JSON text; harmless, cut."""
-    return clipped(text_of(bytes(call.input)), clean=harmless)
+    return harmless(clipped(text_of(bytes(call.input))))
 
 
 def result_of(call: ToolCall) -> str:
@@ -124,26 +123,17 @@ def result_of(call: ToolCall) -> str:
     parts: list[str] = []
     for result in (call.error, call.output):
         data = b"" if is_absent(result) else bytes(result)
-        try:
-            blocks = blocks_of(data) if data[:1] == b"[" else None
-        except (ValueError, RecursionError):
-            blocks = None
+        blocks = result_blocks(data)
         parts += [text_of(data)] if blocks is None else map(_block_text, blocks)
-    return clipped("\n".join(filter(None, parts)), clean=harmless)
+    return harmless(clipped("\n".join(filter(None, parts))))
 
 
-def clipped(text: str, most: int = MOST, clean: Callable[[str], str] = str) -> str:
-    """Return a text of at most `most` characters, its beginning and its end, with a note of the omitted length.
-
-    The kept text is `clean`ed: cut before every character is looked at, and again if escapes made it longer.
-    """
-    if len(text) <= most:
-        text = clean(text)
+def clipped(text: str, most: int = MOST) -> str:
+    """Return a text of at most `most` characters, its beginning and its end, with a note of the omitted length."""
     if len(text) <= most:
         return text
     end = most // 4
-    begin, tail = clean(text[: most - end])[: most - end], clean(text[len(text) - end :])[-end:]
-    return f"{begin} […{len(text) - most} characters left out…] {tail}"
+    return f"{text[: most - end]} […{len(text) - most} characters left out…] {text[len(text) - end :]}"
 
 
 def truncated(text: str, cap_tokens: int) -> str:

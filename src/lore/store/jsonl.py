@@ -52,7 +52,7 @@ from lore.store.base import (
     refuse_other_version,
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
-from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name
+from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, reported
 from lore.store.lines import check_id
 from lore.store.registry import notes_on_readers
 
@@ -123,7 +123,7 @@ class Jsonl(DeltaStore):
             if name == session_id:
                 self._synchronise()  # forks are gone for good before their parent
             path = self._file(log_name(name))
-            with self._locked(log_name(name)), _reported("remove", path), suppress(FileNotFoundError):
+            with self._locked(log_name(name)), reported("remove", path), suppress(FileNotFoundError):
                 os.unlink(path)
         self._synchronise()
         return deleted
@@ -139,7 +139,7 @@ class Jsonl(DeltaStore):
                 with self._opened(session_id, write=True) as log:
                     change = decide(log)
                     if isinstance(change, Head):  # its writer may have died before it was durable
-                        with _reported("write to", log.path, _HINT_NOT_DURABLE):
+                        with reported("write to", log.path, _HINT_NOT_DURABLE):
                             os.fsync(log.file.fileno())
                         self._synchronise()
                         return change
@@ -156,14 +156,14 @@ class Jsonl(DeltaStore):
         part, descriptor = log.part(log.summary.head.number), log.file.fileno()
         data = encode_save(change)
         if log.length > part.end:
-            with _reported("repair", log.path):
+            with reported("repair", log.path):
                 os.ftruncate(descriptor, part.end)
             lost = f"the last {log.length - part.end:,} bytes were an incomplete save, and were removed"
             self._tell(f"{log.path}: {lost}")
         if os.fstat(descriptor).st_size != part.end:
             message = f"somebody wrote to {log.path} without asking for its lock"
             raise StoreError(message, hint="nothing was saved: save again", where=Where(log.path))
-        with _reported("write to", log.path, HINT_RETRY):
+        with reported("write to", log.path, HINT_RETRY):
             files.append(descriptor, data if part.has_end else b"\n" + data, part.end)
 
     # clients
@@ -239,7 +239,7 @@ class Jsonl(DeltaStore):
         self._is_stamped()
         size = 0
         for path in [self._file(name) for name in self._names() if name.startswith(".") and name.endswith(_PART)]:
-            with _reported("remove", path), suppress(FileNotFoundError):
+            with reported("remove", path), suppress(FileNotFoundError):
                 found = os.lstat(path)
                 if found.st_mtime < time.time() - _ABANDONED:
                     os.unlink(path)
@@ -305,7 +305,7 @@ class Jsonl(DeltaStore):
 
     def _names(self) -> Sequence[str]:
         """Return the names in the folder, sorted; raises StoreError."""
-        with _reported("read", self._folder):
+        with reported("read", self._folder):
             try:
                 return sorted(os.listdir(self._folder))
             except FileNotFoundError:
@@ -343,7 +343,7 @@ class Jsonl(DeltaStore):
         """Make the folder and stamp it, unless that is done; raises FormatError, StoreError."""
         if self._is_stamped():
             return
-        with _reported("make the folder", self._folder):
+        with reported("make the folder", self._folder):
             make_folder(self._folder)
         names = [name for name in self._names() if not name.startswith(".")]
         heads = (self._read_file(name, _HEAD) or b"" for name in names if name.endswith(LOG))
@@ -362,7 +362,7 @@ class Jsonl(DeltaStore):
         path = self._file(name)
         lock = FileLock(self._file(f".{name}.lock"), timeout=self._patience, mode=0o600, poll_interval=files.PAUSE)
         try:
-            with _reported("lock", path):
+            with reported("lock", path):
                 lock.acquire()
         except Timeout:
             hint = "nothing was saved: try again when it is done"
@@ -384,7 +384,7 @@ class Jsonl(DeltaStore):
         """Return the bytes of a file, at most `limit`; None if it is missing; raises StoreError."""
         path = self._file(name)
         try:
-            with _opened(path) as log, _reported("read", path):
+            with _opened(path) as log, reported("read", path):
                 return log.file.read(limit)
         except FileNotFoundError:
             return None
@@ -392,25 +392,14 @@ class Jsonl(DeltaStore):
     def _replace(self, name: str, data: bytes) -> None:
         """Write a file whole and durably; raises StoreError, and then the folder is as it was."""
         path = self._file(name)
-        with _reported("write to", path, HINT_RETRY), replaced(path, private=True) as file:
+        with reported("write to", path, HINT_RETRY), replaced(path, private=True) as file:
             file.write(data)
         self._synchronise()
 
     def _synchronise(self) -> None:
         """Make the names in the folder durable; raises StoreError."""
-        with _reported("write to", self._folder, _HINT_NOT_DURABLE):
+        with reported("write to", self._folder, _HINT_NOT_DURABLE):
             synchronise_folder(self._folder)
-
-
-@contextmanager
-def _reported(act: str, path: str, hint: str = "") -> Generator[None]:
-    """Raise StoreError for what the system refuses within."""
-    try:
-        yield
-    except Timeout:
-        raise
-    except OSError as error:
-        raise StoreError(f"cannot {act} {path}: {reason_of(error)}", hint=hint, where=Where(path)) from None
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from io import BufferedReader
 from typing import NamedTuple
 
 import msgspec
+from filelock import Timeout
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -221,13 +222,14 @@ def log_name(session_id: str) -> str:
 
 
 @contextmanager
-def _reading() -> Generator[None]:
+def reported(act: str, path: str, hint: str = "") -> Generator[None]:
     """Raise StoreError for what the system refuses within."""
     try:
         yield
+    except Timeout:
+        raise
     except OSError as error:
-        hint = "look at the disk; nothing was changed"
-        raise StoreError(f"cannot read the log: {reason_of(error)}", hint=hint) from None
+        raise StoreError(f"cannot {act} {path}: {reason_of(error)}", hint=hint, where=Where(path)) from None
 
 
 class LogFile:
@@ -241,7 +243,7 @@ class LogFile:
 
     def read(self, begin: int) -> bytes:
         """Return the bytes from `begin` to the end; raises StoreError."""
-        with _reading():
+        with reported("read", self.path):
             self.file.seek(begin)
             return self.file.read(self.length - begin)
 
@@ -274,7 +276,7 @@ class LogFile:
     @cached_property
     def header(self) -> SessionHeader:
         """The session's header; raises DamagedError if it is missing, or another session's."""
-        with _reading():
+        with reported("read", self.path):
             self.file.seek(0)
             line = self.file.readline(RECORD_BYTES + 1)
         if not line:

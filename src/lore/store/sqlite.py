@@ -383,14 +383,10 @@ def _make_file(path: str) -> None:
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` names what is damaged; if it cannot be opened: {_RESCUE}"
 _BUSY = (StoreError, "is busy: others have been writing for too long", "try again")
-_OWNER = "look at who owns it and its folder"
 _ERRORS = {  # by sqlite's code: the error, its message and its hint
     sqlite3.SQLITE_BUSY: _BUSY,
     sqlite3.SQLITE_LOCKED: _BUSY,
     sqlite3.SQLITE_FULL: (StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
-    sqlite3.SQLITE_READONLY: (StoreError, "cannot be written", _OWNER),
-    sqlite3.SQLITE_PERM: (StoreError, "cannot be opened", _OWNER),
-    sqlite3.SQLITE_CANTOPEN: (StoreError, "cannot be opened", _OWNER),
     sqlite3.SQLITE_IOERR: (
         StoreError, "cannot be read or written: the disk failed, or a limit was met",
         "look at the disk, then send the same again",
@@ -398,10 +394,8 @@ _ERRORS = {  # by sqlite's code: the error, its message and its hint
     sqlite3.SQLITE_CORRUPT: (DamagedError, "is damaged", _VERIFY),
     sqlite3.SQLITE_NOTADB: (DamagedError, "is damaged: it is not a database any more", _VERIFY),
     sqlite3.SQLITE_CONSTRAINT: (DamagedError, "holds rows that contradict one another", _VERIFY),
-    sqlite3.SQLITE_TOOBIG: (StoreError, "takes no value of this size", "write less in one event"),
-    sqlite3.SQLITE_NOMEM: (StoreError, "needs more memory than there is", "write less at once"),
 }  # fmt: skip
-_OTHER = (StoreError, "gave an error", "look at the file and its folder")
+_OTHER = (StoreError, "gave an error", "look at the file and its folder, and who owns them")
 
 
 def _code_of(error: BaseException | None) -> int:
