@@ -72,10 +72,6 @@ class SessionMemory(Protocol):
         """Learn from the entries before `stop`, which a compaction is about to drop; never raises LoreError."""
         ...
 
-    def note_summary(self, unusable: int, failure: str = "", /) -> None:
-        """Note that answers for a compaction's summary could not be used."""
-        ...
-
     def events(self, state: FoldedSession, /) -> tuple[Event, ...]:
         """Return events for the session to apply before its next turn."""
         ...

@@ -165,7 +165,7 @@ def prepare(
             dependencies.memory.before_drop(folded.entries, firing.cut.place)
         reason = "the summariser's would make the prompt longer"
         try:
-            yield _ask_summarizer(dependencies, request, settings)
+            yield summarize_in_passes(dependencies.summarizer, request, settings, tell=tell)
         except SummaryError as error:
             if not firing.marker:
                 raise
@@ -222,21 +222,6 @@ def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> Summa
     pruned = pruned_entries(chain.entries, firing.cut)
     room = summary_room(pruned, settings.summary_tokens)
     return SummaryRequest(pruned, opening_entries(chain.entries, firing.cut), summary_in(pruned), room)
-
-
-def _ask_summarizer(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
-    """Return a summary, and report unusable answers to the memory; raises SummaryError."""
-    faults, failure = list[str](), ""
-    try:
-        return summarize_in_passes(
-            dependencies.summarizer, request, settings, tell=dependencies.tell, unusable=faults.append
-        )
-    except SummaryError as error:
-        failure = error.message
-        raise
-    finally:
-        if faults and dependencies.memory is not None:
-            dependencies.memory.note_summary(len(faults), failure)
 
 
 def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:

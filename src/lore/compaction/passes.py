@@ -30,13 +30,9 @@ MOST_TIMES = 2  # times the requested length: a command may write a megabyte
 
 
 def summarize_in_passes(
-    summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = ignore,
-    unusable: Tell = ignore,
-) -> str:  # fmt: skip
-    """Return a summary of `request`, in one pass or several; raises SummaryError. Costs a call for each part.
-
-    `unusable` receives the fault of each answer that could not be read.
-    """
+    summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = ignore
+) -> str:
+    """Return a summary of `request`, in one pass or several; raises SummaryError. Costs a call for each part."""
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
     window = settings.summarizer_window
@@ -51,7 +47,7 @@ def summarize_in_passes(
             answer = summarizer.summarize(part._replace(tokens=tokens, fault=fault))
             return None if answer.cut_off else truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
 
-        return usable(attempt, part.tokens, most_tokens, tries=TRIES, tell=tell, unusable=unusable)
+        return usable(attempt, part.tokens, most_tokens, tries=TRIES, tell=tell, unusable=ignore)
 
     summary = request.previous
     parts = _parts([_clip(text, room // 2) for text in message_texts(request)], room - room // 4)

@@ -10,9 +10,8 @@
 
 An overflow (`plan_overflow`) has stages. Between 70 % and 90 % of the window it keeps the last 10 messages, if that
 brings the prompt to 70 %. Otherwise it keeps the last 4, if that brings it to 90 %; otherwise it also cuts results of
-more than 2,000 characters to 1,920; otherwise it is final. These limits and texts are openfang's, except that lore
-never calls a prompt below 90 % final, and that a compaction which frees less than 5 % waits until 90 % is used: with a
-long head, each turn would otherwise drop one message, and the cache with it.
+more than 2,000 characters to 1,920; the prompt may be too long even then (final). A compaction that frees less than
+5 % waits until 90 % is used: with a long head, each turn would otherwise drop one message, and the cache with it.
 """
 
 from __future__ import annotations

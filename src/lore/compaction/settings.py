@@ -1,6 +1,6 @@
 """Settings of continuous compaction: `[compaction]` of lore.toml, or a policy file.
 
-Without a `[compaction]` table nothing is probed, read or spent. Names and defaults: openfang's continuous compaction.
+Without a `[compaction]` table nothing is probed, read or spent.
 """
 
 from __future__ import annotations

@@ -108,10 +108,7 @@ class _Request:
     tokens: int  # as recorded
     pause: float | None  # seconds since the previous turn
     params: Raw
-    removed: int  # recorded tokens that are gone
-    added: int  # tokens in their place
-    rewritten: bool  # it is the first one since the compaction
-    new: int  # added tokens that are sent for the first time
+    change: PromptChange  # by the policy
 
 
 @dataclass(slots=True)
@@ -305,8 +302,8 @@ class Trial:
         tokens = self._sizes.tokens_of(chain.entries)
         removed = max(0, tokens - (self._tokens() - self._added))
         self._open = _Request(
-            event.turn, at, chain.model, tokens, pause, chain.params, removed, self._added, self._is_rewritten,
-            self._new,
+            event.turn, at, chain.model, tokens, pause, chain.params,
+            PromptChange(self._scale.head, removed, self._added, self._is_rewritten, self._new),
         )  # fmt: skip
         self._is_rewritten, self._new = False, 0
         self._turn = event.turn
@@ -344,8 +341,9 @@ class Trial:
 
     def _tried_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
         """Return what a recorded turn would have cost with the policy."""
-        removed, tokens, new = (round(n * self._scale.rate) for n in (request.removed, request.added, request.new))
-        change = PromptChange(self._scale.head, removed, tokens, request.rewritten, new)
+        estimated, rate = request.change, self._scale.rate
+        removed, tokens, new = (round(n * rate) for n in (estimated.removed, estimated.added, estimated.new))
+        change = PromptChange(self._scale.head, removed, tokens, estimated.rewritten, new)
         size = max(0, turn.tokens - removed + tokens)
         price = self._request_costs(request, size, turn.usage).price
         usage = None if turn.usage is None else usage_after_pruning(turn.usage, change)

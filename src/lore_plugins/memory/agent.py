@@ -182,10 +182,6 @@ class AgentMemory:
         """Learn from the entries before `stop`, which a compaction is about to drop; reports failures, never raises."""
         return self._report_failure(lambda: self.learn(entries, stop))
 
-    def note_summary(self, unusable: int, failure: str = "") -> None:
-        """Record in the audit log that answers for a compaction's summary could not be used; never raises."""
-        self._audit("summary", self._clock(), failure=failure, unusable=unusable)
-
     def _report_failure(self, learn: Callable[[], ExtractionResult]) -> ExtractionResult:
         try:
             return learn()

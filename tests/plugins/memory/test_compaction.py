@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from compaction.test_executor import firing_of, talk
 from helpers.storing import opened
 from helpers.strategies.compacting import Compacted
-from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import SessionActivity
 from lore.compaction.executor import Dependencies, prepare
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import instructions
 from lore.model.events import MAIN
-from lore_plugins.memory.audit import read_audit_log
 from lore_plugins.memory.buckets import read_bucket
 from lore_plugins.memory.extraction import is_extraction_due, select_new_entries
 from model.making import ANSWER, Fold, append, said, started, user
@@ -64,25 +59,3 @@ def test_extraction_is_due_after_tokens_or_calls():
     assert not is_extraction_due(made.entries(), None, 10**9)
     made.calls(1)
     assert is_extraction_due(made.entries(), None, 10**9)
-
-
-def test_unusable_summaries_are_counted_in_the_audit(tmp_path):
-    class Empty:
-        name, asked = "empty", ()
-
-        def summarize(self, request):
-            self.asked = (*self.asked, request)
-            return SummaryAnswer("" if len(self.asked) != 2 else "what was removed")
-
-    store, model, settings = opened("memory", tmp_path), Empty(), Compaction(keep_recent=2)
-    means = Dependencies(model, memory=memory(store, tmp_path))
-    state, tracker = talk(4)
-    firing = firing_of(state, tracker, settings, "manual")
-    assert prepare(state, MAIN, firing, settings, means).summary == "what was removed"
-    with pytest.raises(SummaryError):
-        prepare(state, MAIN, firing, settings, means)
-    assert [request.fault for request in model.asked] == ["", "the summary is empty", "", "the summary is empty"]
-    assert "could not be used: the summary is empty" in instructions(model.asked[1])
-    audited = [(one.op, one.unusable, bool(one.failure)) for one in read_audit_log(store, "ann").entries]
-    assert audited == [("summary", 1, False), ("summary", 2, True)]
-    store.close()
