@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helpers.strategies.talks import call, divider, raw, said, talk, user
+from helpers.strategies.talks import call, raw, said, talk, user
 from lore.asking import SummaryRequest
 from lore.compaction.transcripts import instructions, piece_of, transcript, transcript_request
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, UserMessage
@@ -58,8 +58,8 @@ def test_error_precedes_a_result():
 
 
 def test_request_text_has_previous_summary_and_opening():
-    entries = (divider("old summary"), *talk(4))
-    shown = transcript_request(SummaryRequest(entries, opening=entries[3:], previous="old summary", tokens=77))
+    entries = talk(4)
+    shown = transcript_request(SummaryRequest(entries, opening=entries[2:], previous="old summary", tokens=77))
     assert shown.count("old summary") == 1
     assert shown.startswith("[summary of earlier messages: keep")
     assert "It began with:]\n\n[user]\nmessage 2" in shown

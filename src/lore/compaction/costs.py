@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from lore.cache.counts import FIVE_MINUTES, ONE_HOUR
-from lore.cache.prices import Price, bill_price, is_partial
+from lore.cache.prices import Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import served
 from lore.compaction.settings import Compaction
@@ -157,10 +157,6 @@ class CostLookup:
             listed = self._rules.number("lifetime", where.provider, model, where.platform, at)
             lifetime = None if listed is None else float(listed)
         return CacheCosts(price, lifetime)
-
-    def is_partial(self, usage: Usage) -> bool:
-        """Return whether a usage is known to hold only a part of the output tokens."""
-        return is_partial(self._rules, usage.client)
 
     def note_lifetime(self, usage: Usage) -> None:
         """Note the lifetime for which a usage was charged."""

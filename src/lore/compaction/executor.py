@@ -220,8 +220,9 @@ def choose_summary(
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
     """Return the request for a firing's summary; a summary among the pruned entries is the previous one."""
     pruned = pruned_entries(chain.entries, firing.cut)
-    room = summary_room(pruned, settings.summary_tokens)
-    return SummaryRequest(pruned, opening_entries(chain.entries, firing.cut), summary_in(pruned), room)
+    room, previous = summary_room(pruned, settings.summary_tokens), summary_in(pruned)
+    entries = tuple([entry for entry in pruned if not previous or summary_in([entry]) != previous])
+    return SummaryRequest(entries, opening_entries(chain.entries, firing.cut), previous, room)
 
 
 def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:

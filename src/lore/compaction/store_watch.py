@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import DatedRules
@@ -33,8 +32,6 @@ from lore.store.base import ConflictError, Head, Store, StoreError, Tell, Unknow
 from lore.store.registry import mask_url
 from lore.store.reserved import drop_reserved
 from lore.store.session import StoredSession
-
-LATEST = 1_000  # entries that no request has sent yet, looked at
 
 
 class Hands(NamedTuple):
@@ -141,7 +138,7 @@ class Watch:
         if self._settings is None or chain.id != MAIN or is_open:
             return False
         unsent = chain.entries.since(min(chain.sent, len(chain.entries)))
-        has_message = any(is_real(entry.item) for entry in islice(unsent, LATEST))  # only then a pause has ended
+        has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
         continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
         seen.is_waiting = seen.looks_again = continuous.is_waiting

@@ -59,9 +59,9 @@ def piece_of(item: Item) -> str:
         case CompactDivider():
             role, text = "summary of earlier messages", harmless(text_of(bytes(item.summary)))
         case ToolCall():
-            result = result_of(item)
+            asked, result = harmless(clipped(text_of(bytes(item.input)))), result_of(item)
             answer = f"\nresult: {escaped(result)}" if result.strip() else ""
-            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {escaped(input_of(item))}{answer}\n\n"
+            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {escaped(asked)}{answer}\n\n"
         case _:
             return ""
     return f"[{role}]\n{escaped(text)}\n\n" if text.strip() else ""
@@ -69,7 +69,7 @@ def piece_of(item: Item) -> str:
 
 def message_texts(request: SummaryRequest) -> tuple[str, ...]:
     """Return the text of each message of a request."""
-    return tuple(transcript(_fresh(request))) if request.texts is None else request.texts
+    return tuple(transcript(request.entries)) if request.texts is None else request.texts
 
 
 def opening_text(request: SummaryRequest) -> str:
@@ -91,16 +91,6 @@ def summary_in(entries: Sequence[Entry]) -> str:
     return next((text_of(bytes(item.summary)) for item in reversed(dividers) if not is_absent(item.summary)), "")
 
 
-def _fresh(request: SummaryRequest) -> tuple[Entry, ...]:
-    """Return a request's entries without the divider whose summary is the request's `previous`."""
-    previous = request.previous.strip()
-
-    def is_previous(item: Item) -> bool:
-        return isinstance(item, CompactDivider) and text_of(bytes(item.summary)).strip() == previous
-
-    return tuple([entry for entry in request.entries if not (previous and is_previous(entry.item))])
-
-
 def instructions(request: SummaryRequest) -> str:
     """Return the instructions for a model: the request's, else to sum up; and the fault of its last answer."""
     return (request.prompt or PROMPT.format(tokens=request.tokens)) + again(request.fault)
@@ -111,11 +101,6 @@ def words(item: UserMessage | AssistantMessage) -> str:
     if item.blocks is None:
         return "" if is_absent(item.text) else harmless(text_of(bytes(item.text)))
     return harmless("\n".join(filter(None, map(_block_text, item.blocks))))
-
-
-def input_of(call: ToolCall) -> str:
-    """Return a call's input as JSON text; harmless, cut."""
-    return harmless(clipped(text_of(bytes(call.input))))
 
 
 def result_of(call: ToolCall) -> str:

@@ -23,7 +23,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR, reason_to_doubt, total
-from lore.cache.prices import Price
+from lore.cache.prices import Price, is_partial
 from lore.cache.rules import DatedRules
 from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
@@ -336,8 +336,8 @@ class Trial:
             self._lookup.note_lifetime(usage)
         self._growth += max(0, tokens - (previous or tokens))
         self._costs = self._request_costs(request, tokens, usage)
-        is_partial = usage is not None and self._lookup.is_partial(usage)
-        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), is_partial)
+        partial = usage is not None and is_partial(self._rules, usage.client)
+        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), partial)
 
     def _tried_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
         """Return what a recorded turn would have cost with the policy."""

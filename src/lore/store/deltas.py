@@ -239,10 +239,6 @@ class DeltaStore(ABC):
         The function is called with the stored session or None, perhaps several times.
         """
 
-    @abstractmethod
-    def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        """Return a session, or its events after a number; raises UnknownSessionError, DamagedError."""
-
     def create(self, header: bytes) -> Head:
         first = read_header(header)
         return self._change(first.session_id, lambda stored: settle_new(first, stored))

@@ -263,14 +263,6 @@ class SqlStore(DeltaStore):
         """Return remarks about the store that are not damage."""
         return ()
 
-    @abstractmethod
-    def vacuum(self) -> int:
-        """Free space that nothing needs; returns by how many bytes the store became smaller."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release files and connections. The store cannot be used any more."""
-
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         after = max(0, after)
         with self.transaction(write=False) as tx:
