@@ -382,11 +382,10 @@ def _make_file(path: str) -> None:
 
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` names what is damaged; if it cannot be opened: {_RESCUE}"
-_BUSY = (StoreError, "is busy: others have been writing for too long", "try again")
 _ERRORS = {  # by sqlite's code: the error, its message and its hint
-    sqlite3.SQLITE_BUSY: _BUSY,
-    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_BUSY: (StoreError, "is busy: others have been writing for too long", "try again"),
     sqlite3.SQLITE_FULL: (StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
+    sqlite3.SQLITE_READONLY: (StoreError, "cannot be written", "look at who owns it and its folder"),
     sqlite3.SQLITE_IOERR: (
         StoreError, "cannot be read or written: the disk failed, or a limit was met",
         "look at the disk, then send the same again",
