@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from lore.judge.base import finding
 from lore.judge.policy import Decided
 from lore.judge.totals import CauseCost, costliest, settle
 from lore.model.cause import Place, RuledOut
+from lore.model.codes import CODES
 from lore.model.evidence import Told
 from lore.model.results import Summary
 from lore.report.forms.terminal import sums_lines
@@ -40,3 +42,13 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
 )
 def test_only_waste_may_cost_nothing_and_be_ranked(kind, lost, ranked):
     assert bool(costliest({("LORE101", kind): CauseCost(1, lost)})) is ranked
+
+
+def test_fix_in_force_is_not_recommended_again():
+    costs, expired = dict[tuple[str, str], CauseCost](), CODES["LORE128"]
+    whole = finding("LORE128", Place("a"), Told("m"), kind="expected", is_break=True, lost_tokens=900)
+    done = replace(whole, fix=expired.fix_done)
+    settle([Decided(done)], Summary(), costs)
+    assert costliest(costs)[0].fix == expired.fix_done
+    settle([Decided(whole)], Summary(), costs)
+    assert costliest(costs)[0].fix == expired.fix

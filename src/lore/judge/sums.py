@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.counts import DROP, block_tokens, first_pass_read, position, self_contradiction, total
+from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, position, self_contradiction, total
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
@@ -248,11 +248,12 @@ def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
     losses = [request.row.loss for request in requests if request.row.loss is not None]
     first: Loss = losses[0]
     paid = [request.row.spent.again for request in requests if request.row.spent is not None]
+    is_longest = reader == "author" and (first.lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
     return SpendingCause(
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=sum_of(paid) if paid else None,
-        says="", fix=fix_of(first.code, reader, first.kind), command="",
+        says="", fix=CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind), command="",
     )  # fmt: skip
 
 

@@ -206,12 +206,14 @@ class CauseCost(Struct, frozen=True):
     breaks: int = 0
     lost_tokens: int = 0
     dollars: float | None = None
+    is_fix_done: bool = False  # the recordings already do what the cause's fix recommends
 
     def plus(self, finding: Finding) -> CauseCost:
         """Add a break."""
         return CauseCost(
-            self.breaks + 1, self.lost_tokens + _lost(finding), summed((self.dollars, finding.lost_dollars))
-        )
+            self.breaks + 1, self.lost_tokens + _lost(finding), summed((self.dollars, finding.lost_dollars)),
+            (self.is_fix_done or not self.breaks) and finding.fix == CODES[finding.code].fix_done,
+        )  # fmt: skip
 
 
 Costs = dict[tuple[str, CauseKind], CauseCost]
@@ -260,7 +262,15 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
         costs.items(), key=lambda item: (WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
     )
     return [
-        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader), cost.dollars)
+        CostlyCause(
+            code,
+            CODES[code].name,
+            kind,
+            cost.breaks,
+            cost.lost_tokens,
+            CODES[code].fix_done if cost.is_fix_done else fix_of(code, reader),
+            cost.dollars,
+        )  # fmt: skip
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
     ][:TOP]
