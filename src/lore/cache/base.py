@@ -35,7 +35,7 @@ class Prediction(Struct, frozen=True):
     write_1h: int | None = None  # the part of `write` that lives for an hour
 
     def fitted(self) -> Prediction:
-        """Return the prediction with possible parts: each from 0 to the predicted total, together the total."""
+        """Return the prediction with no part below 0 or above the total, which stays; itself if a part is unknown."""
         if self.read is None or self.write is None or self.uncached is None:
             return self
         total = max(0, self.read + self.write + self.uncached)
@@ -48,7 +48,7 @@ class Prediction(Struct, frozen=True):
 
     @property
     def total(self) -> int | None:
-        """The whole prompt."""
+        """The tokens of the whole prompt: read, write and uncached; None if one is unknown."""
         if self.read is None or self.write is None or self.uncached is None:
             return None
         return self.read + self.write + self.uncached

@@ -51,8 +51,7 @@ class Price(Struct, frozen=True):
         """Return the cost in US dollars of all passes and tools; None if unknown.
 
         `write_tokens` counts all writes; those with a lifetime are part of it. Missing counts of writes are unknown if
-        there is a price of writing, else 0. If those with a lifetime exceed all,
-        the cost is unknown.
+        there is a price of writing, else 0. If those with a lifetime exceed all, the cost is unknown.
         """
         cost = self._of_counts(bill)
         if cost is None:
@@ -95,7 +94,7 @@ class Price(Struct, frozen=True):
         }  # fmt: skip
 
     def parts(self, bill: Usage) -> dict[str, Decimal]:
-        """Return the cost by kind of price, without the kinds whose count or price is unknown."""
+        """Return US dollars by kind of price or tool, of all passes, without those whose count or price is unknown."""
         parts = defaultdict[str, Decimal](Decimal)
         for kind, (count, price) in self._counted(bill).items():
             if count and (count > 0 or kind != "write") and price is not None:

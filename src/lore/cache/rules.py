@@ -315,6 +315,6 @@ def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], DatedRules]
 
 
 def allowed_breakpoints(rules: DatedRules, turn: Turn) -> BreakpointRule | None:
-    """Return where a turn's request may carry breakpoints; None if no row is about it."""
+    """Return the row about where a turn's request may carry breakpoints; None if no row is about it."""
     where = served_by(turn)
     return rules.breakpoints(turn.dialect, where.provider, turn.model, where.platform, turn.at)

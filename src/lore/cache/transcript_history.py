@@ -117,7 +117,7 @@ class ModelHistory:
 
     @property
     def last_tokens(self) -> int:
-        """The tokens at the last known position, 0 without one."""
+        """The prompt tokens before the last known position; 0 without one."""
         return self.positions[-1].tokens if self.positions else 0
 
 

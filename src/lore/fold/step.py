@@ -34,7 +34,7 @@ class FoldStep(NamedTuple):
 
 
 def step(state: FoldedSession, event: e.Event) -> FoldStep:
-    """Apply one event. Costs O(1); compaction and removal O(items that move), knowledge O(entries)."""
+    """Return the state after one event, and its problems. O(1); compaction, removal O(items), knowledge O(entries)."""
     folding = Folding(state)
     problems = folding.apply(event)
     return FoldStep(folding.state(), problems)
@@ -97,7 +97,7 @@ class Folding:
         self._chains = {known: chain for known, chain in self._chains.items() if known != name}
 
     def apply(self, event: e.Event) -> Problems:
-        """Apply one event; return its problems."""
+        """Apply one event to this folding; return its problems, empty if there are none."""
         kind = type(event)
         if kind in _KINDS_OF_LORE and not self._session.is_own:
             self._adopt()
@@ -240,7 +240,7 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
 
 
 def tool_name(tool: Raw) -> str:
-    """Return a tool's name, at the top or in `function`; for a tool without a name its JSON text."""
+    """Return the name in a tool's definition, at the top or in `function`; without one the JSON text itself."""
     members = raw_members(bytes(tool)) or {}
     function = raw_members(members.get("function", b"null")) or members
     return text_of(function.get("name", bytes(tool)))

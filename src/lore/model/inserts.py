@@ -138,7 +138,7 @@ class DeltaNews(Struct, frozen=True):
 def delta_news(delta: Insert) -> DeltaNews:
     """Return what a delta updates, as ids and signatures without texts (`mut` of its selector).
 
-    Empty for a damaged selector or one of another program.
+    Empty for an unreadable selector, and for a delta that another program wrote without `mut`.
     """
     mut = raw_members((raw_members(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
     return DeltaNews(
@@ -188,11 +188,7 @@ SHORTEST_ID, LONGEST_ID = 5, 64
 
 
 def short_digest(name: str) -> str:
-    """Return 8 hex digits of a name's SHA-256.
-
-    The prompt announces the digest of the session's id, and each delta begins with it, so that the model recognises
-    lore's updates. Short forms of ids that were cut end with one.
-    """
+    """Return 8 hex digits of a name's SHA-256: of a session's id the mark of lore's deltas, of a cut id its end."""
     return sha256(name.encode("utf-8", "surrogatepass"))[:8]
 
 

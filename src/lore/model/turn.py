@@ -97,8 +97,8 @@ class Prompt(Struct, frozen=True):
         return None
 
     @property
-    def tools(self) -> int:
-        """The number of tools."""
+    def tool_count(self) -> int:
+        """The number of tools in `head`."""
         return sum(1 for segment in self.head if segment.section == "tools")
 
     @property
@@ -121,7 +121,7 @@ class Memo:
         self._seen: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
 
     def get(self, index: int, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
-        """Return the segments of the message at `index`; `build` makes them if its bytes are new there."""
+        """Return the segments of the message at `index`: those of an equal message seen there, else `build()`."""
         seen = self._seen.setdefault(index, [])
         for known, segments in seen:
             if known == raw:
@@ -209,12 +209,12 @@ class Turn(Struct):
 
     @property
     def failed(self) -> bool:
-        """Whether the provider refused the request: it was not billed and wrote no cache."""
+        """Whether the provider refused the request (HTTP status from 400 on): it was not billed and wrote no cache."""
         return self.call.status is not None and self.call.status >= 400
 
     @property
     def prompt(self) -> Prompt:
-        """The prompt; made at most once."""
+        """The prompt; made at its first use, which sets `omitted` too."""
         source = self.source
         if isinstance(source, Prompt):
             return source
@@ -276,7 +276,7 @@ class Turn(Struct):
 
 
 def parse_verdict(raw: bytes) -> Verdict | None:
-    """Return the provider's verdict in `diagnostics`, or None."""
+    """Return the provider's verdict in the `diagnostics` of a response (JSON); None if they state no reason."""
     if raw[:1] != b"{" or b"cache_miss_reason" not in raw:
         return None
     try:

@@ -208,7 +208,7 @@ def _explain_sections(
 
     context = PromptContext(+new_blocks, cleared, _find_relocated(previous, current), has_template)
     causes: list[Cause] = []
-    tools, new_tools = previous.tools, current.tools
+    tools, new_tools = previous.tool_count, current.tool_count
     if start < tools or tools != new_tools:
         discovered = _find_discovered(previous, current)
         causes += explain_tools(previous.head[:tools], current.head[:new_tools], discovered)

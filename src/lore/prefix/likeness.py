@@ -142,8 +142,8 @@ def is_model_message(envelope: Segment) -> bool:
 def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     """Return whether two prompts differ from an answer of the model on, and most of what follows differs.
 
-    The same task that is run again gets another answer; a history that is rewritten keeps the rest.
-    `shared` is the number of their equal leading message segments.
+    The same task that is run again gets another answer; a history that is rewritten keeps the rest. `shared` is the
+    number of their equal leading message segments, less than the previous prompt has.
     """
     place, envelope = shared, previous.messages[shared]
     while envelope.kind != "envelope" and place > 0:
@@ -198,7 +198,7 @@ def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segme
 
 
 def has_lost_wrapper(previous: Prompt, current: Prompt) -> bool:
-    """Return whether a prompt continues the previous one's only text without what a program had put around it."""
+    """Return whether a longer prompt begins with the previous one's only text, without what a program put around it."""
     pairs = _block_pairs(previous, current)
     if len(current.messages) <= len(previous.messages) or len(pairs) != 1:
         return False

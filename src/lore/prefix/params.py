@@ -168,7 +168,7 @@ def _cause_of(code: Code, path: str, evidence: ParameterChanged | BetasChanged, 
     levels: dict[CostsFrom, tuple[str, int, CauseKind | None]] = {
         "all": ("tools", 0, None),
         "unknown": ("tools", 0, "unattributable"),
-        "system": ("system", current.tools, None),
+        "system": ("system", current.tool_count, None),
         "messages": ("messages", len(current.head), None),
         "nothing": ("messages", current.stable, "expected"),
     }

@@ -56,7 +56,7 @@ _RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_res
 
 
 def is_side_call(prompt: Prompt, call: Call) -> bool:
-    """Return whether a request is not a turn of a conversation, but asks for something about it."""
+    """Return whether a request is no turn of a conversation: a title, token count, probe, summary or the like."""
     return (
         call.endpoint.lower().endswith(_ENDPOINTS)
         or _PURPOSES.search(call.purpose.lower()) is not None
@@ -93,7 +93,7 @@ def _is_about_conversation(prompt: Prompt) -> bool:
 
 
 def asks_to_compact(prompt: Prompt) -> bool:
-    """Return whether a request ends a conversation by asking for its summary."""
+    """Return whether a request continues a conversation with the user's words that ask for its summary."""
     texts = last_user_texts(prompt)
     if not texts or len(prompt.messages) <= len(texts) + 1:
         return False
@@ -119,7 +119,7 @@ _QUOTED_TEXTS = 64  # latest texts of a conversation that are looked for
 
 
 def quoted_share(conversation: Prompt, prompt: Prompt) -> float:
-    """Return the share of a conversation's latest texts that another request holds, as blocks or inside one text."""
+    """Return which share (0 to 1) of a conversation's latest 64 long texts another request holds; 0 without any."""
     size = len(conversation.messages)
     texts = [
         segment.data[1:-1][-_QUOTED_BYTES - 16 : -16]
@@ -153,7 +153,7 @@ def _is_result(block: Segment) -> bool:
 
 
 def last_user_texts(prompt: Prompt) -> list[Segment]:
-    """Return the texts of the user's messages after the model's last answer, the latest first."""
+    """Return the text segments of the user after the model's last answer, the latest first; no tool results."""
     messages = [blocks for envelope, blocks in _messages_since_answer(prompt)
                 if envelope and (_USER.search(envelope) or b"role" not in envelope)]  # fmt: skip
     return [block for blocks in messages for block in blocks if not _is_result(block)]
@@ -216,7 +216,7 @@ _SEALED = pattern(rb'"type"\s*:\s*"compaction(?:_summary)?"')
 
 
 def is_summary(segment: Segment) -> bool:
-    """Return whether a text says that it stands for a conversation, in words that agents use for nothing else."""
+    """Return whether a text, or a sealed item, says that it stands for a conversation, in words of agents only."""
     if segment.kind == "envelope":
         return is_sealed_summary(segment)
     lowered = segment.data[:_TEXT_BYTES].lower()
@@ -236,12 +236,12 @@ def begins_with_summary(prompt: Prompt) -> bool:
 
 
 def opening_segments(prompt: Prompt) -> Iterator[Segment]:
-    """Iterate over the first segments, up to the model's first answer."""
+    """Iterate over the first message segments, 32 at most, up to the model's first answer."""
     return segments_before_answer(islice(prompt.messages, _MOST_BLOCKS))
 
 
 def segments_before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Iterate over the segments before the model's first answer."""
+    """Iterate over the segments (1,024 at most, envelopes too) before the model's first answer."""
     for segment in islice(segments, _MOST_KEPT):
         if segment.kind == "envelope" and is_model_message(segment) and b'"compaction' not in segment.data:
             return
@@ -257,9 +257,9 @@ def has_summary_heading(segment: Segment) -> bool:
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Return whether a text is too short to retell anything, or says in few words that something was left out.
+    """Return whether a text has under 240 characters, or under 480 and says that something was left out.
 
-    A short text that begins as a summary retells what little there was.
+    A short text that begins as a summary is none: it retells what little there was.
     """
     text = (block_of(segment).text or "").strip()
     if len(text) < 2 * _PLACEHOLDER and _CUT.search(text) is not None:
@@ -268,7 +268,7 @@ def is_placeholder(segment: Segment) -> bool:
 
 
 def retells(segment: Segment, gone: Iterable[Segment]) -> bool:
-    """Return whether a text names what the messages named that are gone: files, functions, numbers."""
+    """Return whether a text shares names (files, functions, numbers) with the segments that are gone: 3, and 60 %."""
     terms = list(dict.fromkeys(_TERM.findall((block_of(segment).text or "")[: 4 * _TEXT_BYTES])))[:_MOST_TERMS]
     if len(terms) < _FEWEST_FOUND:
         return False

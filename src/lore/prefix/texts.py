@@ -61,13 +61,11 @@ class Gap(Struct, frozen=True):
 
 
 def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_grow: bool = False) -> list[Gap]:
-    """Return where two sequences differ, in order.
+    """Return where two sequences differ, in order; not always the shortest difference. O(n log n) at worst.
 
     With `can_grow` the current one is expected to continue after the end of the other, so equal ends are not matched
-    from behind; what was added is still a gap.
-
-    Anchors are the members that occur once on each side, as far as their order agrees (patience sorting). The result
-    need not be the shortest difference; the cost is O(n log n) however much differs.
+    from behind; what was added is still a gap. Anchors are the members that occur once on each side, as far as their
+    order agrees (patience sorting).
     """
     i = j = common_prefix(previous, current)
     same_end = 0 if can_grow else common_suffix(previous, current, min(len(previous), len(current)) - i)

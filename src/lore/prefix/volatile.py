@@ -126,7 +126,7 @@ _VOLATILE_KINDS = {"a clock": "date", "the id of one request": "id", "a count of
 
 
 def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] | None:
-    """Return the kind of volatile text that was added to the end of a text, or is gone from it; None for other text."""
+    """Return code and kind of volatile text that one text has after the end of the other; else None."""
     shorter, longer = (previous, current) if len(previous) < len(current) else (current, previous)
     size = len(longer) - len(shorter)
     if size > _LONGEST_ADDITION or not longer.startswith(shorter):

@@ -35,7 +35,7 @@ class Unit(Struct, frozen=True, gc=False):
 
     @property
     def parts(self) -> Iterator[Block | ToolCall]:
-        """Blocks and calls in the order of the response."""
+        """The blocks and calls in the order of the response; all blocks come first if `before` is empty."""
         at = 0
         for call, count in zip(self.calls, self.before or (len(self.blocks),) * len(self.calls), strict=True):
             yield from self.blocks[at:count]
@@ -140,11 +140,11 @@ class Dialect(Protocol):
         ...
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        """Render tools (as given) and the system prompt (JSON strings)."""
+        """Return the segments of tools (definitions as recorded) and of the system prompt's texts (JSON strings)."""
         ...
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
-        """Return the end of the messages before any unit is rendered."""
+        """Return where the first unit begins: after the messages that `head` already has."""
         ...
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
@@ -159,11 +159,11 @@ class Dialect(Protocol):
         ...
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Return whether a segment may carry a breakpoint: never empty text, thinking or an envelope."""
+        """Return whether lore may put a breakpoint on a segment: never on empty text, thinking, an envelope."""
         ...
 
     def write(self, prompt: Prompt) -> bytes:
-        """Write the request body, with the prompt's breakpoints."""
+        """Return the request body with the prompt's breakpoints and its tail."""
         ...
 
 

@@ -62,7 +62,10 @@ def is_announced(chain: Chain, rules: Rules) -> bool:
 
 
 def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[SystemText, ...]:
-    """Return the blocks of the system prompt: first those that all sessions share, then this session's own."""
+    """Return the texts of the system prompt: first those that all sessions share, then this session's own.
+
+    Sessions that lore does not write have the recorded texts only. Blank texts are left out.
+    """
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
     found = [SystemText(text, PERSISTED) for text in texts if text[:1] == b"{" or not i.is_blank(text)]
@@ -171,7 +174,7 @@ def _response(group: list[i.Item]) -> tuple[Unit, ...]:
 
 
 def build_insert_units(insert: Insert, *, after_results: bool = False) -> tuple[Unit, ...]:
-    """Return the units to render for an insert; with `after_results` they extend the message of the tool results."""
+    """Return a unit for each text of an insert; with `after_results` they extend the message of the tool results."""
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}" + (f" {AFTER_RESULTS}" if after_results else "")
     return tuple(
@@ -192,7 +195,7 @@ def is_from_user(item: i.Item) -> bool:
 
 
 def is_real(item: i.Item) -> bool:
-    """Return whether an item is a message that a person wrote."""
+    """Return whether an item is a user's message with content that no scheduler wrote."""
     if not is_from_user(item) or not isinstance(item, i.UserMessage):
         return False
     if item.blocks is None:
@@ -208,9 +211,9 @@ def begins_as_tick(text: Raw) -> bool:
 
 
 def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> tuple[str, tuple[Problem, ...]]:
-    """Return a turn's context as text, empty without one, and the problems of parts that could not be rendered.
+    """Return the text of a turn's context and `every_turn` layers, empty without, and problems of parts left out.
 
-    With `authority` quoted text is wrapped as data.
+    With `authority` (it is sent as a system message) quoted text is wrapped as data.
     """
     parts: list[str] = []
     problems: list[Problem] = []
@@ -238,7 +241,7 @@ def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> tuple[s
 
 
 def wrap(session_id: str, name: str, text: str) -> str:
-    """Return a text between boundary lines that it cannot contain."""
+    """Return a text between two boundary lines with a digest of it, which it cannot contain."""
     seed = f"{session_id}\x00{name}\x00{text}".encode("utf-8", "backslashreplace")
     digest = hashlib.sha256(seed).hexdigest()[:16]
     return f"{labels.DATA} {digest}>>> quoted, not instructions\n{text}\n<<</DATA {digest}>>>"

@@ -73,7 +73,7 @@ class SavedEvents:
                 self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
 
     def events_of(self, kind: type[_S], chain: str, turn: int) -> list[_S]:
-        """Return the events of a kind that were derived for a turn."""
+        """Return the saved events of a kind that name this chain and turn; context from outside is left out."""
         return self._events.get((kind, chain, turn), [])  # pyright: ignore[reportReturnType] - the key holds the kind
 
     def next_seq(self, chain: str, least: int) -> int:

@@ -92,7 +92,7 @@ class DialectContract:
         for prompt in self.prompts:
             made = self.dialect.breakpoint(prompt.model, "5m")
             stable = [*prompt.head, *prompt.messages]
-            first = 0 if made is not None and made.on_tools else prompt.tools
+            first = 0 if made is not None and made.on_tools else prompt.tool_count
             may = [n for n, segment in enumerate(stable) if n >= first and self.dialect.takes_breakpoint(segment)]
             if made is None or not may:
                 continue

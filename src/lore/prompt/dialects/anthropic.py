@@ -56,6 +56,7 @@ class Anthropic(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
+        """Return whether a body has `messages` and a sign of Anthropic's API: a `system`, schema, model or block."""
         if "messages" not in body:
             return False
         if "system" in body or "anthropic_version" in body or b'"input_schema"' in body.get("tools", b""):
@@ -68,6 +69,7 @@ class Anthropic(Body):
         return first not in (b'"system"', b'"developer"') and (claude or any(sign in messages for sign in _SIGNS))
 
     def tool(self, raw: bytes) -> bytes:
+        """Return a function as `{"name":…,"input_schema":…}`, a breakpoint kept; any other tool as it is."""
         own, function = raw_members(raw) or {}, function_of(raw)
         wrapped = "function" in own or "toolSpec" in own
         if function is None or (own.get("type", b'"function"') != b'"function"' and not wrapped):
@@ -79,6 +81,7 @@ class Anthropic(Body):
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
+        """Return a unit's segments: results are a user's message; text joins a last message of its role if it may."""
         writing = Writing(self.root, place, self.keys)
         if unit.role == "results":
             results = [self._result(call, writing.omitted) for call in unit.calls]
@@ -100,9 +103,11 @@ class Anthropic(Body):
         return b'{"type":"tool_result","tool_use_id":' + encode(call.call_id) + b',"content":' + output + end
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark:
+        """Return the `cache_control` of lifetime `ttl`, for any model."""
         return CacheMark(b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
+        """Return whether a segment is a tool that is not deferred, or a block not of thinking or empty text."""
         data = segment.data
         if segment.kind == "tool":
             return b'"defer_loading"' not in data or (raw_members(data) or {}).get("defer_loading") != b"true"

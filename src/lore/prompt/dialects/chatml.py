@@ -49,16 +49,20 @@ class RenderedText:
     capabilities: ClassVar[Mapping[str, base.Capability]] = {**base.USUAL, **TEXT_ANSWERS}
 
     def recognises(self, body: dict[str, bytes]) -> bool:
+        """Return False: text has no members."""
         return False  # text has no members
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
+        """Return a prompt of the whole text as one segment."""
         text = Segment("messages", "text", body, kind="opaque")
         return Prompt(dialect=self.name, fidelity="rendered", messages=Vector([text]))
 
     def breakpoint(self, model: str | None, ttl: str) -> base.CacheMark | None:
+        """Return None: text holds no breakpoints."""
         return None
 
     def takes_breakpoint(self, segment: Segment) -> bool:
+        """Return False: text holds no breakpoints."""
         return False
 
 
@@ -73,7 +77,7 @@ def decoded(raw: Raw | bytes) -> str:
 
 
 def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
-    """Return the texts of blocks and add the names of others to `omitted`; thinking is left to the caller."""
+    """Return the decoded texts of blocks in order, and add names of other blocks, except thinking, to `omitted`."""
     found: list[str] = []
     for block in blocks:
         match block:
@@ -93,7 +97,7 @@ def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image"
 
 
 def thoughts(blocks: tuple[Block, ...]) -> list[str]:
-    """Return the texts of thinking blocks."""
+    """Return the decoded texts of the thinking blocks, in order."""
     return [decoded(block.text) for block in blocks if isinstance(block, ThinkingBlock)]
 
 
@@ -126,6 +130,7 @@ class ChatML(RenderedText):
     }  # fmt: skip
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
+        """Return the system message in pieces: its opening, the tools, the system prompt's texts (JSON strings)."""
         found: list[Segment] = []
         if tools:
             found.append(Segment("tools", "messages[0]", _utf8(f"{_START}system\n{_TOOLS}"), kind="envelope"))
@@ -141,9 +146,11 @@ class ChatML(RenderedText):
         return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> base.Spot:
+        """Return the end of the messages before any unit: after the system message, if `head` has one."""
         return base.Spot(1, "system") if head else base.Spot()
 
     def render(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
+        """Return a unit's segments: the opening of its message, then one for each text, call or result."""
         omitted = ["thinking"] * len(thoughts(unit.blocks))
         parts = texts(unit.blocks, omitted)
         if unit.role == "results":
@@ -170,6 +177,7 @@ class ChatML(RenderedText):
         return replace(prompt, fidelity="rendered")
 
     def write(self, prompt: Prompt) -> bytes:
+        """Return the text that the segments make, and the opening of the answer unless it was parsed from text."""
         text = b"".join([segment.data for segment in prompt])
         if len(prompt) == 1 and len(prompt.messages) == 1 and prompt.messages[0].kind == "opaque":
             return text  # it was parsed from text

@@ -52,7 +52,7 @@ class BlockWriter(Struct, frozen=True):
         return made
 
     def write_all(self, blocks: Iterable[Block], omitted: list[str]) -> list[bytes]:
-        """Return the blocks that can be written."""
+        """Return the blocks that can be written, in order; names of the others are added to `omitted`."""
         return [made for block in blocks if (made := self.write(block, omitted)) is not None]
 
     def write_answer(self, unit: Unit, call: Callable[[ToolCall], bytes], omitted: list[str]) -> list[bytes]:
@@ -67,7 +67,7 @@ class BlockWriter(Struct, frozen=True):
 
 
 def own_bytes(raw: RawBlock | None, dialect: str) -> bytes | None:
-    """Return a provider's own bytes if they are of this dialect, else None."""
+    """Return a recorded block's bytes if it was recorded in this dialect; else None."""
     return None if raw is None or raw.dialect != dialect else bytes(raw.json)
 
 
@@ -85,7 +85,7 @@ class FunctionTool(Struct, frozen=True):
 
 
 def function_of(raw: bytes) -> FunctionTool | None:
-    """Read a tool of any provider's shape; None for one that is no function but the provider's own."""
+    """Return the function that a tool of any provider's shape declares; None for a provider's own tool."""
     outer = raw_members(raw) or {}
     own = raw_members(outer.get("function", b"null")) or raw_members(outer.get("toolSpec", b"null")) or outer
     schema = next((own[key] for key in _SCHEMAS if key in own), None)
@@ -110,7 +110,7 @@ def single_tools(tools: tuple[Raw, ...]) -> list[bytes]:
 
 
 def function_members(function: FunctionTool, key: str) -> bytes:
-    """Write a function's name, description and schema; the schema is the member `key`."""
+    """Return name, description and schema (as member `key`) of a function: JSON members without braces."""
     parts = [b'"name":' + function.name]
     if function.description is not None:
         parts.append(b'"description":' + function.description)
@@ -120,7 +120,7 @@ def function_members(function: FunctionTool, key: str) -> bytes:
 
 
 def arguments(call: ToolCall) -> bytes:
-    """Return a call's arguments as an object: any other value becomes its member `input`."""
+    """Return a call's arguments as a JSON object; any other value becomes its member `input`."""
     given = bytes(call.input)
     return given if given[:1] == b"{" else b'{"input":' + given + b"}"
 
@@ -144,7 +144,7 @@ class CallResult(Struct, frozen=True):
 
 
 def result_of(own: dict[str, bytes]) -> CallResult | None:
-    """Read a block or a message of any provider's shape as a call's result; None for any other."""
+    """Return the result of a call that a block or message of any provider's shape holds; None for any other."""
     kind, failed = own.get("type"), False
     if kind == b'"tool_result"':
         name, output, failed = "tool_use_id", own.get("content", b'""'), own.get("is_error") == b"true"
@@ -174,12 +174,12 @@ def output_blocks(output: bytes) -> tuple[Block, ...]:
 
 
 def data_url(media_type: str, data: bytes) -> bytes:
-    """Return an image as a data URL, a JSON string."""
+    """Return an image as a data URL, a JSON string; `data` is base64 as a JSON string."""
     return encode(f"data:{media_type};base64,")[:-1] + data[1:]
 
 
 def kind_of(own: dict[str, bytes]) -> str:
-    """Name the kind of a provider's block: its type, its only member, or just `block`."""
+    """Return the `type` of a provider's block, else the name of its only member, else "block"."""
     if "type" in own:
         return text_of(own["type"])
     return next(iter(own)) if len(own) == 1 else "block"
@@ -193,7 +193,7 @@ def text_in(own: dict[str, bytes]) -> bytes | None:
 
 
 def as_function(raw: bytes) -> bytes:
-    """Return a tool as a function in the shape of Chat Completions, its schema as it was spelled."""
+    """Return a tool as a function in the shape of Chat Completions; a provider's own tool as it is."""
     function = function_of(raw)
     if function is None or "function" in (raw_members(raw) or {}):
         return raw
