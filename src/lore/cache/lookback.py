@@ -48,7 +48,7 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
 
 
 def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
-    """Yield after each piece, given its kind, how many positions there are so far; envelopes and thinking are none.
+    """Yield for each piece, given its kind, how many positions there are up to it; `NO_POSITION` kinds add none.
 
     `runs`: neighbouring calls, or neighbouring results, are one position.
     """

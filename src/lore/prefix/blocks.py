@@ -204,7 +204,7 @@ def is_empty(segment: Segment) -> bool:
 
 
 def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
-    """Return whether two segments are equal in canonical form only once empty members are dropped."""
+    """Return whether two segments, one with empty members, are equal in canonical form without them."""
     raw = previous.json, current.json
     if abs(len(raw[0]) - len(raw[1])) > _EMPTY_BYTES or not any(map(_EMPTY_VALUE.search, raw)):
         return False

@@ -202,9 +202,9 @@ def first_section(previous: Prompt, current: Prompt, position: int) -> Section |
 
 
 def excerpt(segment: Segment | None, at: int, before: int = _EXCERPT_BEFORE, after: int = _EXCERPT_AFTER) -> str:
-    """Return 20 bytes before and 80 from byte `at` of a segment on as text, credentials masked; empty for None.
+    """Return `before` bytes before byte `at` of a segment and `after` from it on, as text; empty for None.
 
-    Credentials that reach beyond the excerpt are masked, too. Code points that are cut at its ends are left out.
+    Credentials are masked, also those that reach beyond the excerpt. Code points that are cut at its ends are left out.
     """
     if segment is None:
         return ""
@@ -281,7 +281,7 @@ def byte_size(segment: Segment) -> int:
 
 
 def count_canonical_bytes(sums: ChainSums, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-    """Return the canonical bytes that two prompts share; `sums` are of `canonical_size`, advanced up to `previous`.
+    """Return the canonical bytes that two prompts share; `sums` are of canonical sizes, advanced up to `previous`.
 
     Equal leading bytes of the first segment that differs count, too.
     """

@@ -160,7 +160,7 @@ def last_user_texts(prompt: Prompt) -> list[Segment]:
 
 
 def begins_user_turn(prompt: Prompt) -> bool:
-    """Return whether a request ends with a user's words, and no tool's result follows the last answer."""
+    """Return whether a user's text follows the model's last answer, and no tool's result does."""
     if not last_user_texts(prompt):
         return False
     return not any(
@@ -249,7 +249,7 @@ def segments_before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def has_summary_heading(segment: Segment) -> bool:
-    """Return whether a text is headed like a summary; a user's report may be, too."""
+    """Return whether a text begins with a heading or first words of summaries; a user's report may, too."""
     lowered = (block_of(segment).text or "")[:_HEADING_CHARACTERS].lower()
     if _NAMES_SUMMARY.search(lowered) is None:  # most texts: the two forms take long to compile
         return False
@@ -268,7 +268,7 @@ def is_placeholder(segment: Segment) -> bool:
 
 
 def retells(segment: Segment, gone: Iterable[Segment]) -> bool:
-    """Return whether a text shares names (files, functions, numbers) with the segments that are gone: 3, and 60 %."""
+    """Return whether at least 3 and 60 % of a text's names (files, functions, numbers) are in the segments `gone`."""
     terms = list(dict.fromkeys(_TERM.findall((block_of(segment).text or "")[: 4 * _TEXT_BYTES])))[:_MOST_TERMS]
     if len(terms) < _FEWEST_FOUND:
         return False

@@ -230,7 +230,7 @@ class JinjaTemplate(RenderedText):
         return (*listed, *texts)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
-        """Return the end of the messages before any unit: after the system messages, of which there may be one."""
+        """Return the end of the messages before any unit: after the system messages; one, if texts are joined."""
         texts = sum(1 for segment in head if segment.section == "system")
         return Spot(texts if self._several else 1, "system") if texts else Spot()
 
