@@ -116,7 +116,7 @@ def images_in(block: BlockParts) -> list[bytes]:
 
 
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
-    """Return the members of a result other than its content, if that is one text, plain or in a block; else None."""
+    """Return key and canonical JSON of a result's members except its content, sorted; None unless that is one text."""
     content = block.members.get("content") or block.members.get("output") or b""
     if content[:1] == b"[":
         parts = blocks_in(content)
