@@ -73,7 +73,7 @@ def test_diff_prefix_cannot_complete_assembled_turns():
     ran = lore("diff-prefix", "all.jsonl#1", "all.jsonl#2", "--system", "system.txt")
     assert (ran.code, "no prompt to complete" in ran.err) == (2, True)
     ran = lore("diff-prefix", "all.jsonl", "--system", "system.txt")
-    assert (ran.code, "there is none to complete" in ran.err) == (2, True)
+    assert (ran.code, "nothing is missing" in ran.err) == (2, True)
 
 
 # what contradicts

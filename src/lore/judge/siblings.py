@@ -36,10 +36,10 @@ class _SharedBeginning(Struct, frozen=True):
     turn: Turn  # the first request that paid for it again
     path: str  # of its last segment
     tokens: int  # from the breakpoint before it to its end, in the first of these requests
-    marked: str  # path of the first breakpoint after it in that request; empty: there is none
+    marked: str  # path of the first breakpoint after it in that request; empty if that request has no later one
     requests: int = 0  # that paid for it again
     lost: int = 0  # tokens, summed over them
-    dollars: float | None = None  # what they cost beyond the price of reading, where it is known
+    dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
 
 
 class Siblings:

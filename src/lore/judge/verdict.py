@@ -273,11 +273,11 @@ class Remarks:
         return [Cause(code, None, evidence)]
 
 
-_Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # what was there before, and after
+_Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
 
 
 class Alternation:
-    """Marks causes of one chain that change a setting, a model or tools back to what they were before the last change.
+    """Marks causes of one chain that change a setting, a model or tools back to their value before the last change.
 
     A change from A to B and back to A is known from its second change on; the fix is to keep one of the two.
     """
@@ -395,7 +395,7 @@ def _readable(facts: PairFacts, cause: Cause) -> int:
     """Return how many segments before a cause can be read from the cache.
 
     In tools and system prompt that is up to the last breakpoint there. In the history earlier requests left entries at
-    their own ends; where usage is recorded, it shows what was read.
+    their own ends; where usage is recorded, it shows the read tokens.
     """
     prompt, position = facts.previous.prompt, cause.position
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint

@@ -83,7 +83,7 @@ def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecordi
     if not isinstance(recording, RequestRecording):
         return session_log(recording, instead, hint=hint)
     if recording.options.completion is not None:
-        raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
+        raise LoreError(f"{recording.shown} holds whole prompts: nothing is missing", hint=HINT_COMPLETE)
     return RequestSession(recording)
 
 

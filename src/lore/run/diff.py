@@ -227,7 +227,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
     parsed = corpus.parse_name(name)
     recording = comparison.options.open(parsed.path, Problems(), subagents=True)
     if comparison.options.completion is not None and not recording.events:
-        raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
+        raise LoreError(f"{recording.shown} holds whole prompts: nothing is missing", hint=HINT_COMPLETE)
     pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), list[str]()
     for verdict, diff in pairs:
         turns.append(f"{recording.shown}#{verdict.turn.chain}:{verdict.turn.number}")

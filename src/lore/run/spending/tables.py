@@ -23,6 +23,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, written_at
+from lore.report.plain import visible
 from lore.report.redacted import redacted
 from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError
@@ -108,6 +109,6 @@ def check_into_tables(
 
 def _tabled(log: AgentLog, ledger: Ledger, copies: Copies, *, redact: bool) -> TabledRecording:
     path = log.file.path
-    shown = redacted(ledger) if redact else ledger
+    shown = redacted(ledger) if redact else replace(ledger, session=visible(ledger.session))
     requests = [TabledRequest(sent, copies.has(sent.row, path)) for sent in every_request(shown, log)]
     return TabledRecording(shown, corpus.show(session_of(path) or path), agent_of(shown, log), requests)
