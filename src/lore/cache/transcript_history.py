@@ -89,7 +89,7 @@ class ModelHistory:
         return next((place.tokens for place in within if place.has_expired(pause)), None)
 
     def expire(self, pause: float) -> Position | None:
-        """Forget the positions at the end that expired in a `pause` (seconds); return the last that remains."""
+        """Forget the last positions that `pause` seconds ended, with breakpoints all in an hour; return the last."""
         past = self.breakpoints and pause > ONE_HOUR * GRACE
         while self.positions and (past or self.positions[-1].has_expired(pause)):
             self.positions.pop()
