@@ -212,10 +212,7 @@ def test_failed_persist_writes_no_output_file(monkeypatch):
         assert Path("s.jsonl").read_bytes() == session()
 
 
-def test_breakpoints_option_has_old_name_marks():
-    """`--marks` was the word before; it stays, hidden."""
-    given = (["--breakpoints", "none"], ["--marks", "none"], ["--breakpoints", "lore"])
+def test_breakpoints_are_chosen_by_option():
     plain = Path(__file__).parents[2] / "fixtures" / "sessions" / "plain.jsonl"
-    bodies = [lore("assemble", str(plain), *options).out for options in given]
-    assert bodies[0] == bodies[1]
-    assert ["cache_control" in one for one in bodies] == [False, False, True]
+    bodies = [lore("assemble", str(plain), "--breakpoints", name).out for name in ("none", "lore")]
+    assert ["cache_control" in one for one in bodies] == [False, True]

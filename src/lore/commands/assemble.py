@@ -43,7 +43,6 @@ class AssembleOptions(Struct, frozen=True):
     breakpoints: Annotated[
         str | None, typer.Option("--breakpoints", help="Which cache breakpoints are set: lore, recorded, none.")
     ] = None
-    marks: Annotated[str | None, typer.Option("--marks", hidden=True)] = None
     system: flags.System = None
     tools: flags.Tools = None
     output: flags.Output = None
@@ -87,8 +86,7 @@ def _read_options(options: AssembleOptions) -> Options:
     """Return how the session is read: the settings, and the options that override them."""
     from lore.recording.opening import Options
 
-    given = options.marks if options.breakpoints is None else options.breakpoints
-    rules = _with_breakpoints(common.found_settings(options.config).settings.assemble, given)
+    rules = _with_breakpoints(common.found_settings(options.config).settings.assemble, options.breakpoints)
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
         policy=common.tail_policy(options.tail, rules.tail), rules=rules,

@@ -14,6 +14,7 @@ COMMANDS: dict[str, str] = {
 OPTIONS: dict[tuple[str, str], str] = {
     ("fold", "--checkpoint"): "`lore fold SESSION` folds the whole log each time; `--follow` shows a log as it grows.",
     ("fold", "--verify"): "It compared a log with its checkpoint; `lore fold SESSION` always reads the whole log.",
+    ("assemble", "--marks"): "It is called --breakpoints.",
     ("check", "--state"): "Judge new recordings only with --since or --last.",
     ("check", "--cluster"): "Give the address of the scheduler to --jobs.",
     ("check", "--color"): "Set FORCE_COLOR=1 in the environment.",

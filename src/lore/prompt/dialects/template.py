@@ -194,7 +194,7 @@ class JinjaTemplate(RenderedText):
     rendering costs O(history). `notes` are warnings about the template. Raises LoreError for one that does not compile.
     """
 
-    capabilities: ClassVar = {
+    capabilities: ClassVar[Mapping[str, Capability]] = {
         **USUAL,
         **TEXT_ANSWERS,
         IN_LOOPS: can("after the result, in the text of the last tool message"),
