@@ -43,7 +43,18 @@ from lore.model.limits import RENDERED_CHARACTERS, RENDERED_PER_BYTE
 from lore.model.mask import cut_masked, mask
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, USUAL, Rendered, Spot, Unit, can, cannot
+from lore.prompt.base import (
+    IN_CONVERSATION,
+    IN_LOOPS,
+    SEVERAL_LEADING,
+    USUAL,
+    Capability,
+    Rendered,
+    Spot,
+    Unit,
+    can,
+    cannot,
+)
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
 from lore.prompt.dialects.content import as_function, single_tools
 from lore.prompt.system_messages import Does
