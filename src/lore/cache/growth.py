@@ -54,7 +54,10 @@ class Growth(Struct, frozen=True):
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
-    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most; `at`: seconds, as for `lookback`."""
+    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most.
+
+    `at` (seconds since the epoch; None: the latest rule) selects the rule by which positions are counted.
+    """
     runs = lookback(at).runs
     answer = given = images = positions = 0
     prompted, thinks, group = False, False, -1
@@ -142,7 +145,10 @@ class TokenRate:
         return self.answer_tokens(grown, output) + given
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
-        """Update the rate of input from a step that grew the prompt by `tokens`; ignore implausible ratios."""
+        """Update the rate of input from a step that grew the prompt by `tokens`.
+
+        Steps outside 0.5 to 32 bytes a token are ignored.
+        """
         given = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
         if given > 0 and _FEWEST / 2 <= grown.input_bytes / given <= _MOST * 2:
             self._bytes += grown.input_bytes

@@ -79,8 +79,8 @@ def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
 def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ...]:
     """Return name and value of each option of `OPTION=VALUE,OPTION=VALUE`, in order, `-` in names as `_`.
 
-    Values are bool, int or float, text for options of words. Raises LoreError, its text beginning with `place`, for
-    others. `make` checks whether a model has these options.
+    The spelling of a value decides whether it is a bool, int or float; options of words have text. Raises LoreError,
+    its text beginning with `place`, for a part without a value or with another text. `make` checks the names.
     """
     return tuple([_option(part, place, hint) for part in text.split(",")])
 

@@ -34,7 +34,10 @@ class FoldStep(NamedTuple):
 
 
 def step(state: FoldedSession, event: e.Event) -> FoldStep:
-    """Return the state after one event, and its problems. O(1); compaction, removal O(items), knowledge O(entries)."""
+    """Return the state after one event, and its problems.
+
+    O(chains); a compaction or removal O(items), knowledge O(entries).
+    """
     folding = Folding(state)
     problems = folding.apply(event)
     return FoldStep(folding.state(), problems)

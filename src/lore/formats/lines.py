@@ -179,12 +179,13 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     The first line decides: if it is not the beginning of a longer value, every line is a record. Lines come in lists,
     those of each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
-    pieces, begin, first = filter(None, data), b"", b""
+    pieces, begin, first, end = filter(None, data), b"", b"", 0
     while not first and len(begin) <= LineCutter.limit * times and (piece := next(pieces, b"")):
         begin += piece
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
-    if not _is_alone(first or begin.removeprefix(BOM)):
+        end = len(begin) - len(text) + len(first)
+    if first and end <= LineCutter.limit * times and not _is_alone(first):
         lines = read_lines(chained((begin,), pieces), times=times, keep_spaces=True)
         for record in _read_printed(lines, LineCutter.limit * times):
             if record.data.strip(SPACE) or not record.data:

@@ -134,7 +134,7 @@ class ReasoningDropped(EvidenceFact, frozen=True):
 
 
 class FirstWithoutThinking(EvidenceFact, frozen=True):
-    """No answer to the first prompt holds thinking; some versions of a client then send another prompt."""
+    """No answer to the first prompt holds thinking; with some versions and models the next read then falls."""
 
     def sentence(self) -> str:
         return "no answer to the first prompt holds thinking, and with this version and model the next read falls"
@@ -215,7 +215,7 @@ class ParallelStart(EvidenceFact, frozen=True):
 class OlderEntry(EvidenceFact, frozen=True):
     """The request read exactly up to the breakpoint before the newest one."""
 
-    seconds: float  # since the previous request
+    seconds: float  # from the previous answer (if unknown: its request) to this request
     read_tokens: int  # tokens before that breakpoint, which were read
 
     def sentence(self) -> str:
@@ -362,7 +362,10 @@ class Rerouted(EvidenceFact, frozen=True):
 
 
 class RoutedElsewhere(EvidenceFact, frozen=True):
-    """A router gave the request to another provider or deployment than the previous one."""
+    """A router gave the request to another provider or deployment than the previous one.
+
+    Known from the providers, else the deployments, else from answers that this recording never received.
+    """
 
     provider_before: Name | None = None  # that answered the previous request; None: not recorded
     provider_after: Name | None = None  # that answered this request; None: not recorded

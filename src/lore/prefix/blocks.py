@@ -104,7 +104,7 @@ def _join_texts(raw: bytes) -> str:
 
 
 def blocks_in(raw: bytes) -> list[dict[str, bytes]]:
-    """Return the members of each element of a JSON array, as JSON by key; none for an element that is no object."""
+    """Return the members of each element of a JSON array, as JSON by key; an empty dict for other elements."""
     return [raw_members(block) or {} for block in array(raw)]
 
 
@@ -116,7 +116,10 @@ def images_in(block: BlockParts) -> list[bytes]:
 
 
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
-    """Return key and canonical JSON of a result's members except its content, sorted; None unless that is one text."""
+    """Return a result's members except its content, each as key and canonical JSON in one bytes value, sorted.
+
+    None unless its content is one text.
+    """
     content = block.members.get("content") or block.members.get("output") or b""
     if content[:1] == b"[":
         parts = blocks_in(content)
@@ -151,7 +154,7 @@ def read_argument_texts(before: BlockParts, after: BlockParts) -> tuple[str, str
 
 
 def call_id_of(segment: Segment, envelope: bytes) -> bytes | None:
-    """Return the undecoded id of the call that a segment (or the envelope of its message) is or answers; else None."""
+    """Return the id (no quotes) of the call that a segment (or its message's envelope) is or answers; else None."""
     is_block = segment.kind != "envelope"
     match = _CALL_ID.search(segment.data, 0, _CALL_ID_BYTES) if is_block or b"call_id" in segment.data else None
     if match is None and is_block and b"call_id" in envelope:

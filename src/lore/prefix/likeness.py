@@ -179,7 +179,8 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
 def has_grown_text(previous: Prompt, current: Prompt) -> bool:
     """Return whether a prompt repeats the previous one and only inserts something into its last text.
 
-    An agent that keeps its history in one text sends the log so far and a closing sentence in each request.
+    An agent that keeps its history in one text sends the log so far and a closing sentence in each request. False if
+    the previous last text is shorter than 256 bytes.
     """
     size = len(previous.messages)
     old, new = previous.messages.last(), current.messages.last()

@@ -119,7 +119,10 @@ _QUOTED_TEXTS = 64  # latest texts of a conversation that are looked for
 
 
 def quoted_share(conversation: Prompt, prompt: Prompt) -> float:
-    """Return which share (0 to 1) of a conversation's latest 64 long texts another request holds; 0 without any."""
+    """Return which share (0 to 1) of the long texts in a conversation's latest 64 segments another request holds.
+
+    A text of 66 bytes or more is long; it is held if 48 bytes near its end are. 0 without any.
+    """
     size = len(conversation.messages)
     texts = [
         segment.data[1:-1][-_QUOTED_BYTES - 16 : -16]
@@ -249,7 +252,10 @@ def segments_before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def has_summary_heading(segment: Segment) -> bool:
-    """Return whether a text begins with a heading or first words of summaries; a user's report may, too."""
+    """Return whether a text or result has a summary's heading in its first 400 characters, or begins as one.
+
+    A user's report may, too.
+    """
     lowered = (block_of(segment).text or "")[:_HEADING_CHARACTERS].lower()
     if _NAMES_SUMMARY.search(lowered) is None:  # most texts: the two forms take long to compile
         return False
@@ -259,7 +265,8 @@ def has_summary_heading(segment: Segment) -> bool:
 def is_placeholder(segment: Segment) -> bool:
     """Return whether a text has under 240 characters, or under 480 and says that something was left out.
 
-    A short text that begins as a summary is none: it retells what little there was.
+    A segment without text is one, too. A short text that begins with a summary's first words is none, unless it says
+    that something was left out: it retells what little there was.
     """
     text = (block_of(segment).text or "").strip()
     if len(text) < 2 * _PLACEHOLDER and _CUT.search(text) is not None:

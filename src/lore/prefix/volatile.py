@@ -1,7 +1,7 @@
 """Find text that changes with time or request, and name what a text is about.
 
 Only forms and markers that clocks, agents and programs write count (`volatile_patterns.py`); plain words prove nothing.
-Text longer than `VARYING_TEXT` characters is not searched. Cost: O(text).
+Of longer texts the first `VARYING_TEXT` characters are searched, or none if two texts are compared. Cost: O(text).
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> Volatile
 def find_topic(context: str, previous: str, current: str) -> str | None:
     """Return what a difference is about: `git`, `memory`, or None if no marker says it.
 
-    `context` is the text before it. Headings in both count, and so does the first line of either side.
+    `context` is the text before it: its last 4,096 characters are searched for headings. Of either side the first line,
+    labels of recalled memory and lines of git count.
     """
     for text in (previous[:_CONTEXT], current[:_CONTEXT]):
         if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in find_labels(text)):
@@ -198,15 +199,16 @@ def _open_headings(context: str) -> list[str]:
 class TextWrapper(Struct, frozen=True):
     """What a program put before or after a text."""
 
-    text: str  # without the text that it was put around
+    text: str  # the wrapper itself: the removed text
     holds: tuple[Holds, ...] = ()  # named by its labels
 
 
 def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextWrapper | None:
     """Return the text before or after `current` that only `previous` has; None if a user may have cut it.
 
-    A tag around it, a label or a reminder's opening shows that a program wrote it. `any_end`: the caller knows that no
-    user cut the end, so that a short text there counts without such a mark if it begins with a space or a tag.
+    None, too, if text was removed on both sides. A tag, a label or a reminder's opening shows that a program wrote
+    it. `any_end`: the caller knows that no user cut the end, so that a short text there counts without such a mark if
+    it begins with a space or a tag.
     """
     kept = current.strip()
     if not kept or len(current) >= len(previous) or len(previous) > VARYING_TEXT:
@@ -226,7 +228,7 @@ def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextW
 
 
 def is_reminder(text: str) -> bool:
-    """Return whether a text opens as a program's: a reminder, the state of an environment, a hook's output."""
+    """Return whether a text is a program's: it begins with reminder words, or has a program's tag soon after."""
     return p.REMINDER.search(text.lstrip()[:_OPENING]) is not None
 
 

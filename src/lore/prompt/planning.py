@@ -90,8 +90,9 @@ class Planner:
         self._settled: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
-        """Return the events that come before a turn. Costs O(1) if nothing changed, else O(entries known).
+        """Return the events that come before a turn: new deltas, and moved ones under their old number.
 
+        Empty for sessions of other tools. Costs O(1) if nothing changed, else O(entries known).
         With `in_loops` the dialect has a place for knowledge after a tool's results.
         """
         if not session.is_own:
@@ -185,7 +186,8 @@ class Planner:
     def signatures_in_prompt(self, chain: Chain) -> DeltaNews:
         """Return the signatures of the knowledge and layers in the prompt: the pinned ones, updated by every delta.
 
-        Entries are in `changed`, by id; `removed` is empty.
+        Entries of knowledge are in `changed` by id (empty for one that was shortened), layers in `layers` by name;
+        `removed` is empty.
         """
         entries = {fact.id: _sign_fact(fact) for fact in chain.pinned or ()}
         layers = {layer.name: _sign(layer) for layer in chain.pinned_layers}

@@ -96,9 +96,10 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
 
 
 def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) -> bool:
-    """Return whether the leading system messages have to be joined: all but one would be refused or ignored.
+    """Return whether the leading system messages have to be joined: all except one would be refused or ignored.
 
-    False for a dialect that never writes several.
+    True for models of the setting `one_system_message`, and for known templates that refuse or ignore further ones.
+    False for unknown models, for templates that merge them, and for a dialect that never writes several.
     """
     if not expresses(dialect, SEVERAL_LEADING):
         return False

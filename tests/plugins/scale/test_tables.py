@@ -174,7 +174,8 @@ def test_check_does_not_replace_other_files(tmp_path):
 def test_incomplete_table_of_findings_is_reported(tmp_path, monkeypatch):
     said = "holds the first 3 of each severity"
     assert said not in lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'a'}").err
-    monkeypatch.setattr("lore.judge.totals.FINDINGS_KEPT", 3)
+    for module in ("lore.judge.totals", "lore.run.spending.tables"):
+        monkeypatch.setattr(f"{module}.FINDINGS_KEPT", 3)
     assert said in lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'b'}").err
 
 

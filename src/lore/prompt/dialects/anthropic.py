@@ -56,7 +56,10 @@ class Anthropic(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        """Return whether a body has `messages` and a sign of Anthropic's API: a `system`, schema, model or block."""
+        """Return whether a body has `messages` and a sign of Anthropic's API: a `system`, schema, model or block.
+
+        Blocks of calls, results and thinking are signs; `tool_calls` and messages of tools or the system rule it out.
+        """
         if "messages" not in body:
             return False
         if "system" in body or "anthropic_version" in body or b'"input_schema"' in body.get("tools", b""):

@@ -63,7 +63,10 @@ class Gemini(Body):
         return "contents" in body and "messages" not in body
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        """Parse a request body; each declared function is a segment of its own, the instruction is the system part."""
+        """Parse a request body; each declared function is a segment, the instruction the system part.
+
+        Empty for a body that is no JSON object.
+        """
         members = raw_members(body) or {}
         head = _tools(members.get("tools", b"null"))
         for key in _SYSTEM:

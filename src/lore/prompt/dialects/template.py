@@ -246,7 +246,11 @@ class JinjaTemplate(RenderedText):
         return Spot(texts if self._several else 1, "system") if texts else Spot()
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Return a unit as messages for the template, each one segment; lore's own text joins a user's message."""
+        """Return a unit as messages for the template, each one segment.
+
+        The user's text joins a message of lore's own text directly before it, and a unit that `joins` extends the last
+        message (of the user or a tool): the added text is then the segment.
+        """
         omitted: list[str] = []
         content, thinking = texts(unit.blocks, omitted), thoughts(unit.blocks)
         if content and not thinking and _is_joined(unit, place):
