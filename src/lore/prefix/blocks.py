@@ -110,9 +110,13 @@ def blocks_in(raw: bytes) -> list[dict[str, bytes]]:
 
 def images_in(block: BlockParts) -> list[bytes]:
     """Return the image blocks in a result's content, as JSON, in order; empty if its content is no list."""
+    return [part for part in _parts_of(block) if _kind_by_members(raw_members(part) or {}) == "image"]
+
+
+def _parts_of(block: BlockParts) -> list[bytes]:
+    """Return the blocks of a result's content, in any provider's shape."""
     inner = next((raw_members(block.members[key]) or {} for key in _RESULTS if key in block.members), block.members)
-    content = inner.get("content") or inner.get("output") or b""
-    return [part for part in array(content) if _kind_by_members(raw_members(part) or {}) == "image"]
+    return array(inner.get("content") or inner.get("output") or b"")
 
 
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
@@ -135,7 +139,7 @@ def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
     if len(images_in(after)) >= len(images_in(before)):
         return False
     texts, new_texts = (
-        {part["text"] for part in blocks_in(block.members.get("content", b"")) if "text" in part}
+        {members["text"] for part in _parts_of(block) if "text" in (members := raw_members(part) or {})}
         for block in (before, after)
     )
     return texts <= new_texts
