@@ -70,7 +70,8 @@ def test_unknown_shrinking_does_not_blame_tool_results():
     shrank = cause_in_words(replace(cause(Code.TOOL_RESULT_REWRITTEN), kind="unattributable"))
     assert "shorter" in shrank.says
     assert "request bodies" in shrank.fix
-    assert "print less" in cause_in_words(cause(Code.TOOL_RESULT_REWRITTEN)).fix
+    for_user = replace(cause(Code.TOOL_RESULT_REWRITTEN), fix=fix_of(Code.TOOL_RESULT_REWRITTEN, "user"))
+    assert "print less" in cause_in_words(for_user).fix
     unsure = fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "unattributable")
     assert unsure == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
     assert fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "waste") == CODES[Code.TOOL_RESULT_REWRITTEN].fix_user
