@@ -31,13 +31,23 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from threading import RLock
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
-
-from msgspec import Raw
-from msgspec.structs import replace
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
-from lore.errors import LoreError, MisuseError, did_you_mean, kind_of
+from lore.conversation import Begun as Begun
+from lore.conversation import (
+    Context as Context,
+)
+from lore.conversation import (
+    dialect_of_model,
+    given_dialect,
+    is_empty_message,
+    named_items,
+    read_log,
+    refuse_open_calls,
+    sorted_tools,
+)
+from lore.errors import LoreError, MisuseError, did_you_mean
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import (
     append,
@@ -53,7 +63,6 @@ from lore.events.kinds import event as event
 from lore.events.strict import JSON, check, context_json, due, named, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
-from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical, decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
@@ -63,25 +72,23 @@ from lore.model.items import (
     Block,
     CompactDivider,
     OpaqueItem,
-    TextBlock,
     ToolCall,
     UserMessage,
     is_absent,
-    is_blank,
 )
 from lore.model.mask import cut_masked
-from lore.model.providers import MODEL_DIALECTS, dialects_for
+from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.state import settled
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
-from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names, require_dialect
+from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import is_real, tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
 from lore.sdk.objects import awaited, params_of, plain
-from lore.sdk.replies import Reply, ToolUse, items_of, reply_of
+from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]
 
@@ -103,19 +110,6 @@ def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
     return alone
 
 
-class Context(TypedDict, total=False):
-    """A turn's volatile context, in the order of the tail."""
-
-    memory_recall: str | Sequence[Mapping[str, JSON]]
-    every_turn: str | Sequence[str]
-    current_time: str
-    working_context: str | Mapping[str, JSON]
-    slash_command: str
-    overlay: str
-    restart_notice: str
-    extra: str | Sequence[str]
-
-
 class AutomaticCompaction(Protocol):
     """When a session is compacted by itself: `lore.CompactionPolicy` is one."""
 
@@ -125,13 +119,6 @@ class AutomaticCompaction(Protocol):
         It returns the events of the compaction that is due.
         """
         ...
-
-
-class Begun(NamedTuple):
-    """The prompt of a turn, and its events in the log, which are applied already."""
-
-    prompt: Prompt
-    events: tuple[Event, ...]
 
 
 class Session:
@@ -167,14 +154,14 @@ class Session:
         fault = self.rules.fault()
         if fault:
             raise LoreError(fault)
-        self._dialect = _given_dialect(dialect)
+        self._dialect = given_dialect(dialect)
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
         self._compaction = None if compaction is None else compaction.begin()
         self._begin()
         if model is not None:
-            name = _dialect_of_model(model) if self._dialect is None else self._dialect.name
+            name = dialect_of_model(model) if self._dialect is None else self._dialect.name
             header: dict[str, Any] = {
                 "model": model, "dialect": name, "system": system, "tools": tools,
                 "params": params_of(params or {}, name) or None, "attachments": attachments, "user_id": user_id,
@@ -233,12 +220,12 @@ class Session:
 
     def _read(self, data: bytes) -> None:
         """Start with the events of a log."""
-        self._begin(*_read_log(data))
+        self._begin(*read_log(data))
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
         """Return the events of lines of a log, without unreadable lines."""
-        return _read_log(data)[0]
+        return read_log(data)[0]
 
     @property
     def state(self) -> State:
@@ -310,7 +297,7 @@ class Session:
             item = user_message(name, content, source=source)
         else:
             item = user_message(name, blocks_from(content, self.dialect.name, "content"), source=source)
-        if _is_empty(item):
+        if is_empty_message(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
         place = index_of(state).place(name)
@@ -350,7 +337,7 @@ class Session:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
-            _refuse_open_calls("calls of the last answer have", self.pending(chain))
+            refuse_open_calls("calls of the last answer have", self.pending(chain))
             at = at or self._time()
             if self._compaction is not None:
                 self.apply(*self._compaction(self, chain, at))
@@ -398,7 +385,7 @@ class Session:
                 "there is no open request that this could answer",
                 hint="`session.request()` begins a turn, one for each answer",
             )
-        events: list[Event] = [append(item, at=at, chain=chain) for item in _named_items(reply, name)]
+        events: list[Event] = [append(item, at=at, chain=chain) for item in named_items(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
             events.append(
@@ -505,7 +492,8 @@ class Session:
                 f"requests for {model} are not taken in the dialect {dialect}", hint="begin another session"
             )
         same = (
-            model in (None, state.model) and (made.tools is None or _sorted(made.tools) == _sorted(state.tools or ()))
+            model in (None, state.model)
+            and (made.tools is None or sorted_tools(made.tools) == sorted_tools(state.tools or ()))
             and (is_absent(made.system) or canonical(bytes(made.system)) == canonical(bytes(state.system)))
             and (is_absent(made.params) or canonical(bytes(made.params)) == canonical(bytes(state.params)))
         )  # fmt: skip
@@ -531,7 +519,7 @@ class Session:
             raise MisuseError("a compaction has a summary, and keeps at least one message", hint='compact("…", keep=6)')
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
-        _refuse_open_calls("nothing was compacted: calls have", calls)
+        refuse_open_calls("nothing was compacted: calls have", calls)
         places = [
             place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)
         ]
@@ -635,71 +623,3 @@ class Session:
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""
         return self.dialect.write(prompt)
-
-
-def _given_dialect(given: Dialect | str | None) -> Dialect | None:
-    """Return a dialect that is given by name or as an object."""
-    if given is None or (not isinstance(given, str) and hasattr(given, "render")):
-        return given
-    if not isinstance(given, str):
-        raise MisuseError(f"dialect is {kind_of(given)}: give a name", hint=", ".join(dialect_names()))
-    return require_dialect(given)
-
-
-def _dialect_of_model(model: str) -> str:
-    """Return the dialect of a model by its name; raises LoreError if it has several, or none is known."""
-    due(model, str, "model", "its name")
-    names = dialects_for(model)
-    if len(names) == 1:
-        return names[0]
-    if names:
-        raise LoreError(
-            f"requests for {model} are taken in several dialects: {', '.join(names)}",
-            hint=f"say which SDK is called: Session({model!r}, dialect={names[0]!r})",
-        )
-    known = sorted({row.model for row in MODEL_DIALECTS})
-    raise LoreError(
-        f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
-        hint="give one: " + ", ".join(DIALECTS),
-    )
-
-
-def _refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None:
-    """Raise LoreError if there are calls, with their names."""
-    if calls:
-        names = ", ".join(f"{call.name} ({call.call_id})" for call in calls[:3])
-        more = f", and {len(calls) - 3} more" if len(calls) > 3 else ""
-        raise LoreError(
-            f"{message} no result: {names}{more}",
-            hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
-        )
-
-
-def _named_items(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
-    """Return an answer's items; the first has the name, and the last message why the answer stopped."""
-    items = list(items_of(reply.parts, reply.response_id or None))
-    items = [replace(item, uuid=f"{name}.{number}" if number > 1 else name) for number, item in enumerate(items, 1)]
-    for at in reversed(range(len(items))):
-        if isinstance(items[at], AssistantMessage):
-            items[at] = replace(items[at], stop_reason=reply.stop_reason)
-            break
-    return items
-
-
-def _read_log(data: bytes) -> tuple[list[Event], list[Problem]]:
-    """Return the events of a log, and its problems."""
-    events, problems = list[Event](), list[Problem]()
-    for read in LoreLog().read([data]):
-        (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
-    return events, problems
-
-
-def _sorted(tools: tuple[Raw, ...]) -> list[bytes]:
-    """Return tools in a form that does not depend on their order."""
-    return sorted(canonical(bytes(tool)) for tool in tools)
-
-
-def _is_empty(item: UserMessage) -> bool:
-    if item.blocks is None:
-        return is_blank(item.text)
-    return all(isinstance(block, TextBlock) and is_blank(block.text) for block in item.blocks)

@@ -1,8 +1,8 @@
 """Evidence from logs, clocks, usage and the provider: one struct for each kind of fact that a verdict rests on.
 
 A struct holds figures and texts; `sentence()` puts all of them in words, except those that are None or empty. Tokens
-are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact`
-has the rules for fields.
+are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`, from
+several turns or runs in `lore.model.evidence.runs`; `lore.model.fact` has the rules for fields.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Literal, TypeAlias
 
 from lore.model.codes import CODES
 from lore.model.differences import Difference, RequestFact
+from lore.model.evidence.runs import OverBudget, ReadBelowForecast, ReadPlateau, SharedBlock, Unneeded, WritesUnread
+from lore.model.evidence.runs import PlateauReason as PlateauReason
 from lore.model.fact import (
     Content,
     EvidenceFact,
     JsonPath,
     Model,
     Name,
-    Number,
     Own,
     count_of,
     format_duration,
@@ -531,139 +532,6 @@ _DISPUTES = {
         "tools and system prompt were unchanged"
     ),
 }
-
-
-# What many turns of a chain, several requests, or a whole run show
-
-
-class WritesUnread(EvidenceFact, frozen=True):
-    """Tokens were written to the cache, another turn followed in time, and no usage shows a read of them."""
-
-    tokens: int  # that all these turns wrote
-    turns: int  # that wrote them
-
-    def sentence(self) -> str:
-        return (
-            f"{self.turns} turns wrote {self.tokens:,} tokens to the cache, each followed by another turn within "
-            "their lifetime, and nothing in this recording reads any of them"
-        )
-
-
-class SharedBlock(EvidenceFact, frozen=True):
-    """Requests of different conversations begin alike, and no breakpoint is at the end of what they share."""
-
-    tokens: int  # that they share after the last breakpoint in it
-    requests: int  # that paid for them again
-    path: JsonPath  # of the last segment that they share
-    marked: JsonPath = ""  # of the first breakpoint after it; empty: there is none
-
-    def sentence(self) -> str:
-        after = f"; the next one, on {self.marked}, covers text that differs" if self.marked else ""
-        return (
-            f"{count_of(self.requests, 'request')} paid again for about {self.tokens:,} tokens up to {self.path}, with "
-            f"which a request of another conversation had begun: no breakpoint is at the end of them{after}"
-        )
-
-
-PlateauReason: TypeAlias = Literal[
-    "engine",
-    "cache-prompt-off",
-    "no-explicit-breakpoint",
-    "breakpoint-not-honoured",
-    "ignored-breakpoint",
-    "changing-key",
-    "no-cache-key",
-]
-_REASONS: dict[PlateauReason, str] = {
-    "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
-    "cache-prompt-off": "cache_prompt is false, so the server reuses nothing",
-    "no-explicit-breakpoint": "prompt_cache_options asks for explicit breakpoints, and the request has none",
-    "breakpoint-not-honoured": "nothing was written at its breakpoints either, as if a gateway had removed them",
-    "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
-    "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
-    "no-cache-key": "without a prompt_cache_key the beginning of the prompt alone decides which machine is asked",
-}
-
-
-class ReadPlateau(EvidenceFact, frozen=True):
-    """Reads stayed at one level while more and more of the prompt was repeated."""
-
-    read_tokens: int  # in each of the requests; 0: nothing was ever read
-    repeated_tokens: int  # of the previous request, in the last of them
-    turns: int  # requests in a row
-    reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
-    cache: Own = ""  # the cache model; empty: unknown
-    field: Own = ""  # the request's field that differs
-
-    def sentence(self) -> str:
-        much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
-        shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
-        unknown = (
-            "requests reached other machines, or the cache was full"
-            if self.read_tokens
-            else "this endpoint does not cache such requests, or does not report cached tokens"
-        )
-        why = "; ".join(shown) or f"no reason is recorded; perhaps {unknown}"
-        return (
-            f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
-            f"tokens of the previous one: {why}"
-        )
-
-
-class ReadBelowForecast(EvidenceFact, frozen=True):
-    """A smaller read than predicted from another turn's prompt."""
-
-    expected_tokens: int  # the predicted read
-    read_tokens: int  # tokens that were read
-    exact: bool  # the prediction counts tokens; else it estimates them
-    cache: Own  # the cache model
-    reason: Own  # its rule
-    turn: int  # the turn that used the same beginning
-    chain: Name | None  # of that turn; None: the same chain
-    seconds: float  # since that turn
-    model: Model | None  # that was asked; None: unknown
-
-    def sentence(self) -> str:
-        which = f"turn {self.turn}" + (f" of chain {self.chain}" if self.chain else "")
-        return (
-            f"the rules of {self.cache} ({self.reason}) predict a read of {'' if self.exact else 'about '}"
-            f"{self.expected_tokens:,} tokens, {self.read_tokens:,} were read; {which} used the same beginning "
-            f"{format_duration(self.seconds)} earlier; ruled out, as far as recorded: expiry, an entry that is not "
-            f"readable yet, model ({self.model}), breakpoints, parameters, endpoint"
-        )
-
-
-class OverBudget(EvidenceFact, frozen=True):
-    """A figure exceeds its budget."""
-
-    what: Literal["reuse", "breaks", "lost-tokens"]  # which budget
-    value: Number  # a share from 0 to 1 for `reuse`, else a count
-    limit: Number  # that the settings allow: of `reuse` the least, else the most
-    of: Name = ""  # the entry of `per_path` that the sum belongs to
-
-    def sentence(self) -> str:
-        if self.what == "reuse":
-            return f"{self.value:.1%} of the previous prompt is reused, the budget is {self.limit:.1%}"
-        what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
-        where = f" in {self.of}" if self.of else ""
-        return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"
-
-
-class Unneeded(EvidenceFact, frozen=True):
-    """An exemption or a baseline entry that matches fewer findings than it did."""
-
-    what: Literal["exemption", "baseline"]  # which of the two
-    code: Own  # that it is about
-    where: JsonPath = ""  # path, chain and JSON path that it is limited to; empty: everywhere
-    reason: Content = ""  # of the exemption
-    entries: int = 0  # findings in the baseline
-    left: int = 0  # findings that still occur
-
-    def sentence(self) -> str:
-        if self.what == "exemption":
-            return f"no finding of {self.code} in {self.where} needs this exemption any more ({self.reason})"
-        state = f"{self.left} of {self.entries} still occur" if self.left else "no finding matches it"
-        return f"{self.code} {self.where}: {state}"
 
 
 Evidence: TypeAlias = (
