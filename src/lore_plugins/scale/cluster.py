@@ -73,15 +73,20 @@ class DaskCluster:
 
     def _result(self, client: Any, task: Any, job: ClusterJob, done: int) -> FileResult | None:
         """Wait for a task, which Dask repeats if a worker dies; return None if it ended too many workers."""
-        while True:
-            job.tell(done)
-            try:
-                return task.result(timeout=POLL_SECONDS)
-            except self._dask.KilledWorker:
-                return None
-            except (OSError, self._dask.CancelledError) as error:
-                if not isinstance(error, TimeoutError) or client.status != "running":
-                    raise LoreError("the scheduler is gone", hint="start it, and run this again") from None
+        try:
+            while True:
+                job.tell(done)
+                try:
+                    task.exception(timeout=POLL_SECONDS)  # waits for its end
+                    break
+                except TimeoutError:
+                    if client.status != "running":
+                        raise
+            return task.result()  # without a timeout, which could cancel a transfer midway
+        except self._dask.KilledWorker:
+            return None
+        except (OSError, self._dask.CancelledError):
+            raise LoreError("the scheduler is gone", hint="start it, and run this again") from None
 
     @contextmanager
     def _local(self) -> Generator[Any]:

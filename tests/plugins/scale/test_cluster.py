@@ -66,6 +66,12 @@ def test_cluster_gives_the_same_output_as_one_process(scheduler, command):
     assert once.code != 70
 
 
+def test_waiting_for_a_task_never_cuts_its_transfer(scheduler, monkeypatch):
+    once = lore("check", "logs", "--json")
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.001)
+    assert lore("check", "logs", "--json", "--jobs", scheduler) == once
+
+
 def test_baseline_holds_on_a_cluster(scheduler, tmp_path):
     known = str(tmp_path / "known.json")
     lore("check", "logs", "--baseline", known, "--update-baseline", "--jobs", scheduler)
