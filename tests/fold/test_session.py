@@ -190,6 +190,21 @@ def test_recorded_session_is_lores_own_after_knowledge():
     assert b"noon" in prompt.tail[-1].data
 
 
+@pytest.mark.parametrize(("kind", "fields"), [
+    ("prompt_delta", {"seq": 1, "selector": {"target": "tools"}, "content": [{"role": "user", "text": "x"}]}),
+    ("prompt_delta", {"seq": 1, "selector": {"target": "messages", "insert_at": 1}, "content": 5}),
+    ("context_persisted", {"turn": 1, "insert_at": -1, "content": "x"}),
+    ("knowledge", {"op": "upsert", "id": "k"}),
+    ("knowledge", {"op": "remove", "id": "k"}),
+    ("layer", {"name": "l", "when": "never", "text": "x"}),
+    ("turn_started", {"turn": 2, "context": 5}),
+])  # fmt: skip
+def test_unreadable_event_leaves_recorded_session_another_tools(kind, fields):
+    fold = Fold(started(origin="claude-code", system="S"), append(user("u1")), event("turn_started", turn=1))
+    fold.take(event(kind, **fields))
+    assert not fold.state.is_own
+
+
 # observed
 
 

@@ -101,9 +101,16 @@ class Folding:
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event to this folding; return its problems, empty if there are none."""
+        if type(event) not in _KINDS_OF_LORE or self._session.is_own:
+            return self._apply(event)
+        problems, session, chain = self._apply(event), self.session, self.peek(event.chain)
+        layers = session.start_layers or session.late_layers or session.turn_layers
+        if session.knowledge or layers or chain.deltas or chain.persisted or chain.outside:
+            self._adopt()  # an unreadable event added nothing: the session remains the other tool's
+        return problems
+
+    def _apply(self, event: e.Event) -> Problems:
         kind = type(event)
-        if kind in _KINDS_OF_LORE and not self._session.is_own:
-            self._adopt()
         if isinstance(event, e.SessionChanged):
             event = self._with_tools_in_order(event)
             if event.title is not None:
@@ -161,7 +168,7 @@ class Folding:
         return replace(event, tools=tuple(tools))
 
     def _start_turn(self, event: e.TurnStarted) -> Problems:
-        if not self._session.is_own and not is_absent(event.context):
+        if not self._session.is_own and raw_members(bytes(event.context)) is not None:
             self._adopt()
         chain = self._copy_of(event.chain)
         problems = turns.start_turn(chain, event)
