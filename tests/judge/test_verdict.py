@@ -6,7 +6,7 @@ import pytest
 
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
-from lore.cache.base import Prediction
+from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.predictor import Transcripts
 from lore.cache.transcripts import Predicted
 from lore.judge.base import findings_of
@@ -138,6 +138,17 @@ def test_prediction_does_not_use_the_turns_usage():
             talk.use()
         found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
     assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]
+
+
+def test_given_prediction_outlasts_a_waiting_turn():
+    talk, levels = Talk(), Transcripts(packaged)
+    talk.ask()
+    talk.turn(bill(10_000, 2_000))
+    levels.take(talk.last)
+    own = levels.state()
+    levels.take(talk.last)
+    levels.take(talk.last, Predicted("anthropic", UNKNOWN, state=own))
+    assert levels.state() is own
 
 
 @pytest.mark.parametrize(("read", "foreseen"), [(12_000, False), (11_001, False), (11_000, False), (10_999, True)])

@@ -103,6 +103,16 @@ def test_gaps_lie_between_equal_members():
     gaps = find_gaps("abcdef", "abXdeYf")
     assert [(list(gap.previous), list(gap.current)) for gap in gaps] == [([2], [2]), ([], [5])]
     assert [(list(gap.previous), list(gap.current)) for gap in find_gaps("ab", "abc", can_grow=True)] == [([], [2])]
+    assert [find_gaps(*texts)[-1].reaches_end for texts in (("abc", "axc"), ("abc", "axd"))] == [False, True]
+
+
+def test_repeated_reason_keeps_its_first_place():
+    day = "Today's date: 2026-07-{}"
+    texts = [
+        "\n".join((day.format(n), "The same.", word, "And this.", day.format(n + 1)))
+        for n, word in ((1, "a"), (3, "b"))
+    ]
+    assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE101", None]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def lookback(at: float | None) -> Lookback:
 class LookbackGap(Struct, frozen=True):
     """The distance from the last breakpoint of a request to the next breakpoint of the following request."""
 
-    new: int  # positions in between; negative if the following request has no breakpoint after it
+    new: int  # positions from after the first to the second one, itself included; -1: no breakpoint follows
     allowed: int  # positions that are looked back
 
     @property
@@ -107,8 +107,8 @@ class LookbackGap(Struct, frozen=True):
 def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> LookbackGap | None:
     """Measure from the previous prompt's last breakpoint to the current one's first at or after that place.
 
-    None unless both follow Anthropic's rules, are not reconstructed, and have breakpoints. `at`: seconds, whose rule
-    holds.
+    Return None unless both follow Anthropic's rules, are not reconstructed, and have breakpoints. `at`, in seconds
+    since the epoch, chooses the rule (None: the latest).
     """
     if any(prompt.fidelity == "reconstructed" or not is_claude(prompt) for prompt in (previous, current)):
         return None

@@ -159,14 +159,14 @@ class Predictor:
             make(self._cache, _look_up(rules, self._cache, ""), dict(change.options))
 
     def begin_recording(self) -> None:
-        """Forget the chains and response ids of the previous recording; its cache entries remain."""
+        """Forget the chains of the previous recording; cache entries and predictions by response id remain."""
         self._recording += 1
         self._of_recording.clear()
 
     def predict(self, turn: Turn) -> Predicted:
         """Return the prediction of a turn, then learn from its usage; `UNKNOWN` for a failed turn or an unknown cache.
 
-        A recorded request with the response id of an earlier one is a copy: it gets the earlier prediction.
+        A recorded request with the response id of an earlier one, in any recording, is a copy: it gets that prediction.
         """
         if is_transcript(turn) or not turn.response_id:
             return self._predicted(turn)
@@ -224,14 +224,14 @@ class Transcripts:
 
     def take(self, turn: Turn, predicted: Predicted | None = None) -> None:
         """Add the next turn, in order of sending; `predicted` is its prediction, if the caller has made it."""
-        self.latest = predicted
         if predicted is None:
             self._waiting.append(turn)
-            if len(self._waiting) > _WAITING:
-                self._catch_up()
+        if self._waiting and (predicted is not None or len(self._waiting) > _WAITING):
+            self._catch_up()
+        self.latest = predicted
 
     def state(self) -> TurnState | None:
-        """Return the state of the latest turn before its usage; None if its cache is not predicted."""
+        """Return the latest turn's state before its usage; None if its cache is not predicted or its usage is odd."""
         if self._waiting:
             self._catch_up()
         return None if self.latest is None or self.latest.odd else self.latest.state
@@ -257,9 +257,11 @@ def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
 def with_lifetime(turn: Turn, seconds: float, cached: int | None, recorded: TurnState, *, continues: bool) -> Turn:
     """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
 
-    If its entries expired in the pause by the `recorded` state (before its usage) but would not have with `seconds`,
-    the lost tokens count as read, up to the `cached` ones that the previous turn left; only if the log shows no other
-    cause (`continues`). Other losses remain. `turn` itself if nothing changes, or no writes are recorded.
+    All its writes get that lifetime. Tokens that expired in the pause before it, but would not have with `seconds`,
+    count as read instead of written: at most those that are missing from the `cached` ones that the previous turn
+    left (None: unknown, so none). `recorded` is the state before its usage and knows the pause; `continues` says that
+    the log shows no other cause of a loss. Returns `turn` itself if nothing changes or no writes are recorded. A
+    shorter lifetime adds no losses here.
     """
     usage, pause, lives = turn.usage, recorded.pause, recorded.lifetime
     if usage is None or usage.write_tokens is None:

@@ -50,8 +50,9 @@ class Price(Struct, frozen=True):
     def of(self, bill: Usage) -> Decimal | None:
         """Return the cost in US dollars of all passes and tools; None if unknown.
 
-        `write_tokens` counts all writes; those with a lifetime are part of it. Missing counts of writes are unknown if
-        there is a price of writing, else 0. If those with a lifetime exceed all, the cost is unknown.
+        `write_tokens` counts all writes; those with a lifetime are part of it, so if they exceed it, the cost is
+        unknown. If it is missing, the cost is known only if both counts with a lifetime are given, or if neither is
+        and writing has no price.
         """
         cost = self._of_counts(bill)
         if cost is None:
@@ -206,7 +207,10 @@ def unknown_factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     asked: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
-    """Return the factors (`fast`, `us`, …) of a response whose multiple is unknown; none without a list price."""
+    """Return the factors (`fast`, `us`, …) of a response whose multiple is unknown; empty if it has no list price.
+
+    Without a `bill` the factors are those that the request asked for.
+    """
     answering = bill.model if bill is not None and bill.model else model
     if rules.price(where.provider, answering, where.platform, at) is None:
         return []
@@ -243,7 +247,10 @@ _PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 
 def is_regional(where: Served, endpoint: str, model: str) -> bool:
-    """Return whether a request surely stays in a region: by its host, its path, or Bedrock's name of the model."""
+    """Return whether a request surely stays in a region: by its host or path, or by Bedrock's name of the model.
+
+    On Bedrock every name of a Claude or OpenAI model does that does not begin with `global.`.
+    """
     if where.platform == "bedrock":
         profile = _PROFILE.match(model.rsplit("/", 1)[-1])
         return profile is not None and profile["region"] != "global"

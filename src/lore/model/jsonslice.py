@@ -339,7 +339,8 @@ _RUNS = pattern(rb"(\[*+)(\]*+)")
 def is_refused_by_msgspec() -> bool:
     """Return whether msgspec itself refuses values that are too deep, so that `is_deep` need not look at all bytes.
 
-    Up to Python 3.11 it counts levels together with calls, of which Python allows 1,000 unless the program sets more.
+    True up to Python 3.11, which counts levels as calls and allows 1,000, unless the program allows more. False from
+    Python 3.12 on.
     """
     levels = RECORD_LEVELS + 1
     try:

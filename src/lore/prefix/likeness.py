@@ -106,8 +106,9 @@ def _previous_in_header(prompt: Prompt) -> str:
 def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
     """Return the prompt without what its provider does not render: the billing header that it drops, deferred tools.
 
-    `dropped` then holds the header's text, `deferred` the names of the tools: they are outside the prefix until a
-    search finds them, and then in a message (documentation of Anthropic and OpenAI).
+    `endpoint` is a host with its path, without `https://`; if it is empty, the model decides who the provider is.
+    `dropped` then holds the header's block as JSON, `deferred` the names of the tools: they are outside the prefix
+    until a search finds them, and then in a message (documentation of Anthropic and OpenAI).
     """
     head = prompt.head
     dropped = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
@@ -217,7 +218,7 @@ def _share_words(previous: Segment, current: Segment) -> bool:
 
 
 def is_nearly_equal(previous: Segment, current: Segment) -> bool:
-    """Return whether two texts differ at one place at most, which is less than a fifth of the longer one."""
+    """Return whether two texts are equal except for one place of at most a fifth of the longer one."""
     sizes = len(previous.data), len(current.data)
     front = common_prefix(previous.data, current.data)
     return _SIMILAR * max(sizes) <= front + common_suffix(previous.data, current.data, min(sizes) - front)

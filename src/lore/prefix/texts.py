@@ -82,7 +82,7 @@ def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_
         while not (is_last and can_grow) and end > i and stop > j and previous[end - 1] == current[stop - 1]:
             end, stop = end - 1, stop - 1
         if i < end or j < stop:
-            gaps.append(Gap(range(i, end), range(j, stop), is_last))
+            gaps.append(Gap(range(i, end), range(j, stop), end == len(previous) and stop == len(current)))
         i, j = (m, n) if is_last else (m + 1, n + 1)
     return gaps
 
@@ -144,8 +144,8 @@ def _reencode(raw: bytes) -> bytes:
 def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
     """Return how two decoded texts are spelled that normalisation makes equal; None if they are equal or other texts.
 
-    Tried in this order: HTML entities, newlines, Unicode forms, white space at the ends of lines, and the members and
-    spelling of texts that are JSON objects or arrays.
+    Tried in this order: HTML entities, newlines, Unicode forms, white space around the text and at the ends of lines,
+    and the order of members and the spelling of texts that are JSON objects or arrays.
     """
     if previous == current:
         return None
@@ -199,10 +199,11 @@ def _decode_entities(text: str) -> str:
 
 
 def name_value_spelling(previous: bytes, current: bytes) -> SpellingChange | None:
-    """Return how two JSON values differ that are equal once numbers and texts are normalised; None if they are not.
+    """Return how two JSON values differ that are equal once numbers, or else texts, are normalised; otherwise None.
 
-    If texts differ, the answer is about the first one; None if the values are too large to compare their texts. None
-    for equal bytes, too; for equal content in other bytes call `name_segment_spelling`: here it counts as `number`.
+    If texts differ, the answer is about the first one. None also for equal bytes, and for texts in values that are too
+    large to compare. Other white space or another order of members counts as `number` here: ask
+    `name_segment_spelling` first.
     """
     try:
         values = decode(previous), decode(current)
@@ -302,7 +303,10 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
         reasons += _explain_piece(old, new, budget) or _explain_parts(context, old, new, budget)
     if len(gaps) > DIFFERING_LINES:
         reasons.append(TextReason(None))
-    return list({(reason.code, reason.what): reason for reason in reversed(reasons)}.values())[::-1]
+    first: dict[tuple[Code | None, Varies | SpellingChange], TextReason] = {}
+    for reason in reasons:
+        first.setdefault((reason.code, reason.what), reason)
+    return list(first.values())
 
 
 def _split_lines(previous: str, current: str) -> tuple[list[str], list[str], bool]:

@@ -101,7 +101,10 @@ class OpenAIChat(_OpenAI):
         return []
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Return a unit's segments: a message for each result; text joins the user's or tool's last one if it may."""
+        """Return a unit's segments, a message for each result.
+
+        After a message of the user or a tool, the text of a unit that joins, or follows results, continues it.
+        """
         writing = Writing(self.root, place)
         results = unit.role == "results"
         for call in unit.calls if results else ():
@@ -196,7 +199,10 @@ class OpenAIResponses(_OpenAI):
         return [] if text == b"null" else [Segment("system", "instructions", text, kind="text")]
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Return a unit's segments: items of calls, outputs and messages; text joins the last item if it may."""
+        """Return a unit's segments: an item for each message, call, output and piece of reasoning.
+
+        After an item of the user or a tool, the text of a unit that joins, or follows results, continues it.
+        """
         writing = Writing(self.root, place)
         if unit.role == "assistant":
             self._answer(unit, writing)
@@ -243,7 +249,7 @@ class OpenAIResponses(_OpenAI):
         writing.place = Spot(count + 1, "assistant")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Return whether a segment is a nonempty part of an `input_` type."""
+        """Return whether a segment is a nonempty part of an `input_` type, also in the output of a call."""
         own = raw_members(segment.data) or {} if segment.kind == "block" else {}
         return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
 
