@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, cast
-
-from msgspec import Struct
+from typing import Any, ClassVar
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import is_yaml_cassette, peek
 from lore.formats.captures.layouts import Record, call_in
 from lore.formats.captures.recorders import Documents
+from lore.formats.contents import array_of, object_of
 from lore.formats.http import exchanges_of
 from lore.formats.lines import Line, placed, problem, too_much
 from lore.model.canonical import encode
 from lore.model.codes import Code
-from lore.model.jsonslice import sliced_members
+from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.limits import YAML_ANCHORS, YAML_BYTES, YAML_LEVELS, YAML_TEXT_BYTES, YAML_VALUES
 from lore.model.mask import cut_masked, mask
 
@@ -42,14 +41,6 @@ _BEGINNING = 1024 * 1024  # bytes in which the list of interactions has to begin
 
 class YamlError(Exception):
     """YAML is malformed or refused, for the reason in the message."""
-
-
-class Anchored(Struct):
-    """A value that aliases repeat."""
-
-    value: Any
-    values: int  # that it holds
-    size: int  # bytes of its text
 
 
 class _Json(Documents):
@@ -75,7 +66,7 @@ class Vcr:
         if start == b"{":
             yield from _Json().read(pieces)
         elif start:
-            anchors: dict[str, Anchored] = {}  # of the whole file, which is read in parts
+            anchors: dict[str, bytes] = {}  # of the whole file, which is read in parts
             for line in _cut_interactions(pieces):
                 yield from _read_interaction(line, anchors)
 
@@ -121,25 +112,23 @@ def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
             return  # what follows is not part of the list
 
 
-def _read_interaction(line: Line, anchors: dict[str, Anchored]) -> Iterator[Read]:
+def _read_interaction(line: Line, anchors: dict[str, bytes]) -> Iterator[Read]:
     if not line.number:
         yield problem(Code.UNREADABLE_LINE, "a cassette without interactions", Line(1, 0, b""))
     elif not 0 < len(line.data) <= YAML_BYTES:
         yield problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(YAML_BYTES)}", line)
     elif _WORD.match(line.data) is None:
         try:
-            items: Any = load(line.data, anchors)
+            converted = to_json(line.data, anchors)
         except YamlError as error:
             yield problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}", line)
             return
-        listed = cast("list[object]", items) if isinstance(items, list) else [items]
-        calls: list[dict[str, Any]] = [item for item in listed if isinstance(item, dict)]
-        for call in calls:
-            request = call.get("request")
-            if isinstance(request, dict) and "response" not in call and not request.keys() & {"uri", "url"}:
+        for call in map(sliced_members, array(converted) if converted[:1] == b"[" else [converted]):
+            request = raw_members(call.get("request", b""))
+            if request is not None and "response" not in call and not request.keys() & {"uri", "url"}:
                 yield problem(Code.TORN_LAST_LINE, "the cassette ends inside a request", line)
                 continue
-            for value in exchanges_of(call_in(Record(sliced_members(encode(call))))):
+            for value in exchanges_of(call_in(Record(call))):
                 yield placed(value, line)
 
 
@@ -149,13 +138,16 @@ _ALLOWED = {"!", *(_TAG + name for name in ("str", "int", "float", "bool", "null
 _PLAIN = {_TAG + name for name in ("int", "float", "bool", "null")}
 
 
-def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
-    """Return the first document, in time and memory proportional to its bytes; raises YamlError."""
+def to_json(data: bytes, anchors: dict[str, bytes]) -> bytes:
+    """Return the first document as JSON, in time and memory proportional to its bytes; raises YamlError.
+
+    `anchors` has the JSON of the values that aliases repeat, and gets those of this document.
+    """
     import yaml  # slow to import
 
     try:
         events: Iterator[Any] = iter(yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-        return _Builder(anchors, yaml.SafeLoader(b""), yaml.ScalarNode).build(events)
+        return _Converter(anchors, yaml.SafeLoader(b""), yaml.ScalarNode).convert(events)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at its line {mark.line + 1}" if mark is not None else ""
@@ -164,95 +156,76 @@ def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
         raise YamlError("no YAML") from None
 
 
-class _OpenInteraction(Struct):
-    """A mapping or list that is being read."""
+class _Converter:
+    """Converts the events of a document to JSON."""
 
-    made: Any
-    anchor: str | None
-    values: int = 1
-    size: int = 0
-    key: str | None = None  # waits for its value
-
-
-class _Builder:
-    def __init__(self, anchors: dict[str, Anchored], loader: Any, scalar: Any) -> None:
+    def __init__(self, anchors: dict[str, bytes], loader: Any, scalar: Any) -> None:
         self._anchors, self._loader, self._node = anchors, loader, scalar
-        self._stack: list[_OpenInteraction] = []
-        self._result: list[Any] = []
+        self._open: list[tuple[str | None, list[bytes]]] = []  # mappings and lists: anchor, and the JSON of the parts
         self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
 
-    def build(self, events: Iterator[Any]) -> Any:
-        """Return the value of the first document."""
+    def convert(self, events: Iterator[Any]) -> bytes:
+        """Return the first document as JSON; null if there is none."""
         for event in events:
-            match type(event).__name__:
-                case "ScalarEvent":
-                    self._scalar(event)
-                case "AliasEvent":
-                    known = self._anchors.get(event.anchor)
-                    if known is None:
-                        raise YamlError(f"it refers to {mask(event.anchor)[:40]!r}, which is not defined before")
-                    self._put(known.value, known.values, known.size, None)
-                case "MappingStartEvent" | "SequenceStartEvent" as kind:
-                    _check_tag(event.tag)
-                    if len(self._stack) == YAML_LEVELS:
-                        raise YamlError(f"it is nested more than {YAML_LEVELS} deep")
-                    self._stack.append(_OpenInteraction({} if kind == "MappingStartEvent" else [], event.anchor))
-                case "MappingEndEvent" | "SequenceEndEvent":
-                    closed = self._stack.pop()
-                    self._put(closed.made, closed.values, closed.size, closed.anchor, counted=True)
-                case _:
-                    continue
-            if self._result:
-                return self._result[0]
-        return None
+            kind = type(event).__name__
+            if kind == "ScalarEvent":
+                anchor, converted = event.anchor, self._scalar(event)
+                added = len(converted)
+            elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+                _check_tag(event.tag)
+                if len(self._open) == YAML_LEVELS:
+                    raise YamlError(f"it is nested more than {YAML_LEVELS} deep")
+                self._open.append((event.anchor, []))
+                continue
+            elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+                anchor, parts = self._open.pop()
+                converted = array_of(parts) if kind == "SequenceEndEvent" else _object(parts)
+                added = 0 if anchor is None else len(converted)
+            elif kind == "AliasEvent":
+                anchor, converted = event.anchor, self._anchors.get(event.anchor, b"")
+                added = len(converted)
+                if not converted:
+                    raise YamlError(f"it refers to {mask(anchor)[:40]!r}, which is not defined before")
+            else:
+                continue
+            self._left -= 1
+            self._room -= added
+            if self._left < 0 or self._room < 0:
+                text = f"{YAML_TEXT_BYTES // 1024 // 1024} MiB of text"
+                raise YamlError(f"it holds more than {YAML_VALUES:,} values or {text}")
+            if anchor is not None:
+                if len(self._anchors) == YAML_ANCHORS and anchor not in self._anchors:
+                    raise YamlError(f"it names more than {YAML_ANCHORS:,} values")
+                self._anchors[anchor] = converted
+            if not self._open:
+                return converted
+            self._open[-1][1].append(converted)
+        return b"null"
 
-    def _scalar(self, event: Any) -> None:
+    def _scalar(self, event: Any) -> bytes:
+        """Return a scalar; dates, times, infinity and numbers that are too long remain text."""
         text: str = event.value
-        _check_tag(event.tag)
-        value: object = text
-        if event.tag == _BINARY:
-            value = {"base64_string": text}
-        elif event.implicit[0] and event.tag is None:
-            value = self._plain(text)
-        self._put(value, 1, len(text), event.anchor)
-
-    def _plain(self, text: str) -> object:
-        """Return what a plain scalar means; dates, times, infinity and numbers that are too long remain text."""
-        tag: str = self._loader.resolve(self._node, text, (True, False))
+        if event.tag is not None:
+            _check_tag(event.tag)
+            return object_of({"base64_string": encode(text)}) if event.tag == _BINARY else encode(text)
+        tag = self._loader.resolve(self._node, text, (True, False)) if event.implicit[0] else ""
         if tag not in _PLAIN or ":" in text or text.lower().endswith(("inf", "nan")):
-            return text
+            return encode(text)
         try:
-            return self._loader.construct_object(self._node(tag, text))
+            return encode(self._loader.construct_object(self._node(tag, text)))
         except ValueError:
-            return text
+            return encode(text)
 
-    def _put(self, value: Any, values: int, size: int, anchor: str | None, *, counted: bool = False) -> None:
-        """Put a value into the mapping or list around it; `counted` if its parts were counted while it was open."""
-        self._left -= 1 if counted else values
-        self._room -= 0 if counted else size
-        if self._left < 0 or self._room < 0:
-            raise YamlError(
-                f"it holds more than {YAML_VALUES:,} values or {YAML_TEXT_BYTES // 1024 // 1024} MiB of text"
-            )
-        if anchor is not None:
-            if len(self._anchors) == YAML_ANCHORS and anchor not in self._anchors:
-                raise YamlError(f"it names more than {YAML_ANCHORS:,} values")
-            self._anchors[anchor] = Anchored(value, values, size)
-        if not self._stack:
-            self._result = [value]
-            return
-        inside = self._stack[-1]
-        inside.values += values
-        inside.size += size
-        if isinstance(inside.made, list):
-            inside.made.append(value)  # pyright: ignore[reportUnknownMemberType]
-        elif inside.key is None:
-            if isinstance(value, dict | list):
-                raise YamlError("a key that is not text")
-            inside.key = value if isinstance(value, str) else encode(value).decode()
-        else:
-            inside.made[inside.key] = value
-            inside.key = None
+
+def _object(parts: list[bytes]) -> bytes:
+    """Return an object of its keys and values, one after another; a key that is not text is spelled as in JSON."""
+    for at, key in enumerate(parts[::2]):
+        if key[:1] in (b"{", b"["):
+            raise YamlError("a key that is not text")
+        if key[:1] != b'"':
+            parts[2 * at] = encode(key.decode())
+    members = dict(zip(parts[::2], parts[1::2], strict=True))
+    return b"{%b}" % b",".join([b"%b:%b" % member for member in members.items()])
 
 
 def _check_tag(tag: str | None) -> None:
