@@ -11,6 +11,7 @@ import pytest
 from helpers.each import each
 from lore.formats import lines
 from lore.formats.base import Reader
+from lore.formats.builder import DocumentReader
 from lore.formats.lines import LineCutter, LineReader, read_records
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, recognise
@@ -21,7 +22,10 @@ from lore.testing import everything
 from model.making import dumps
 
 BY_LINES = [
-    reader for reader in READERS.values() if reader.__module__.startswith("lore.") and issubclass(reader, LineReader)
+    reader
+    for reader in READERS.values()
+    if reader.__module__.startswith("lore.") and issubclass(reader, LineReader)
+    if not issubclass(reader, DocumentReader)
 ]
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),

@@ -18,15 +18,15 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, peek
 from lore.formats.documents import ElementCutter
-from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many, too_much
+from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many
 from lore.formats.sizes import sized
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
-from lore.model.jsonslice import is_deep, is_json, is_refused_by_msgspec
+from lore.model.jsonslice import is_json, is_refused_by_msgspec
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -288,40 +288,33 @@ class LogReader(LineReader):
         """Report what waited for records that did not come."""
 
 
-class DocumentReader:
+class DocumentReader(LogReader):
     """A reader of one JSON document whose records are the elements of an array at one of `paths`."""
 
-    name: ClassVar[str]
-    yields: ClassVar[Yields] = "events"
-    clock: ClassVar[Clock] = "end"
     paths: ClassVar[tuple[str, ...]]
-    longest: ClassVar[int] = ENTRY_BYTES  # bytes of a record
+    times: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
 
     def __init__(self) -> None:
-        self.session = SessionBuilder()
+        super().__init__()
         self.is_whole = False  # the end of the array was read
-        self._is_depth_refused = is_refused_by_msgspec()
 
     def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
         """Yield what a document holds. Without `content` items and results keep their size, not their text."""
         self.session.has_content = content
-        records = ElementCutter(data, self.paths, self.longest)
+        records = ElementCutter(data, self.paths)
         if records.find_array():
-            self._read_head(records.begin or b"")
+            self._read_head((records.begin or b"").removeprefix(BOM).lstrip(SPACE))
             yield from self.session.take()
             for record in records:
-                yield from self._read_record(record)
+                yield from self.read_line(record)
             if not records.is_whole:
                 yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
         elif not records.is_empty:
             yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
         self.is_whole = records.is_whole
-        self.session.start_record(self.session.line)
-        self.finish()
-        yield from self.session.take()
+        yield from self.end()
 
     def _read_head(self, begin: bytes) -> None:
-        begin = begin.removeprefix(BOM).lstrip(SPACE)
         closed = (begin + b"]" + b"}" * depth for depth in (1, 2, 3)) if begin[:1] == b"{" else ()
         self.session.start_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
         try:
@@ -329,22 +322,5 @@ class DocumentReader:
         except (ValueError, RecursionError) as error:
             self.session.keep_malformed(error)
 
-    def _read_record(self, record: Line) -> list[Read]:
-        reason = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
-        if reason:
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", record)]
-        is_refused = not self._is_depth_refused and is_deep(record.data)
-        reads = None if is_refused else self.session.read_record(record, self.handle)
-        if reads is None:
-            return [problem(Code.UNREADABLE_LINE, f"unreadable record: {fault(record.data)}", record)]
-        return reads
-
     def handle_head(self, data: bytes) -> None:
         """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""
-
-    def handle(self, data: bytes) -> None:
-        """Report what a record holds, a JSON object; ValueError (msgspec's errors are some) if it is malformed."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Report what waited for records that did not come."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, may_be_recording
-from lore.formats.builder import LogReader
+from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.captures.bodies import Bodies
 from lore.formats.documents import elements_on_lines
 from lore.formats.folders import OPENING
@@ -202,22 +202,24 @@ def reader_of(head: bytes) -> Reader | None:
     if found is None and (printed := on_single_lines(head)):  # records over several lines, as if on one
         found = _first_that_recognises(printed, exact)
     if found is None and (listed := elements_on_lines(head)):  # records in one array, too
-        found = _first_that_recognises(listed, exact, LogReader)
+        found = _first_that_recognises(listed, exact, is_array=True)
     found = found or _first_that_recognises(head, [name for name in named if name in GENERIC])
     return None if found is None else READERS[rank_alike(head, found)[0]]()
 
 
-def _first_that_recognises(head: bytes, names: list[str], base: type = object) -> str | None:
-    """Return the first of these formats whose reader, a subclass of `base`, recognises a file.
+def _first_that_recognises(head: bytes, names: list[str], *, is_array: bool = False) -> str | None:
+    """Return the first of these formats whose reader recognises a file; of an array, a reader of lines.
 
     The first record rules many out before their readers are imported.
     """
     opening = (raw_members(next(nonblank_lines(head), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
-        may_be = opening >= row.members and (not row.signs or any(sign in head for sign in row.signs))
-        if may_be and issubclass(READERS[name], base) and READERS[name].recognises(head):
-            return name
+        if opening >= row.members and (not row.signs or any(sign in head for sign in row.signs)):
+            reader = READERS[name]
+            may_be = not is_array or (issubclass(reader, LogReader) and not issubclass(reader, DocumentReader))
+            if may_be and reader.recognises(head):
+                return name
     return None
 
 

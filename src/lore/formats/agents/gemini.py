@@ -33,7 +33,7 @@ from lore.formats.agents import google
 from lore.formats.agents.google import GoogleContent
 from lore.formats.beginning import array_at
 from lore.formats.bills import usage_with_cached_input
-from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
+from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import nonblank_lines
 from lore.model import events as e
 from lore.model import lenient
@@ -275,10 +275,10 @@ class GeminiResponse:
 _NO_TEXT = google.digest_of(b"gemini", ())
 
 
-class _GeminiChats:
-    """What both envelopes share: one message after another."""
+class GeminiCli(LogReader):
+    """Reader of chats with a record a line."""
 
-    session: SessionBuilder
+    name: ClassVar[str] = "gemini-cli"
 
     def __init__(self) -> None:
         super().__init__()
@@ -290,6 +290,32 @@ class _GeminiChats:
         self._is_prompted = False  # a prompt came after the response
         self._rewrites = 0  # histories that replaced another one
         self._input_tokens: int | None = None  # of the last request
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        header = raw_members(next(nonblank_lines(head), b"")) or {}
+        has_names = all(header.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
+        return has_names and "messages" not in header
+
+    def handle(self, data: bytes) -> None:
+        record, session = decode(data), self.session
+        session.at, session.chain = record.timestamp, self._chain
+        if record.rewind_to is not None:
+            self._rewind_to(record.rewind_to)
+        elif record.id is not None:
+            self._read_message(record)
+        elif not is_absent(record.changes):
+            changes = decode_changes(bytes(record.changes))
+            if changes.summary:
+                session.emit(e.SessionChanged(title=changes.summary, chain=self._chain, at=session.at))
+            if changes.messages is not None:
+                self._replace_history(changes.messages)
+            elif changes.session_id is not None:
+                session.signal(Sign("resume"))
+        elif record.session_id is not None:
+            self._start_chat(record)
+        else:
+            session.keep_opaque(Code.UNKNOWN_RECORD, "a record that is no message")
 
     def finish(self) -> None:
         self.session.chain = self._chain
@@ -530,39 +556,7 @@ def _digest_result(result: ToolCall | e.PatchToolCall) -> int:
     return google.digest(result.output) if is_absent(result.error) else google.digest(result.output, result.error)
 
 
-class GeminiCli(_GeminiChats, LogReader):
-    """Reader of chats with a record a line."""
-
-    name: ClassVar[str] = "gemini-cli"
-
-    @classmethod
-    def recognises(cls, head: bytes) -> bool:
-        header = raw_members(next(nonblank_lines(head), b"")) or {}
-        has_names = all(header.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
-        return has_names and "messages" not in header
-
-    def handle(self, data: bytes) -> None:
-        record, session = decode(data), self.session
-        session.at, session.chain = record.timestamp, self._chain
-        if record.rewind_to is not None:
-            self._rewind_to(record.rewind_to)
-        elif record.id is not None:
-            self._read_message(record)
-        elif not is_absent(record.changes):
-            changes = decode_changes(bytes(record.changes))
-            if changes.summary:
-                session.emit(e.SessionChanged(title=changes.summary, chain=self._chain, at=session.at))
-            if changes.messages is not None:
-                self._replace_history(changes.messages)
-            elif changes.session_id is not None:
-                session.signal(Sign("resume"))
-        elif record.session_id is not None:
-            self._start_chat(record)
-        else:
-            session.keep_opaque(Code.UNKNOWN_RECORD, "a record that is no message")
-
-
-class GeminiCliDocument(_GeminiChats, DocumentReader):
+class GeminiCliDocument(DocumentReader, GeminiCli):
     """Reader of chats that are one document, as they were until 2026."""
 
     name: ClassVar[str] = "gemini-cli-json"

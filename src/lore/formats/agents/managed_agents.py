@@ -21,7 +21,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.beginning import SPACE, array_at
 from lore.formats.bills import billed_of
-from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
+from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import blocks_in, result_of, said_in, text_in
 from lore.model import events as e
@@ -78,11 +78,11 @@ _EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]
 decode = lenient.decoding(ManagedEvent)
 
 
-class _ManagedEvents:
-    """What both envelopes share: one event after another."""
+class ManagedAgents(LogReader):
+    """Reader of session events, one a line; a line may also be a page of the list."""
 
+    name: ClassVar[str] = "managed-agents"
     unseen: ClassVar[str] = "the schemas of tools, and what the harness adds to the system prompt"
-    session: SessionBuilder
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +91,16 @@ class _ManagedEvents:
         self._request: str | None = None  # id of the latest start: what the model makes belongs to it
         self._queued: dict[str, UserMessage] = {}  # messages that wait for the next request
         self._processed: set[str] = set()  # ids of events: a stream that was resumed repeats some
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        lines = nonblank_lines(head)
+        first = raw_members(next(lines, b"")) or {}
+        if first.get("type") == b'"session"':
+            first = raw_members(next(lines, b"")) or {}
+        if first.keys() & {"type", "data"} == {"data"}:
+            first = raw_members(next(iter(array(first["data"])), b"")) or {}
+        return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
 
     def handle(self, data: bytes) -> None:
         event = decode(data)
@@ -175,23 +185,7 @@ class _ManagedEvents:
         self.session.end_turn(usage, start_id, number=self._open.pop(start_id))
 
 
-class ManagedAgents(_ManagedEvents, LogReader):
-    """Reader of session events, one a line; a line may also be a page of the list."""
-
-    name: ClassVar[str] = "managed-agents"
-
-    @classmethod
-    def recognises(cls, head: bytes) -> bool:
-        lines = nonblank_lines(head)
-        first = raw_members(next(lines, b"")) or {}
-        if first.get("type") == b'"session"':
-            first = raw_members(next(lines, b"")) or {}
-        if first.keys() & {"type", "data"} == {"data"}:
-            first = raw_members(next(iter(array(first["data"])), b"")) or {}
-        return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
-
-
-class ManagedAgentsList(_ManagedEvents, DocumentReader):
+class ManagedAgentsList(DocumentReader, ManagedAgents):
     """Reader of the list that the API returns, or of an array of events, over several lines."""
 
     name: ClassVar[str] = "managed-agents-list"

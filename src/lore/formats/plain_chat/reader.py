@@ -32,7 +32,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import billed_of
-from lore.formats.builder import DocumentReader, LogReader, SessionBuilder
+from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
 from lore.formats.plain_chat.signs import Role
@@ -296,21 +296,25 @@ class OpenConversation:
     open: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # id and name of calls without result
 
 
-class _Chats:
-    """What both envelopes share: messages and conversations."""
+class Chat(LogReader):
+    """Reader of plain chats with a message, or a conversation, a line."""
 
+    name: ClassVar[str] = "chat"
     unseen: ClassVar[str] = (
         "requests as they were sent, tools, and bills unless messages have their usage; "
         "without bills and requests only history is judged"
     )
     successive: ClassVar[bool] = True  # a conversation has ended when the next one begins
-    session: SessionBuilder
 
     def __init__(self) -> None:
         super().__init__()
         self._has_conversations = False  # the records are conversations, not messages
         self._messages = 0
         self._conversation = OpenConversation()
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return signs.are_lines(head)
 
     def handle(self, data: bytes) -> None:
         record = decode(data)
@@ -457,17 +461,7 @@ class _Chats:
             self._start_conversation()
 
 
-class Chat(_Chats, LogReader):
-    """Reader of plain chats with a message, or a conversation, a line."""
-
-    name: ClassVar[str] = "chat"
-
-    @classmethod
-    def recognises(cls, head: bytes) -> bool:
-        return signs.are_lines(head)
-
-
-class ChatDocument(_Chats, DocumentReader):
+class ChatDocument(DocumentReader, Chat):
     """Reader of plain chats that are one JSON document."""
 
     name: ClassVar[str] = "chat-json"
