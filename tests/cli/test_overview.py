@@ -85,7 +85,7 @@ def test_second_overview_reads_kept_ledgers():
     first, second, without = found(), found(), found("--no-cache")
     assert (first["kept"], second["kept"], without["kept"]) == (0, 1, 0)
     assert {**second, "kept": 0, "until": 0} == {**first, "until": 0} == {**without, "until": 0}
-    (kept,) = Path("home/.cache/lore/ledgers").iterdir()
+    kept = Path("home/.cache/lore/ledgers.sqlite")
     claude("a", STEADY)
     assert found()["kept"] == 0
     assert kept.exists()

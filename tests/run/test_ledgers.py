@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -40,8 +43,8 @@ def log(desk):
     return Path(put("a.jsonl", *lines(2)))
 
 
-def read(*paths, folder="kept", dated=None, now=NOW, jobs=1):
-    made = Ledgers(Options(), folder, now=now, **({} if dated is None else {"dated": dated}))
+def read(*paths, kept_in="kept", dated=None, now=NOW, jobs=1):
+    made = Ledgers(Options(), kept_in, now=now, **({} if dated is None else {"dated": dated}))
     return made, [ledger for _, ledger in made.each(inputs([str(path) for path in paths]), jobs=jobs)]
 
 
@@ -74,7 +77,7 @@ def test_changed_log_is_read_again(log, change):
     change(log)
     made, found = read(log)
     assert made.taken == 0
-    assert found == read(log, folder="")[1]
+    assert found == read(log, kept_in="")[1]
 
 
 def test_folder_is_listed_once_until_it_changes(desk, monkeypatch):
@@ -100,11 +103,26 @@ def test_other_rules_or_program_read_again(log, monkeypatch):
     assert again(log) == 0
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"\x93\xa1x", msgspec.msgpack.encode(["a", "b", {}])])
-def test_damaged_ledger_is_made_again(log, damage):
+FOREIGN = sqlite3.connect(":memory:")
+FOREIGN.execute("create table ledgers (another)")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"no database" * 999, None, FOREIGN.serialize()])
+def test_damaged_cache_is_made_again(log, damage):
+    """None: a page in the middle of the file."""
     _, found = read(log)
-    for path in Path("kept").iterdir():
-        path.write_bytes(damage)
+    kept = Path("kept").read_bytes()
+    Path("kept").write_bytes(kept[:5000] + b"x" * 3000 + kept[8000:] if damage is None else damage)
+    made, remade = read(log)
+    assert (made.taken, remade) == (0, found)
+    assert again(log) == 1
+
+
+@pytest.mark.parametrize("value", [b"", b"\x93\xa1x", msgspec.msgpack.encode(["a", "b", {}])])
+def test_damaged_ledger_is_made_again(log, value):
+    _, found = read(log)
+    with closing(sqlite3.connect("kept")) as database, database:
+        database.execute("update ledgers set ledger = ?", (value,))
     made, remade = read(log)
     assert (made.taken, remade) == (0, found)
     assert again(log) == 1
@@ -112,40 +130,53 @@ def test_damaged_ledger_is_made_again(log, damage):
 
 def test_ledger_holds_only_names_and_numbers(log):
     read(log)
-    (kept,) = Path("kept").iterdir()
-    assert kept.stat().st_mode & 0o077 == 0
-    data = kept.read_bytes()
+    assert Path("kept").stat().st_mode & 0o077 == 0
+    with closing(sqlite3.connect("kept")) as database:
+        ((data,),) = database.execute("select ledger from ledgers").fetchall()
     assert data.count(SECRET.encode()) == data.count(f"/work/{SECRET}-app".encode()) == 1  # the project's folder
+    assert Path("kept").read_bytes().count(SECRET.encode()) == 1
     assert len(data) < 1_500
 
 
-def test_unwritable_folder_keeps_no_ledger(log):
-    Path("kept").write_text("a file")
-    _, found = read(log)
-    assert len(found[0].rows) == 2
-    assert again(log) == 0
+@pytest.mark.parametrize("place", ["a folder", "a file/kept", "locked"])
+def test_unusable_place_keeps_no_ledger(log, place, monkeypatch):
+    monkeypatch.setattr("lore.run.spending.cache.PATIENCE", 0.01)
+    Path("a folder").mkdir()
+    Path("a file").write_text("")
+    read(log, kept_in="locked")
+    log.write_bytes(joined(*lines(3)))
+    with closing(sqlite3.connect("locked", isolation_level=None)) as database:
+        database.execute("begin exclusive")
+        assert len(read(log, kept_in=place)[1][0].rows) == 3
+        assert again(log, kept_in=place) == 0
+
+
+def test_two_processes_keep_all_ledgers(desk):
+    paths = [put(f"{number}.jsonl", *lines(number)) for number in range(1, 30)]
+    halves = [multiprocessing.Process(target=again, args=paths[start::2]) for start in (0, 1)]
+    for half in halves:
+        half.start()
+    for half in halves:
+        half.join(60)
+    assert again(*paths) == len(paths)
 
 
 def test_ledger_unused_for_60_days_is_deleted(log):
-    read(log)
-    other = Path("kept", "f" * 64)
-    other.write_bytes(b"old")
-    os.utime(other, (NOW - 61 * 86_400,) * 2)
-    for path in Path("kept").iterdir():
-        if path != other:
-            os.utime(path, (NOW, NOW))
-    read(log)
-    assert not other.exists()
-    assert again(log) == 1
+    other = put("b.jsonl", *lines())
+    read(log, other)
+    later = NOW + 40 * 86_400
+    assert again(log, now=later) == 1
+    assert again(log, now=later + 40 * 86_400) == 1
+    assert again(log, other, now=later + 40 * 86_400) == 1
 
 
 def test_ledgers_of_processes_are_the_same(desk, monkeypatch):
     monkeypatch.setattr("lore.run.checking.verdicts.SMALL", 0)
     paths = [put(f"{number}.jsonl", *lines(number)) for number in range(1, 6)]
     put("words.txt", b"no recording\n")
-    alone = read(".", folder="")[1]
+    alone = read(".", kept_in="")[1]
     assert [len(ledger.rows) for ledger in alone] == [1, 2, 3, 4, 5]
-    assert read(".", folder="kept", jobs=3)[1] == alone
+    assert read(".", jobs=3)[1] == alone
     assert again(*paths, jobs=3) == 5
 
 
@@ -154,7 +185,7 @@ def test_requests_are_ordered_by_their_times(desk):
     whole = (ROOT / "fixtures" / "captures" / "litellm" / "stable.jsonl").read_bytes().splitlines(keepends=True)
     Path("a.jsonl").write_bytes(b"".join(whole))
     Path("b.jsonl").write_bytes(b"".join(reversed(whole)))
-    left, right = (read(path, folder="")[1][0].rows for path in ("a.jsonl", "b.jsonl"))
+    left, right = (read(path, kept_in="")[1][0].rows for path in ("a.jsonl", "b.jsonl"))
     assert len(left) == len(whole) > 2
     assert [msgspec.structs.replace(row, line=None) for row in right] == [
         msgspec.structs.replace(row, line=None) for row in left

@@ -191,10 +191,10 @@ def dated_rules(loaded: Loaded) -> Dated:
 def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
     """Return a reader of ledgers with these settings; it keeps them in the user's cache folder unless that is off."""
     from lore.recording.opening import Options
-    from lore.run.spending.ledgers import Ledgers, folder_of
+    from lore.run.spending.ledgers import Ledgers, cache_file
 
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    return Ledgers(options, "" if no_cache else folder_of(surroundings()), dated=dated_rules(loaded), now=now)
+    return Ledgers(options, "" if no_cache else cache_file(surroundings()), dated=dated_rules(loaded), now=now)
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:

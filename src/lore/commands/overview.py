@@ -68,7 +68,6 @@ def overview(options: OverviewOptions) -> int:
 
         print(f"lore {__version__}")
         return 0
-    from lore.report.redacted import redacted
     from lore.run.spending.overview import summed
 
     page = page_target(options.report, opens=options.open_page, name="overview", taken=options.as_json)
@@ -77,7 +76,11 @@ def overview(options: OverviewOptions) -> int:
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     with common.progress(wanted=not options.verbose, colour=options.color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)
-    result = redacted(found.result) if options.redact else found.result
+    result = found.result
+    if options.redact:
+        from lore.report.redacted import redacted
+
+        result = redacted(result)
     if options.as_json:
         common.write_json(result)
     elif page is None or page.path:

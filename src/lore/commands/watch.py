@@ -156,10 +156,10 @@ class SessionWatch:
 
 def _files(path: str) -> _Files:
     """Return the files of a recording; none if they are missing."""
-    from lore.run.spending.ledgers import files_of_recording
+    from lore.run.spending.ledgers import states_of_files
 
     try:
-        found = [(name, os.stat(name)) for name in files_of_recording(path)] if path else []
+        found = states_of_files(path) if path else []
     except (OSError, ValueError):
         return ()
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)

@@ -149,56 +149,66 @@ class Copies:
 
 
 class Sums:
-    """Sums of requests that are added one by one."""
+    """Sums of requests that are added one by one. Adding is cheap; what was added is summed when a sum is asked for."""
 
     def __init__(self) -> None:
+        self._added: list[LedgerRequest] = []  # not yet in the sums below
         self._sessions: set[str] = set()
         self._sizes: list[int] = []  # of prompts, for the median
         self._counts = Counter[str]()
         self._amounts: defaultdict[str, list[float]] = defaultdict(list)
 
+    def add(self, request: LedgerRequest) -> None:
+        """Add a request."""
+        self._added.append(request)
+
     @property
     def requests(self) -> int:
         """How many requests were added."""
-        return self._counts["requests"]
-
-    def add(self, request: LedgerRequest) -> None:
-        """Add a request."""
-        row, counts = request.row, self._counts
-        self._sessions.add(request.session)
-        if row.prompt_tokens is not None:
-            self._sizes.append(row.prompt_tokens)
-        added = dict(
-            requests=1, subagent_requests=request.subagent, compactions=row.compacted, breaks=row.loss is not None,
-            unbilled=not row.billed, unpriced=row.billed and row.spent is None,
-            at_least=row.billed and row.spent is not None and row.at_least,
-            appends=row.appended is not None, appends_read=bool(row.appended),
-            **{name: getattr(row, name) or 0 for name in SUMMED_COUNTS},
-        )  # fmt: skip
-        for name, count in added.items():
-            counts[name] += count
-        rebilled = REBILLED["waste" if row.loss is None else row.loss.kind]
-        counts[f"{rebilled}_tokens"] += 0 if row.loss is None else row.loss.tokens
-        if row.recorded is not None:
-            counts["recorded_requests"] += 1 if row.recorded.requests is None else row.recorded.requests
-            for name, value in (("recorded_dollars", row.recorded.dollars),
-                                ("premium_requests", row.recorded.premium_requests)):  # fmt: skip
-                if value is not None:
-                    self._amounts[name].append(value)
-        if row.spent is not None:
-            for name in ("reading", "context", "output", "tools"):
-                self._amounts[name].append(getattr(row.spent, name))
-            self._amounts[rebilled].append(row.spent.again)
-            if request.subagent:
-                self._amounts["subagent_dollars"].append(row.spent.total)
+        return self._counts["requests"] + len(self._added)
 
     @property
     def dollars(self) -> float | None:
         """The cost of all; None if no request has a price."""
+        self._sum_added()
         if self.requests <= self._counts["unbilled"] + self._counts["unpriced"]:
             return None
         parts = ("reading", "context", "output", "tools", *REBILLED.values())
         return sum_of(amount for name in parts for amount in self._amounts[name])
+
+    def _sum_added(self) -> None:
+        """Sum column by column: that is three times as fast as row by row."""
+        added, counts, amounts = self._added, self._counts, self._amounts
+        rows = [request.row for request in added]
+        self._added = []
+        self._sessions.update([request.session for request in added])
+        self._sizes += [row.prompt_tokens for row in rows if row.prompt_tokens is not None]
+        for name in SUMMED_COUNTS:
+            counts[name] += sum([getattr(row, name) or 0 for row in rows])
+        counts["requests"] += len(rows)
+        counts["subagent_requests"] += sum([request.subagent for request in added])
+        counts["compactions"] += sum([row.compacted for row in rows])
+        counts["unbilled"] += sum([not row.billed for row in rows])
+        counts["appends"] += sum([row.appended is not None for row in rows])
+        counts["appends_read"] += sum([row.appended is True for row in rows])
+        counts["unpriced"] += sum([row.billed and row.spent is None for row in rows])
+        counts["at_least"] += sum([row.billed and row.spent is not None and row.at_least for row in rows])
+        for loss in [row.loss for row in rows if row.loss is not None]:
+            counts["breaks"] += 1
+            counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
+        for recorded in [row.recorded for row in rows if row.recorded is not None]:
+            counts["recorded_requests"] += 1 if recorded.requests is None else recorded.requests
+            amounts["recorded_dollars"] += [] if recorded.dollars is None else [recorded.dollars]
+            amounts["premium_requests"] += [] if recorded.premium_requests is None else [recorded.premium_requests]
+        priced = [(request, request.row.spent) for request in added if request.row.spent is not None]
+        for name in ("reading", "context", "output", "tools"):
+            amounts[name] += [getattr(spent, name) for _, spent in priced]
+        for request, spent in priced:
+            if spent.again:
+                loss = request.row.loss
+                amounts[REBILLED["waste" if loss is None else loss.kind]].append(spent.again)
+            if request.subagent:
+                amounts["subagent_dollars"].append(spent.total)
 
     def result(self, name: str, title: str | None = None) -> Spending:
         """Return the sums; `title` is that of the session with this name."""

@@ -1,27 +1,23 @@
 """Ledgers of recordings, kept between runs: only recordings that changed are read again.
 
-A ledger is a private file in the user's cache folder, named by the digest of its recording's path. It has a signature
-of the recording's files (sizes, times, digests of both ends) and of this lore with its rules; if either differs, the
-recording is read again. It holds only numbers and names (`lore.model.ledger`). Without a usable folder nothing is kept.
-Ledgers that no run used for 60 days are deleted. Cost: a look at each file; O(bytes) of those that changed.
+A ledger is kept with the identity of its recording's files (sizes, times) and of this lore with its rules; if either
+differs, the recording is read again. It holds only numbers and names (`lore.model.ledger`). Without a usable folder
+nothing is kept. Cost: a look at each file; O(bytes) of those that changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 import lore
 from lore.cache.rules import DatedRules
-from lore.files import make_folder, replaced
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import UnrecordedParts
 from lore.recording import corpus, filesystem
@@ -32,41 +28,34 @@ from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, written_at
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED, Dated
+from lore.run.spending.cache import LedgerCache
 from lore.store.registry import ignore
 
 if TYPE_CHECKING:
     from lore.judge.base import TurnVerdict
 
-ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
-KEPT_DAYS = 60  # days that an unused ledger is kept
+_ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
+_WRITTEN_AT_ONCE = 32 * 1024 * 1024  # bytes of recordings whose ledgers are kept together: a second of reading
 _DAY = 86_400.0
 Progress = Callable[[int, int], None]
 
 
-class _KeptLedger(msgspec.Struct, frozen=True, array_like=True):
-    """A ledger as it is kept: `signature` is of the recording's files, `maker` of this lore and its rules."""
-
-    maker: str
-    signature: str
-    ledger: Ledger
-
-
-def folder_of(here: Surroundings) -> str:
-    """Return the folder for ledgers; empty if this system has no place for caches."""
+def cache_file(here: Surroundings) -> str:
+    """Return the file that keeps ledgers; empty if this system has no place for caches."""
     cache = here.roots()["{cache}"]
-    return os.path.join(cache, "lore", "ledgers") if cache else ""
+    return os.path.join(cache, "lore", "ledgers.sqlite") if cache else ""
 
 
 class Ledgers:
-    """Reads ledgers; `folder` keeps them (empty: none is kept), `now` is the time in seconds since the epoch."""
+    """Reads ledgers; `kept_in` is the file that keeps them (empty: none), `now` the time in seconds since the epoch."""
 
-    def __init__(self, options: Options, folder: str = "", *, dated: Dated = PACKAGED, now: float = 0.0) -> None:
+    def __init__(self, options: Options, kept_in: str = "", *, dated: Dated = PACKAGED, now: float = 0.0) -> None:
         load_plugins()
         self.options = options
-        self._folder = folder
         self.dated = dated
-        self._now = now
         dated.known()
+        maker = _maker(dated, options.format or "") if kept_in else ""
+        self._cache = LedgerCache(kept_in, maker, int(now // _DAY)) if kept_in else None
         self.taken = 0  # ledgers that were as they were kept
         self.read_bytes = 0
 
@@ -74,11 +63,11 @@ class Ledgers:
         self, files: list[Input], progress: Progress | None = None, jobs: int = 1
     ) -> Iterator[tuple[Input, Ledger]]:  # fmt: skip
         """Yield each file that is a recording, or that cannot be read, with its ledger; `jobs` are read at a time."""
-        known = {file.path: kept for file in files if (kept := self._kept(file)) is not None}
+        known = self.known(files)
         self.taken += len(known)
         todo = [file for file in files if file.path not in known]
         total, done = sum(file.size for file in todo), 0
-        with collected_seldom(), closing(self._made(todo, jobs)) as fresh:
+        with collected_seldom(), closing(self._kept(todo, jobs)) as fresh:
             for file in files:
                 ledger = known.pop(file.path, None)
                 if ledger is None:
@@ -89,7 +78,31 @@ class Ledgers:
                         progress(done, total)
                 if ledger is not None:
                     yield file, placed(ledger, file)
-        self._expire()
+
+    def known(self, files: Iterable[Input]) -> dict[str, Ledger]:
+        """Return the kept ledgers of unchanged files, by path."""
+        if self._cache is None:
+            return {}
+        found = self._cache.find({file.path: identity_of(file) for file in files})
+        return {path: replace(ledger, path=corpus.show(path)) for path, ledger in found.items()}
+
+    def _kept(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
+        """Read ledgers, and keep those that were read when it ends, or is interrupted."""
+        identities = {file.path: identity_of(file) for file in files} if self._cache is not None else {}
+        waiting, size = list[tuple[str, bytes, Ledger]](), 0
+        try:
+            with closing(self._made(files, jobs)) as made:
+                for file, ledger in zip(files, made, strict=True):
+                    if self._cache is not None and ledger is not None and ledger.format and identities[file.path]:
+                        waiting.append((file.path, identities[file.path], ledger))
+                        size += file.size
+                    if self._cache is not None and size > _WRITTEN_AT_ONCE:
+                        self._cache.keep(waiting)
+                        waiting, size = [], 0
+                    yield ledger
+        finally:
+            if self._cache is not None and waiting:
+                self._cache.keep(waiting)
 
     def _made(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
         if not files:
@@ -102,58 +115,16 @@ class Ledgers:
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - as above
 
         silent = replace(self.options, log=ignore, counter=None)  # can be pickled
-        yield from ProcessPool(processes, self.made, Ledgers(silent, self._folder, dated=self.dated).made).results(
-            files
-        )
-
-    def keeps(self, file: Input) -> bool:
-        """Return whether a ledger of the unchanged file is kept."""
-        return self._kept(file) is not None
+        yield from ProcessPool(processes, self.made, Ledgers(silent, dated=self.dated).made).results(files)
 
     def made(self, file: Input) -> Ledger | None:
-        """Read a ledger, and keep it; None if the file is not a recording. It has the problem that ended it."""
+        """Read a ledger; None if the file is not a recording. It has the problem that ended it."""
         from lore.run.checking.verdicts import CheckContext, judge_file  # noqa: PLC0415 - as above
 
-        signature = "" if file.error is not None else self._signature(file)
         result = judge_file(file, CheckContext(dated=self.dated, options=self.options, tabled=True))
         if result.error is not None:
             return Ledger(corpus.show(file.path), written=written_at(file), message=result.error.message)
-        ledger = result.ledger
-        if ledger is not None and ledger.format and signature:
-            _keep(self._place(file), _KeptLedger(self._maker, signature, ledger))
-        return ledger
-
-    def _kept(self, file: Input) -> Ledger | None:
-        """Return the kept ledger of a file, if the file is unchanged."""
-        place, signature = self._place(file), "" if file.error is not None else self._signature(file)
-        try:
-            kept = msgspec.msgpack.decode(place.read_bytes(), type=_KeptLedger) if signature else None
-            if kept is None or (kept.maker, kept.signature) != (self._maker, signature):
-                return None
-            os.utime(place)
-        except (OSError, msgspec.DecodeError, ValueError, RecursionError):
-            return None
-        return replace(kept.ledger, path=corpus.show(file.path))
-
-    def _signature(self, file: Input) -> str:
-        return "" if file.stream or not self._folder else _signature(file)
-
-    def _place(self, file: Input) -> Path:
-        path = file.path if filesystem.is_remote(file.path) else os.path.abspath(file.path)
-        return Path(self._folder, hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest())
-
-    @property
-    def _maker(self) -> str:
-        return _maker(self.dated, self.options.format or "")
-
-    def _expire(self) -> None:
-        try:
-            entries = list(os.scandir(self._folder)) if self._folder else []
-            for entry in entries:
-                if entry.stat().st_mtime < self._now - KEPT_DAYS * _DAY:
-                    os.unlink(entry.path)
-        except OSError:
-            return
+        return result.ledger
 
 
 class LedgerMaker:
@@ -207,38 +178,49 @@ def _maker(dated: Dated, format: str) -> str:
     return digest.hexdigest()
 
 
-def _signature(file: Input) -> str:
-    """Return a digest of a recording's files: names, sizes, times, and both ends of a file; empty: it has none.
+def identity_of(file: Input) -> bytes:
+    """Return what tells a state of a recording's files from any other; empty: the recording has to be read.
 
-    Of a remote file its size and its ETag.
+    That is the name, size, times and number of each file; of a remote file its size and its ETag.
     """
+    if file.stream or file.error is not None:
+        return b""
     if filesystem.is_remote(file.path):
-        return f"{file.size}.{file.tag}" if file.tag else ""
-    digest = hashlib.sha256(f"{file.written}".encode())
+        return f"{file.size}.{file.tag}".encode() if file.tag else b""
     try:
-        if not (files := files_of_recording(file.path)):
-            return ""  # a session in a store
-        for path in files:
-            status = os.stat(path)
-            digest.update(os.fsencode(os.path.abspath(path)) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-        if os.path.isfile(file.path):
-            with open(file.path, "rb") as data:
-                digest.update(data.read(ENDS))
-                data.seek(-min(ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
-                digest.update(data.read(ENDS))
+        states = [
+            (os.path.abspath(name), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+            for name, state in states_of_files(file.path)
+        ]
+        ends = _digest_of_ends(file.path) if os.name == "nt" else ""  # where no time tells that a time was set back
     except (OSError, ValueError):
-        return ""
-    return digest.hexdigest()
+        return b""
+    return repr((file.written, states, ends)).encode() if states else b""  # a session in a store has no files
 
 
-def files_of_recording(path: str) -> list[str]:
-    """Return the files that a recording is read from, and others in its folder that change how it is read."""
+def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
+    """Return the files that a recording is read from, and others in its folder that change how it is read.
+
+    Raises OSError, and ValueError for a name that no file can have.
+    """
+    database = path.rpartition("#")[0]
+    path = path if not database or os.path.lexists(path) else database
     if os.path.isdir(path):
-        return sorted(entry.path for entry in os.scandir(path))
-    if not os.path.lexists(path):
-        path = path.rpartition("#")[0]  # a session in a database
-    paths = [path, *companions(path), *stores_beside(path)]
-    return sorted(found for known in paths if known for found in (known, known + "-wal") if os.path.exists(found))
+        return sorted((entry.path, entry.stat()) for entry in os.scandir(path))
+    found = list[tuple[str, os.stat_result]]()
+    for known in filter(None, [path, *companions(path), *stores_beside(path)]):
+        for name in [known] if known.endswith(".jsonl") else [known, f"{known}-wal"]:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found.append((name, os.stat(name)))
+    return sorted(found)
+
+
+def _digest_of_ends(path: str) -> str:
+    with open(path, "rb") as data:
+        digest = hashlib.sha256(data.read(_ENDS))
+        data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
+        digest.update(data.read(_ENDS))
+    return digest.hexdigest()
 
 
 def placed(ledger: Ledger, file: Input) -> Ledger:
@@ -246,12 +228,3 @@ def placed(ledger: Ledger, file: Input) -> Ledger:
     if ledger.project or filesystem.is_remote(file.path):
         return ledger
     return replace(ledger, project=project_beside(file.path))
-
-
-def _keep(place: Path, kept: _KeptLedger) -> None:
-    try:
-        make_folder(str(place.parent))
-        with replaced(str(place), private=True) as file:
-            file.write(msgspec.msgpack.encode(kept))
-    except (OSError, OverflowError):  # a recording may say numbers that no form of storage holds
-        return
