@@ -43,7 +43,7 @@ class Sizes(NamedTuple):
     """How much is measured: turns, sessions, bytes of a file, repetitions."""
 
     turns: int = 10_000
-    many: int = 1_000
+    many: int = 1_400
     file: int = 10**9
     bodies: int = 10**9
     judged: int = 5
@@ -173,7 +173,9 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "growth": growth,
     "files": against_cmp,
     "small": lambda _, sizes: Row(*waiting.one_small_file(lore(), SMALL_FILE, sizes.started)),
-    "known": lambda folder, sizes: Row(*waiting.nothing_new(folder, lore(), sizes.many, sizes.started)),
+    "known": lambda folder, sizes: [
+        Row(*fields) for fields in waiting.known(folder, lore(), sizes.many, sizes.started)
+    ],
     "parse": lambda _, sizes: Row(*recordings.parse(sizes.judged, most=sizes.file)),
     "logs": lambda _, sizes: [Row(*fields) for fields in recordings.logs(sizes.judged)],
     "memory": peak_memory,

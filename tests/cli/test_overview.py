@@ -80,15 +80,16 @@ def test_overview_parts_add_up_to_simulated_cost():
     assert answer["biggest"]["path"].endswith("a.jsonl")
 
 
-def test_second_overview_reads_kept_ledgers():
+def test_cold_warm_and_grown_overviews_are_equal():
+    claude("a", FALLEN[:-2])
+    claude("b", STEADY)
+    short = found()
     claude("a", FALLEN)
-    first, second, without = found(), found(), found("--no-cache")
-    assert (first["kept"], second["kept"], without["kept"]) == (0, 1, 0)
-    assert {**second, "kept": 0, "until": 0} == {**first, "until": 0} == {**without, "until": 0}
-    kept = Path("home/.cache/lore/ledgers.sqlite")
-    claude("a", STEADY)
-    assert found()["kept"] == 0
-    assert kept.exists()
+    grown, warm, cold = found(), found(), found("--no-cache")
+    assert (short["kept"], grown["kept"], warm["kept"], cold["kept"]) == (0, 1, 2, 0)
+    assert short["total"] != grown["total"]
+    assert {**grown, "kept": 0, "until": 0} == {**warm, "kept": 0, "until": 0} == {**cold, "until": 0}
+    assert Path("home/.cache/lore/ledgers.sqlite").exists()
 
 
 @pytest.mark.parametrize(
