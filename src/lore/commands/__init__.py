@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lore.commands.common import confirmed as confirmed, dated_rules as dated_rules, destination as destination
     from lore.commands.common import found_settings as found_settings, log as log
     from lore.commands.common import (
+        own_settings_folder as own_settings_folder,
         refuse_unapproved as refuse_unapproved,
         settings_to_run as settings_to_run,
         tell as tell,
@@ -49,7 +50,7 @@ __getattr__ = public_names(
         "table": "ABOUT BUILD CommandRow JUDGE KEEP LOOK",
         "common": (
             "INTERRUPTED answer branch can_ask chosen_inputs confirmed dated_rules destination found_settings log "
-            "refuse_unapproved settings_to_run takes tell unquoted writing"
+            "own_settings_folder refuse_unapproved settings_to_run takes tell unquoted writing"
         ),
         "flags": "AsJson Colour Config Force Format Output Redact SessionId Url Verbose",
         "store": "opened",

@@ -20,6 +20,7 @@ from lore.commands import (
     confirmed,
     destination,
     opened,
+    own_settings_folder,
     refuse_unapproved,
     settings_to_run,
     tell,
@@ -231,9 +232,10 @@ def dream_(
 
 @app.command("page")
 def page(
-    store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
+    store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0,
+    config: Config = None,
 ) -> int:  # fmt: skip
-    """Show memory in a browser: users, topics, texts with their sessions, export, wipe, the audit log.
+    """Show memory in a browser: users, topics, texts with their sessions, export, wipe, the audit log, the switch.
 
     Served only to this computer, at a printed address with a token: anyone who has the address can read and wipe. It
     ends with Ctrl-C, and the address with it. Pages load nothing from elsewhere. Needs the extra memory-page.
@@ -243,6 +245,7 @@ def page(
 
     try:
         from lore_plugins.memory.page import MemoryPage, serve
+        from lore_plugins.memory.switch import settings_file
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("lore"):
             raise
@@ -250,7 +253,8 @@ def page(
     with opened(store) as memories:  # an error of the store is reported here, not on every page
         url = memories.url
     with listening(port) as listener:
-        pages = MemoryPage(lambda: opened(store), url, listener.getsockname()[1], tell)
+        file = settings_file(settings_to_run(config), config, own_settings_folder())
+        pages = MemoryPage(lambda: opened(store), url, listener.getsockname()[1], tell, settings=file)
         print(pages.url, flush=True)
         tell("Open it in a browser on this computer. Ctrl-C ends it.")
         serve(pages.application(), listener)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
@@ -46,22 +47,27 @@ from lore.store import now as now_utc
 from lore_plugins.memory import actions, report
 from lore_plugins.memory.identities import valid_user
 from lore_plugins.memory.results import MemoryShown
+from lore_plugins.memory.switch import read_switch, set_switch
 
 LONGEST_FORM = 64 * 1024  # bytes
 MOST = 500  # entries of the audit log on its page
 _FORM = "application/x-www-form-urlencoded"
 SHUTDOWN_SECONDS = 1  # for running answers when the server is stopped
+_SWITCHED = "Changed. Programs that run read it when they start again. If you approved the file, `lore trust` it again."
 _CHANGED = "memory changed since the page was shown, or the form does not belong to this page. Look again."
 
 
 class MemoryPage:
-    """The pages of a store. `opened` opens it for one answer, `store` is the URL to show, `tell` reports faults."""
+    """The pages of a store. `opened` opens it for one answer, `store` is the URL to show, `tell` reports faults.
+
+    `settings` is the file with the switch.
+    """
 
     def __init__(
         self, opened: Callable[[], AbstractContextManager[Store]], store: str, port: int, tell: Callable[[str], None],
-        *, clock: Clock = now_utc,
+        *, settings: Path, clock: Clock = now_utc,
     ) -> None:  # fmt: skip
-        self._opened, self._store, self._tell, self._clock = opened, store, tell, clock
+        self._opened, self._store, self._tell, self._clock, self._settings = opened, store, tell, clock, settings
         names = (ADDRESS, "localhost")
         self._hosts = (*(f"{name}:{port}" for name in names), *(names if port == 80 else ()))
         self.token = secrets.token_urlsafe(32)
@@ -76,6 +82,8 @@ class MemoryPage:
             Route("/export", self.export),
             Route("/wipe", self.ask_wipe),
             Route("/wipe", self.wipe, methods=["POST"]),
+            Route("/switch", self.show_switch),
+            Route("/switch", self.turn_switch, methods=["POST"]),
             Route("/api/users", self.users_json),
             Route("/api/users/{user:path}/memory", self.memory_json),
             Route("/api/users/{user:path}/memory", self.wipe_json, methods=["DELETE"]),
@@ -132,12 +140,15 @@ class MemoryPage:
 
     async def wipe(self, request: Request) -> Response:
         """Wipe what the page asked about."""
+        form = await self._form(request)
+        return await run_in_threadpool(self._wipe, form.get("user", ""), form.get("agent"), form.get("shown", ""))
+
+    async def _form(self, request: Request) -> dict[str, str]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != _FORM or int(request.headers.get("content-length", LONGEST_FORM + 1)) > LONGEST_FORM:
             raise LoreError("the form does not belong to the page", hint="follow a link of the page")
         body = (await request.body()).decode(errors="replace")
-        form = {name: values[-1] for name, values in parse_qs(body, keep_blank_values=True).items()}
-        return await run_in_threadpool(self._wipe, form.get("user", ""), form.get("agent"), form.get("shown", ""))
+        return {name: values[-1] for name, values in parse_qs(body, keep_blank_values=True).items()}
 
     def _wipe(self, user: str, agent: str | None, shown: str) -> Response:
         notes = list[str]()
@@ -148,6 +159,16 @@ class MemoryPage:
                 return self._question(store, user, agent, _CHANGED)
             found = actions.wipe_memory(store, user, agent, now=self._clock(), tell=notes.append)
         return self._page("done.html", title="Wiped", texts=[report.describe_wipe(found), *notes], user=user)
+
+    def show_switch(self, _: Request, notes: Sequence[str] = ()) -> Response:
+        """Show whether memory is on, and the button that changes it."""
+        memory = read_switch(self._settings)
+        return self._page("switch.html", memory=memory, file=str(self._settings), notes=notes)
+
+    async def turn_switch(self, request: Request) -> Response:
+        """Switch memory on or off in the settings file."""
+        set_switch(self._settings, on=(await self._form(request)).get("on") == "1")
+        return self.show_switch(request, [_SWITCHED])
 
     def users_json(self, _: Request) -> Response:
         """Return the users, as `lore memory users --json` prints them."""

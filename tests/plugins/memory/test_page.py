@@ -27,12 +27,14 @@ pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient
 
+from lore.config import find
 from lore.errors import LoreError
 from lore.run.loopback import listening
 from lore.store.registry import open_existing
 from lore_plugins.memory import actions as memory
 from lore_plugins.memory import page as pages
 from lore_plugins.memory.page import LONGEST_FORM, MemoryPage
+from lore_plugins.memory.switch import read_switch, set_switch, settings_file
 
 ODD = 'bob <b>"&'
 SCRIPT = "<script>alert(1)</script>"
@@ -75,7 +77,7 @@ class Browser:
 
     def __init__(self, url="sqlite:s.db"):
         self.told = []
-        made = MemoryPage(lambda: closing(open_existing(url)), url, PORT, self.told.append)
+        made = MemoryPage(lambda: closing(open_existing(url)), url, PORT, self.told.append, settings=Path("lore.toml"))
         self.token = made.token
         self.client = TestClient(made.application(), base_url=ORIGIN, follow_redirects=False)
 
@@ -394,3 +396,45 @@ def test_json_route_wipes_a_user(page):
     assert page.client.delete(address, headers={"origin": "http://evil.example"}).status_code == 403
     assert page.client.delete(address).json()["entries"] == 9
     assert known() == []
+
+
+MEMORY = '[memory]  # of us\nagents = ["a"]\n'
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [
+    ("lore.toml", "", '[memory]\nsystem = "structured"\n'),
+    ("lore.toml", "[check]\nignore = []", '[check]\nignore = []\n\n[memory]\nsystem = "structured"\n'),
+    ("lore.toml", MEMORY, MEMORY.replace("us\n", 'us\nsystem = "structured"\n')),
+    ("lore.toml", MEMORY + "system = '' # off\n[check]\n", MEMORY + 'system = "structured" # off\n[check]\n'),
+    ("pyproject.toml", "[tool.lore.memory]\nshare = []\n", '[tool.lore.memory]\nsystem = "structured"\nshare = []\n'),
+])  # fmt: skip
+def test_switch_changes_one_line_of_settings(tmp_path, name, before, after):
+    file = tmp_path / name
+    file.write_text(before)
+    set_switch(file, on=True)
+    assert (file.read_text(), read_switch(file).is_on) == (after, True)
+    set_switch(file, on=False)
+    assert (file.read_text(), read_switch(file).is_on) == (after.replace("structured", ""), False)
+
+
+def test_switch_refuses_what_it_cannot_write(tmp_path):
+    (file := tmp_path / "lore.toml").write_text('memory.system = "structured"\n')
+    with pytest.raises(LoreError, match="was not changed"):
+        set_switch(file, on=False)
+    assert read_switch(file).is_on
+
+
+def test_page_switches_memory_off_and_on(page):
+    put("lore.toml", MEMORY.encode() + b'system = "structured"\n')
+    assert "sessions of a." in page.get("switch").text
+    assert page.post("switch", page.form("switch"), origin="http://evil.example").status_code == 403
+    assert "Memory is off" in page.post("switch", page.form("switch")).text
+    assert lore("memory", "extract", "s1", "--store", "sqlite:s.db").code == 2
+    assert "Memory is on" in page.post("switch", page.form("switch")).text
+
+
+def test_switch_is_in_the_file_that_counts(desk):
+    put("lore.toml", b"[check]\n")
+    assert settings_file(find(None, Path.cwd()), None, "/own") == Path("/own/lore.toml")
+    put("lore.toml", b"[memory]\n")
+    assert settings_file(find(None, Path.cwd()), None, "/own") == Path.cwd() / "lore.toml"
