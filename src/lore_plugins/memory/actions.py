@@ -113,7 +113,8 @@ def _remembered_agent(
     ]  # fmt: skip
     return results.RememberedAgent(
         agent=agent, counts=known.counts(), undreamt=known.is_fresh, topics=topics, texts=texts,
-        last_failure=None if failure is None else _audit_entry(failure, session_ids), unreadable=known.unreadable,
+        last_failure=None if failure is None else _audit_entry(failure, session_ids, known),
+        unreadable=known.unreadable,
     )  # fmt: skip
 
 
@@ -123,13 +124,20 @@ def read_audit(store: Store, user: str | None, agent: str | None = None) -> resu
     wanted = identities.valid_agent_filter(agent)
     log = audit.read_audit_log(store, valid_user)
     session_ids = {summary.session_id for summary in store.list()}
-    entries = [_audit_entry(entry, session_ids) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
+    memories = {owner.agent: memory for owner, memory in _read_buckets(store, valid_user, None).items()}
+    entries = [
+        _audit_entry(entry, session_ids, memories.get(entry.agent or "", buckets.KnownMemory()))
+        for entry in log.entries if wanted in (None, entry.agent, entry.by)
+    ]  # fmt: skip
     return results.MemoryAudit(store=store.url, user=valid_user, entries=entries, unreadable=log.unreadable)
 
 
-def _audit_entry(entry: audit.AuditRecord, session_ids: set[str]) -> results.AuditEntry:
+def _audit_entry(
+    entry: audit.AuditRecord, session_ids: set[str], memory: buckets.KnownMemory
+) -> results.AuditEntry:  # fmt: skip
     deleted = None if entry.session_id is None else entry.session_id not in session_ids
-    return convert({**asdict(entry), "session_deleted": deleted}, results.AuditEntry)
+    dropped = [topic.topic for topic in memory.dropped if (entry.op, entry.at) == ("dream", topic.at)]
+    return convert({**asdict(entry), "session_deleted": deleted, "dropped": dropped}, results.AuditEntry)
 
 
 def delete_names(
@@ -215,10 +223,7 @@ def extract_session(
         tell(NO_MODEL)
     if done.skipped == NOTHING_NEW:
         tell("--again learns from the whole session, including items closed or deleted since")
-    return results.MemoryExtracted(
-        store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share, session_id=session_id,
-        removed=dict(done.removed), added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
-    )  # fmt: skip
+    return done
 
 
 def dream(
@@ -226,13 +231,7 @@ def dream(
     tell: Tell, clock: Clock = now_utc,
 ) -> results.MemoryDreamt:  # fmt: skip
     """Make topics of the known texts; raise LoreError if the agent is not opted in."""
-    owner = identities.bucket(user, agent)
-    done = _agent_memory(store, owner, memory, compaction, None, tell, clock).consolidate()
-    return results.MemoryDreamt(
-        store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share,
-        topics=list(done.topics), superseded=list(done.superseded), skipped=done.skipped or None,
-        failure=done.failure or None,
-    )  # fmt: skip
+    return _agent_memory(store, identities.bucket(user, agent), memory, compaction, None, tell, clock).consolidate()
 
 
 def _agent_memory(

@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
+
+from msgspec import Struct, convert
 
 from lore.asking import Ask, asking
 from lore.compaction import Compaction, Entries, is_idle, run_in_thread, summarizer_of
@@ -26,7 +28,7 @@ from lore.errors import LoreError
 from lore.model import CompactDivider, Event, FoldedSession, SessionStarted, decode_time, encode, format_timestamp
 from lore.store import Store, StoreError, Tell, ignore, is_reserved, trylock
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_wipe, nonzero, read_audit_log
-from lore_plugins.memory.buckets import SECTIONS, KnownMemory, Learnt, MemoryTexts, change_bucket, read_bucket
+from lore_plugins.memory.buckets import SECTIONS, KnownMemory, Learnt, Texts, change_bucket, read_bucket
 from lore_plugins.memory.extraction import (
     NO_ENTRIES,
     Extraction,
@@ -40,8 +42,10 @@ from lore_plugins.memory.extraction import (
     transcript,
 )
 from lore_plugins.memory.identities import SHARED, MemoryBucket, bucket, bucket_to_write, memory_refusal
+from lore_plugins.memory.results import MemoryDreamt, MemoryExtracted
 from lore_plugins.memory.topics import consolidate, knowledge_events, merge_topics
 
+R = TypeVar("R", bound=Struct)
 NO_COUNTS: Mapping[str, int] = {}
 GAP_SECS = Sessions().gap_secs
 WINDOW = 60_000  # tokens that a model reads at once
@@ -51,31 +55,6 @@ BUSY = "another pass is under way"
 NOTHING_NEW = "nothing was said since the session was last learned from"
 NO_PERSON = "no person said anything in it"
 COMPACTED = "no person says anything in what compactions left of it"
-
-
-class ExtractionResult(NamedTuple):
-    """What an extraction changed."""
-
-    removed: Mapping[str, int] = {}  # texts by kind
-    added: Mapping[str, int] = {}  # texts by kind
-    failure: str = ""
-    skipped: str = ""  # why there was nothing to learn from
-
-
-class ConsolidationResult(NamedTuple):
-    """What a dream changed."""
-
-    topics: tuple[str, ...] = ()  # names of the topics written
-    superseded: tuple[str, ...] = ()  # names of the topics removed
-    skipped: str = ""  # why there was no dream
-    failure: str = ""  # why it fell back to one topic
-
-
-class IdlePass(NamedTuple):
-    """What a pass over an idle session did."""
-
-    extracted: ExtractionResult | None  # None: another pass was under way
-    consolidated: ConsolidationResult
 
 
 class AgentMemory:
@@ -107,7 +86,7 @@ class AgentMemory:
         self._rested_moves = 0  # moves of the session when it was last learned from because it was idle
         self._turn_ended: float | None = None
 
-    def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> ExtractionResult:
+    def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> MemoryExtracted:
         """Learn from the new entries of a session's timeline before `stop`; raises StoreError.
 
         With `again` from all of it. Costs O(the new text), and with a model a question for each window of it; repeated
@@ -140,24 +119,32 @@ class AgentMemory:
         if found.failure:
             self._tell(f"{self._owner} remembered nothing: {found.failure}; the known texts stay as they were")
             self._audit("extract", at, failure=found.failure, unusable=found.unusable)
-            return ExtractionResult(failure=found.failure)
+            return self._result(MemoryExtracted, failure=found.failure)
         if found.unusable:
             self._tell(f"{self._owner}: {found.unusable} unusable answers of a model, each requested again")
-        skipped = ""
+        skipped = None
         if new is not NO_ENTRIES:
             self._mark = mark
         elif select_new_entries(entries, None, stop) is not NO_ENTRIES:
             skipped = NOTHING_NEW
         else:
             skipped = COMPACTED if any(isinstance(entry.item, CompactDivider) for entry in entries) else NO_PERSON
-        result = ExtractionResult(
-            _count_missing(before.texts, found.texts), _count_missing(found.texts, before.texts), skipped=skipped
-        )
+        removed, added = _count_missing(before.texts, found.texts), _count_missing(found.texts, before.texts)
+        result = self._result(MemoryExtracted, removed=removed, added=added, skipped=skipped)
         if result.removed or result.added or found.unusable:
             self._audit("extract", at, result.removed, result.added, unusable=found.unusable)
         return result
 
-    def _extract(self, known: MemoryTexts, new: NewEntries) -> Extraction:
+    def _result(self, kind: type[R], **fields: object) -> R:
+        """Return a result about this memory; fields that are not given are empty."""
+        empty = {"removed": {}, "added": {}, "topics": (), "superseded": (), "skipped": None, "failure": None}
+        whose = {
+            "store": self.store.url, "user": self.bucket.user, "agent": self._agent or self.bucket.agent,
+            "shared": self.bucket.agent == SHARED, "session_id": self._session_id or "",
+        }  # fmt: skip
+        return convert({**empty, **whose, **fields}, kind)
+
+    def _extract(self, known: Texts, new: NewEntries) -> Extraction:
         if new is NO_ENTRIES:
             return Extraction(known)
         messages = transcript(*new)
@@ -178,28 +165,28 @@ class AgentMemory:
         except LoreError:  # the next extraction reports it
             return self._mark
 
-    def before_drop(self, entries: Entries, stop: int | None = None) -> ExtractionResult:
+    def before_drop(self, entries: Entries, stop: int | None = None) -> MemoryExtracted:
         """Learn from the entries before `stop`, which a compaction is about to drop; reports failures, never raises."""
         return self._report_failure(lambda: self.learn(entries, stop))
 
-    def _report_failure(self, learn: Callable[[], ExtractionResult]) -> ExtractionResult:
+    def _report_failure(self, learn: Callable[[], MemoryExtracted]) -> MemoryExtracted:
         try:
             return learn()
         except LoreError as error:
             self._tell(f"{self._owner} remembered nothing: {error.message}")
             self._audit("extract", self._clock(), failure=error.message)
-            return ExtractionResult(failure=error.message)
+            return self._result(MemoryExtracted, failure=error.message)
 
-    def consolidate(self) -> ConsolidationResult:
+    def consolidate(self) -> MemoryDreamt:
         """Make topics of the known texts, unless there are no news or another pass runs; raises StoreError."""
         if self._unshared is not None:
             self._unshared.consolidate()
         with self._lock("dream") as is_held:
             if not is_held:
-                return ConsolidationResult(skipped=BUSY)
+                return self._result(MemoryDreamt, skipped=BUSY)
             at, before = self._clock(), read_bucket(self.store, self.bucket)
             if not before.is_fresh:
-                return ConsolidationResult(skipped=NO_NEWS)
+                return self._result(MemoryDreamt, skipped=NO_NEWS)
             made, written = consolidate(before, self.ask, at=at), before
 
             def change(known: KnownMemory) -> KnownMemory:
@@ -207,7 +194,7 @@ class AgentMemory:
                 if known.texts != before.texts:
                     raise StoreError("something else was extracted meanwhile", hint="dream again")
                 written = known
-                return known.with_topics(made.topics, made.supersedes, is_whole=not made.failure)
+                return known.with_topics(made.topics, made.supersedes, at=at, is_whole=not made.failure)
 
             change_bucket(self.store, self.bucket, change, at=at)
             removed = tuple(name for name in written.topics if name in made.supersedes)
@@ -216,31 +203,35 @@ class AgentMemory:
             if made.failure:
                 self._tell(f"{self._owner} dreamt without a model: {made.failure}")
             counts = {"topics": len(removed)}, {"topics": len(made.topics)}
-            self._audit("dream", at, *counts, made.failure, made.unusable, removed)
-            return ConsolidationResult(tuple(sorted(made.topics)), removed, failure=made.failure)
+            self._audit("dream", at, *counts, made.failure, made.unusable)
+            return self._result(
+                MemoryDreamt, topics=sorted(made.topics), superseded=removed, failure=made.failure or None
+            )
 
     def _lock(self, action: str) -> AbstractContextManager[bool]:
         is_in_memory = self.store.url == "memory:"  # each store in memory has its own locks
         place = f"memory:{id(self.store)}" if is_in_memory else self.store
         return trylock(place, f"{action}/{self.bucket.agent}", self.bucket.user, folder=self._locks)
 
-    def consolidate_safely(self) -> ConsolidationResult:
+    def consolidate_safely(self) -> MemoryDreamt:
         """Dream as triggers do: report failures, never raise."""
         try:
             return self.consolidate()
         except LoreError as error:
             self._tell(f"{self._owner} did not dream: {error.message}")
             self._audit("dream", self._clock(), failure=error.message)
-            return ConsolidationResult(failure=error.message)
+            return self._result(MemoryDreamt, failure=error.message)
 
-    def learn_when_idle(self, entries: Entries, last: float | None = None) -> IdlePass:
+    def learn_when_idle(
+        self, entries: Entries, last: float | None = None
+    ) -> tuple[MemoryExtracted | None, MemoryDreamt]:
         """Learn from the rest of a session that has been silent since `last`, then consolidate; never raises.
 
         One such pass runs at a time for an agent and user; a second one does nothing. A session without a mark, silent
         since before memory was wiped or old marks were dropped, is skipped: it was learned from before.
         """
 
-        def learn() -> ExtractionResult:
+        def learn() -> MemoryExtracted:
             known = read_bucket(self.store, self.bucket)
             if last is not None and self._stored_mark(known) is None:
                 owners = [self.bucket, *([] if self._unshared is None else [self._unshared.bucket])]
@@ -249,28 +240,29 @@ class AgentMemory:
                 limits = [*horizons, last_wipe(log, *[owner.agent for owner in owners])]
                 past = [decode_time(encode(time)) for time in limits if time is not None]
                 if any(time is not None and last <= time for time in past):
-                    return ExtractionResult(skipped=NOTHING_NEW)
+                    return self._result(MemoryExtracted, skipped=NOTHING_NEW)
             return self.learn(entries)
 
         try:
             with self._lock("rest") as is_held:
                 if not is_held:
-                    return IdlePass(None, ConsolidationResult(skipped=BUSY))
-                return IdlePass(self._report_failure(learn), self.consolidate_safely())
+                    return None, self._result(MemoryDreamt, skipped=BUSY)
+                return self._report_failure(learn), self.consolidate_safely()
         except LoreError as error:  # the lock cannot be taken
             self._tell(f"{self._owner} remembered nothing: {error.message}")
-            return IdlePass(ExtractionResult(failure=error.message), ConsolidationResult(failure=error.message))
+            failure = error.message
+            return self._result(MemoryExtracted, failure=failure), self._result(MemoryDreamt, failure=failure)
 
     def remember_idle_session(self, entries: Entries, moved_at: float | None = None) -> str | None:
         """Learn from a silent session and consolidate; return a summary line, None if another process does so."""
-        extracted, consolidated = self.learn_when_idle(entries, moved_at)
+        extracted, dreamt = self.learn_when_idle(entries, moved_at)
         if extracted is None:
             return None
         added, removed = (sum(counts.values()) for counts in (extracted.added, extracted.removed))
-        topics = len(consolidated.topics)
+        topics = len(dreamt.topics)
         if added or removed or topics:
             return f"{added:,} remembered, {removed:,} removed, {topics:,} topic{'s' * (topics != 1)} dreamt"
-        if extracted.skipped or extracted.failure or consolidated.failure:  # failures were reported
+        if extracted.skipped or extracted.failure or dreamt.failure:  # failures were reported
             return ""
         return "nothing new to remember"
 
@@ -290,7 +282,7 @@ class AgentMemory:
         self._rested_moves = moves
 
         def rest() -> None:
-            if self.learn_when_idle(entries, moved_at).extracted is None:
+            if self.learn_when_idle(entries, moved_at)[0] is None:
                 self._rested_moves = 0  # another session of this user holds the lock: try again at the next call
 
         self._learn_in_background(entries, rest)
@@ -323,11 +315,11 @@ class AgentMemory:
 
     def _audit(
         self, op: str, at: str, removed: Mapping[str, int] = NO_COUNTS, added: Mapping[str, int] = NO_COUNTS,
-        failure: str = "", unusable: int = 0, dropped: tuple[str, ...] = (),
+        failure: str = "", unusable: int = 0,
     ) -> None:  # fmt: skip
         record = AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=removed, added=added,
-            failure=failure or None, unusable=unusable, dropped=dropped, by=self._agent,
+            failure=failure or None, unusable=unusable, by=self._agent,
         )  # fmt: skip
         append_audit(self.store, self.bucket.user, record, self._tell)
 
@@ -357,9 +349,9 @@ def memory_of_session(
     )  # fmt: skip
 
 
-def _count_missing(texts: MemoryTexts, other: MemoryTexts) -> dict[str, int]:
+def _count_missing(texts: Texts, other: Texts) -> dict[str, int]:
     """Return by section the number of texts that `other` lacks."""
-    return nonzero({section: len(set(texts.section(section)) - set(other.section(section))) for section in SECTIONS})
+    return nonzero({section: len(set(texts[section]) - set(other[section])) for section in SECTIONS})
 
 
 class StoreMemories:

@@ -1,7 +1,6 @@
 """The audit log of a user's memory: one session per user, kept when the memory is wiped.
 
-An entry records the operation, the agent, the source session, counts by kind, and the names of dropped topics; never
-the remembered texts.
+An entry records the operation, the agent, the source session and counts by kind; never texts or names of topics.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     added: Mapping[str, int] = {}  # added entries, by kind
     failure: str | None = None  # why the operation failed, or fell back to a simpler result
     unusable: int = 0  # model answers that could not be used; each question was repeated once
-    dropped: tuple[str, ...] = ()  # topics that a dream replaced, or removed because they expired or were too many
     by: str | None = None  # the agent that changed the shared bucket
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -43,24 +44,8 @@ GENERAL = "general"
 MOST_MARKS = 500  # sessions whose marks a bucket keeps; the oldest are dropped, and `horizon` covers them
 
 
-class MemoryTexts(Struct, frozen=True):
-    """The extracted texts by section, each in the order in which they were learned."""
-
-    facts: tuple[str, ...] = ()
-    preferences: tuple[str, ...] = ()
-    decisions: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    open_items: tuple[str, ...] = ()
-
-    def section(self, name: str) -> tuple[str, ...]:
-        """Return the texts of one section."""
-        texts: tuple[str, ...] = getattr(self, name)
-        return texts
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no section has a text."""
-        return not any(map(self.section, SECTIONS))
+Texts: TypeAlias = dict[str, tuple[str, ...]]  # by section, each in the order in which they were learned
+NO_TEXTS: Texts = dict.fromkeys(SECTIONS, ())
 
 
 class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -91,12 +76,18 @@ class Learnt(_Line, frozen=True, kw_only=True, tag="learnt"):
     mark: tuple[str, ...]
 
 
+class Dropped(_Line, frozen=True, kw_only=True, tag="dropped"):
+    """The name of a topic that a dream removed; it is memory, so a wipe removes it too."""
+
+    topic: str
+
+
 class _State(_Line, frozen=True, kw_only=True, tag="state"):
     is_fresh: bool = False
     horizon: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(Remembered | Topic | Learnt | _State)
+_DECODER = msgspec.json.Decoder(Remembered | Topic | Learnt | Dropped | _State)
 
 
 class KnownMemory(Struct, frozen=True):
@@ -107,15 +98,13 @@ class KnownMemory(Struct, frozen=True):
     is_fresh: bool = False  # whether texts changed since the last dream
     unreadable: int = 0  # lines that are not valid; the next change drops them
     learnt: dict[str, Learnt] = {}  # marks by session, the oldest first
+    dropped: tuple[Dropped, ...] = ()  # topics that dreams removed, the oldest first
     horizon: str | None = None  # marks up to then were dropped: a session silent since then counts as learned from
 
     @property
-    def texts(self) -> MemoryTexts:
+    def texts(self) -> Texts:
         """The extracted texts."""
-        by_section: dict[str, list[str]] = {section: [] for section in SECTIONS}
-        for section, text in self.entries:
-            by_section[section].append(text)
-        return MemoryTexts(**{section: tuple(texts) for section, texts in by_section.items()})
+        return {section: tuple(text for of, text in self.entries if of == section) for section in SECTIONS}
 
     def visible_topics(self, now: str) -> tuple[Topic, ...]:
         """Return the topics that have not expired at a time (RFC 3339), by name."""
@@ -123,11 +112,11 @@ class KnownMemory(Struct, frozen=True):
 
     def counts(self) -> dict[str, int]:
         """Return the number of entries of each kind."""
-        return {**{section: len(self.texts.section(section)) for section in SECTIONS}, "topics": len(self.topics)}
+        return {**{section: len(texts) for section, texts in self.texts.items()}, "topics": len(self.topics)}
 
-    def with_texts(self, new: MemoryTexts, *, at: str, session_id: str | None) -> KnownMemory:
+    def with_texts(self, new: Texts, *, at: str, session_id: str | None) -> KnownMemory:
         """Return the memory with these texts instead of its own; unchanged ones keep their time and session."""
-        wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.section(section))
+        wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new[section])
         if wanted.keys() == self.entries.keys():
             return self
         entries = {key: entry for key, entry in self.entries.items() if key in wanted}
@@ -143,14 +132,18 @@ class KnownMemory(Struct, frozen=True):
         dropped = learnt.pop(next(iter(learnt))).at if len(learnt) > MOST_MARKS else None
         return replace(self, learnt=learnt, horizon=dropped or self.horizon)
 
-    def with_topics(self, new: Mapping[str, Topic], superseded: Iterable[str], *, is_whole: bool) -> KnownMemory:
+    def with_topics(
+        self, new: Mapping[str, Topic], superseded: Iterable[str], *, at: str, is_whole: bool
+    ) -> KnownMemory:
         """Return the memory after a dream; if it fell back (`is_whole` false), the texts stay due for the next one."""
         removed = set(superseded) - new.keys()
+        dropped = [Dropped(topic=name, at=at) for name in self.topics if name in removed]
         topics = {name: topic for name, topic in self.topics.items() if name not in removed}
         for name, topic in new.items():
             if name not in topics or replace(topics[name], at=topic.at) != topic:
                 topics[name] = topic
-        return replace(self, topics=topics, is_fresh=self.is_fresh and not is_whole)
+        dropped = (*self.dropped, *dropped)[-MOST_MARKS:]
+        return replace(self, topics=topics, dropped=dropped, is_fresh=self.is_fresh and not is_whole)
 
     def without(self, texts: Iterable[tuple[str, str]], topics: Iterable[str]) -> KnownMemory:
         """Return the memory without these texts and topics."""
@@ -162,14 +155,14 @@ class KnownMemory(Struct, frozen=True):
     def lines(self) -> Iterator[bytes]:
         """Yield the lines that `memory_in` reads."""
         state = _State(is_fresh=self.is_fresh, horizon=self.horizon)
-        for line in (*self.entries.values(), *self.topics.values(), *self.learnt.values(), state):
+        for line in (*self.entries.values(), *self.topics.values(), *self.learnt.values(), *self.dropped, state):
             yield msgspec.json.encode(line)
 
 
 def memory_in(lines: Iterable[bytes]) -> KnownMemory:
     """Return the memory that the lines after a session's header describe. Costs O(their bytes)."""
     entries, topics, learnt = dict[tuple[str, str], Remembered](), dict[str, Topic](), dict[str, Learnt]()
-    state, unreadable = _State(), 0
+    state, unreadable, dropped = _State(), 0, list[Dropped]()
     for line in lines:
         try:
             match found := _DECODER.decode(line):
@@ -179,13 +172,15 @@ def memory_in(lines: Iterable[bytes]) -> KnownMemory:
                     topics[found.topic] = found
                 case Learnt():
                     learnt[found.session_id] = found
+                case Dropped():
+                    dropped.append(found)
                 case _State():
                     state = found
                 case _:
                     unreadable += 1
         except (ValueError, RecursionError):
             unreadable += 1
-    return KnownMemory(entries, topics, state.is_fresh, unreadable, learnt, state.horizon)
+    return KnownMemory(entries, topics, state.is_fresh, unreadable, learnt, tuple(dropped), state.horizon)
 
 
 def has_expired(topic: Topic, now: str) -> bool:

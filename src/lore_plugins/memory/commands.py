@@ -28,6 +28,7 @@ from lore.commands import (
 
 if TYPE_CHECKING:
     from lore.config import Settings
+    from lore_plugins.memory.results import MemoryShown
 
 app = branch(
     "Look at and change what is remembered across sessions.\n\n"
@@ -50,6 +51,14 @@ OneAgent: TypeAlias = Annotated[
 
 def _note(text: str) -> None:
     tell(f"note: {text}")
+
+
+def _read(store: str, user: str | None, agent: str | None) -> MemoryShown:
+    from lore.store import now
+    from lore_plugins.memory.actions import read_memory
+
+    with opened(store) as memories:
+        return read_memory(memories, user, agent, now=now(), tell=_note)
 
 
 def _settings(config: str | None) -> Settings:
@@ -77,13 +86,10 @@ def list_(
 
     With the last time that something could not be remembered.
     """
-    from lore.store import now
-    from lore_plugins.memory import actions
+    from lore_plugins.memory.actions import without_contents
     from lore_plugins.memory.report import write_memory
 
-    with opened(store) as memories:
-        found = actions.without_contents(actions.read_memory(memories, user, agent, now=now(), tell=_note))
-    return answer(found, write_memory, as_json=as_json, color=color)
+    return answer(without_contents(_read(store, user, agent)), write_memory, as_json=as_json, color=color)
 
 
 @app.command("show")
@@ -92,13 +98,11 @@ def show(
     color: Colour = None,
 ) -> int:  # fmt: skip
     """Show topics and texts in full."""
-    from lore.store import now
-    from lore_plugins.memory import actions
+    from lore_plugins.memory.actions import select_names
     from lore_plugins.memory.report import write_memory
 
-    with opened(store) as memories:
-        found = actions.read_memory(memories, user, agent, now=now(), tell=_note)
-    return answer(actions.select_names(found, names) if names else found, write_memory, as_json=as_json, color=color)
+    found = _read(store, user, agent)
+    return answer(select_names(found, names) if names else found, write_memory, as_json=as_json, color=color)
 
 
 @app.command("delete")
@@ -132,7 +136,7 @@ def wipe(
     A question before it, and the result after it, name the number of entries and sessions. Without a terminal --yes is
     required, or nothing is done (exit 2).
     The sessions remain: `lore memory extract` learns from one again, and so does a watch when a person continues it;
-    a watch does not learn again from silent ones. The audit log remains, with the names of topics that dreams dropped.
+    a watch does not learn again from silent ones. The audit log remains, without names of topics.
     """
     from lore.errors import LoreError
     from lore.store import now
@@ -160,11 +164,7 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     """
     import msgspec
 
-    from lore.store import now
-    from lore_plugins.memory import actions
-
-    with opened(store) as memories:
-        found = actions.read_memory(memories, user, agent, now=now(), tell=_note)
+    found = _read(store, user, agent)
     with destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
         file.write(msgspec.json.encode(found) + b"\n")
     return 0

@@ -46,7 +46,7 @@ from lore.model import (
 from lore.prompt import TICKS, is_real
 from lore.store import Tell, ignore
 from lore.untrusted import one_line
-from lore_plugins.memory.buckets import SECTIONS, MemoryTexts
+from lore_plugins.memory.buckets import SECTIONS, Texts
 
 T = TypeVar("T")
 Role = Literal["user", "assistant"]
@@ -226,16 +226,16 @@ _SMALL = frozenset(
 )  # fmt: skip
 
 
-def extract_by_rule(messages: Iterable[Utterance], known: MemoryTexts) -> MemoryTexts:
+def extract_by_rule(messages: Iterable[Utterance], known: Texts) -> Texts:
     """Return the known texts after these messages. Costs O(their text)."""
-    kept = {section: dict.fromkeys(known.section(section)) for section in SECTIONS}
+    kept = {section: dict.fromkeys(known[section]) for section in SECTIONS}
     for message in messages:
         facts = key_value_facts(message.text) if message.is_new and message.role == "user" else ()
         for fact in facts:
             _add(kept, "facts", fact)
         for sentence in _sentences(message.text) if message.is_new and not facts else ():
             _learn_sentence(kept, message.role, sentence)
-    return MemoryTexts(**{section: tuple(texts) for section, texts in kept.items()})
+    return {section: tuple(texts) for section, texts in kept.items()}
 
 
 def _learn_sentence(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
@@ -354,17 +354,16 @@ New messages, one JSON object a line:
 class Extraction(NamedTuple):
     """The result of an extraction."""
 
-    texts: MemoryTexts  # the known texts after it
+    texts: Texts  # the known texts after it
     failure: str = ""  # why it failed; "" if it did not
     unusable: int = 0  # answers that could not be used
 
 
-def extract_by_model(ask: Ask, messages: Iterable[Utterance], known: MemoryTexts, *, window: int) -> Extraction:
+def extract_by_model(ask: Ask, messages: Iterable[Utterance], known: Texts, *, window: int) -> Extraction:
     """Return the known texts after these messages, as a model answers; unchanged if a question fails."""
     after, faults = known, list[str]()
     for piece in _pieces(messages, window):
-        texts = encode({section: after.section(section) for section in SECTIONS}).decode()
-        data = _DATA.format(known=texts, messages=piece)
+        data = _DATA.format(known=encode(after).decode(), messages=piece)
         try:
             parse = partial(_parse_texts, after)
             after = ask_for_object(ask, _EXTRACT.format(most=MOST), data, parse, faults.append)
@@ -398,17 +397,19 @@ def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, 
     return usable(attempt, TOKENS, tell=ignore, unusable=unusable)
 
 
-def _parse_texts(known: MemoryTexts, value: dict[str, Any]) -> MemoryTexts:
+def _parse_texts(known: Texts, value: dict[str, Any]) -> Texts:
     """Return the texts of an answer; a missing key means no texts. Raises UnusableAnswerError."""
     try:
-        answered = msgspec.convert({section: value.get(section) or () for section in SECTIONS}, MemoryTexts)
+        answered = msgspec.convert(
+            {section: value.get(section) or () for section in SECTIONS}, dict[str, tuple[str, ...]]
+        )
     except msgspec.ValidationError:
         answered = None
     if answered is None or not set(SECTIONS) & set(value):
         raise UnusableAnswerError("the answer has other keys, or other values than texts")
-    clean = {section: dict.fromkeys(map(clean_text, answered.section(section))) for section in SECTIONS}
-    texts = MemoryTexts(**{section: tuple(filter(None, found))[:MOST] for section, found in clean.items()})
-    if texts.is_empty and not known.is_empty:
+    clean = {section: dict.fromkeys(map(clean_text, answered[section])) for section in SECTIONS}
+    texts = {section: tuple(filter(None, found))[:MOST] for section, found in clean.items()}
+    if not any(texts.values()) and any(known.values()):
         raise UnusableAnswerError("the answer is empty, and something was known")
     return texts
 

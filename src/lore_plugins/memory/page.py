@@ -121,8 +121,7 @@ class MemoryPage:
 
     def export(self, request: Request) -> Response:
         """Return a user's memory as a JSON file, as `lore memory export` writes it."""
-        with self._opened() as store:
-            answer = _json(self._read(store, *_owner(request)))
+        answer = self.memory_json(request)
         answer.headers["content-disposition"] = 'attachment; filename="memory.json"'
         return answer
 

@@ -11,7 +11,9 @@ from lore.config import Loaded, MemorySettings, find
 from lore.errors import LoreError
 from lore.files import replaced
 
-_ENTRY = r"(^[ \t]*\[{table}\][^\n]*\n(?:(?![ \t]*\[)[^\n]*\n)*?[ \t]*system[ \t]*=[ \t]*)(\"[^\"\n]*\"|'[^'\n]*')"
+# The table's first line, the lines of the table up to the key, and its value.
+_ENTRY = r"(^[ \t]*\[{}\][^\n]*)(?:((?:\n(?![ \t]*\[)[^\n]*)*?\n[ \t]*system[ \t]*=[ \t]*)(?:\"[^\"\n]*\"|'[^'\n]*'))?"
+_KEY = "\nsystem = "
 
 
 def settings_file(loaded: Loaded, explicit: str | None, own_folder: str) -> Path:
@@ -29,35 +31,25 @@ def read_switch(path: Path) -> MemorySettings:
 def set_switch(path: Path, *, on: bool) -> None:
     """Write `system = "structured"` or `""` into a settings file; all else in it remains. Raises LoreError."""
     read_switch(path)  # raises LoreError for a file with faults
-    table = ["tool", "lore", "memory"] if path.name == "pyproject.toml" else ["memory"]
-    head, value = re.escape(".".join(table)), '"structured"' if on else '""'
+    table, system = "tool.lore.memory" if path.name == "pyproject.toml" else "memory", "structured" if on else ""
     try:
         before = path.read_bytes().decode() if path.exists() else ""
-        after, found = re.subn(_ENTRY.format(table=head), rf"\g<1>{value}", before, count=1, flags=re.MULTILINE)
+        after, found = re.subn(
+            _ENTRY.format(re.escape(table)), lambda entry: f'{entry[1]}{entry[2] or _KEY}"{system}"', before,
+            count=1, flags=re.MULTILINE,
+        )  # fmt: skip
         if not found:
-            line = f"\n[{'.'.join(table)}]\nsystem = {value}\n"
-            after, found = re.subn(
-                rf"^[ \t]*\[{head}\][^\n]*$", rf"\g<0>\nsystem = {value}", before, count=1, flags=re.MULTILINE
-            )
-            after = after if found else f"{before.rstrip()}\n{line}".lstrip()
-        wanted = memory = tomllib.loads(before)
-        for name in table:
+            after = f'{before.rstrip()}\n\n[{table}]\nsystem = "{system}"\n'.lstrip()
+        memory = wanted = tomllib.loads(before)
+        for name in table.split("."):
             memory = memory.setdefault(name, {})
-        memory["system"] = value.strip('"')
-        if _loaded(after) != wanted:  # written in another way, such as `memory.system = ""`
-            raise LoreError(
-                f"{path} was not changed", hint=f"write system = {value} into its table [{'.'.join(table)}]"
-            )
+        memory["system"] = system
+        if tomllib.loads(after) != wanted:
+            raise ValueError("it has [memory] in another form")  # noqa: TRY301
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_private = not path.exists() or not path.stat().st_mode & 0o077
         with replaced(os.path.realpath(path), private=is_private) as file:
             file.write(after.encode())
     except (OSError, ValueError) as error:
-        raise LoreError(f"{path} cannot be changed: {error}") from None
-
-
-def _loaded(text: str) -> object:
-    try:
-        return tomllib.loads(text)
-    except ValueError:
-        return None
+        hint = f'write system = "{system}" into its table [{table}]'
+        raise LoreError(f"{path} was not changed: {error}", hint=hint) from None

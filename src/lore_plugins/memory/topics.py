@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError
 from lore.model import Event, FoldedSession, Knowledge, decode_time, encode, mask_credentials, printable
-from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, MemoryTexts, Topic, has_expired
+from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Texts, Topic, has_expired
 from lore_plugins.memory.extraction import ask_for_object, clean_text
 
 MOST = 7  # topics of one dream
@@ -67,10 +67,10 @@ def consolidate(known: KnownMemory, ask: Ask | None, *, at: str) -> Consolidatio
     return made._replace(supersedes=(*made.supersedes, *over))
 
 
-def _by_rule(texts: MemoryTexts, at: str) -> Consolidation:
+def _by_rule(texts: Texts, at: str) -> Consolidation:
     topics = {
-        name: Topic(topic=name, summary=title, content=_bullets(texts.section(section)), at=at)
-        for name, (section, title) in _PLAIN.items() if texts.section(section)
+        name: Topic(topic=name, summary=title, content=_bullets(texts[section]), at=at)
+        for name, (section, title) in _PLAIN.items() if texts[section]
     }  # fmt: skip
     return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
 
@@ -90,7 +90,7 @@ def _bullets(texts: Iterable[str]) -> str:
 
 def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
     data = _DATA.format(
-        known=encode({section: known.texts.section(section) for section in SECTIONS}).decode(),
+        known=encode(known.texts).decode(),
         topics=encode([
             {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
             for topic in known.visible_topics(at)
@@ -101,7 +101,7 @@ def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
         made = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _parse_topics(value, at), faults.append)
         return made._replace(unusable=len(faults))
     except SummaryError as error:
-        texts = [text for section in SECTIONS for text in known.texts.section(section)]
+        texts = [text for section in SECTIONS for text in known.texts[section]]
         general = Topic(topic=GENERAL, summary="All known texts", content=_bullets(texts), at=at)
         return Consolidation({GENERAL: general} if texts else {}, (), error.message, len(faults))
 

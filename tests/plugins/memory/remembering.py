@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from lore.asking import SummaryAnswer, SummaryError
 from lore.model.state import Entry
 from lore.store.base import Store
@@ -74,8 +72,8 @@ def contents(store: Store) -> Iterator[bytes]:
 
 def more(known: KnownMemory, *texts: str, section: str = "facts") -> KnownMemory:
     """Return the memory with more texts of a section."""
-    new = replace(known.texts, **{section: (*known.texts.section(section), *texts)})
-    return known.with_texts(new, at=AT, session_id=None)
+    new = (*known.texts[section], *texts)
+    return known.with_texts(known.texts | {section: new}, at=AT, session_id=None)
 
 
 def learn(

@@ -8,9 +8,10 @@ from helpers.storing import opened
 from lore.config import MemorySettings
 from lore.store.base import StoreError
 from lore.store.locks import trylock
+from lore_plugins.memory import actions
 from lore_plugins.memory.agent import BUSY, NO_NEWS, memory_of_session
 from lore_plugins.memory.audit import read_audit_log
-from lore_plugins.memory.buckets import GENERAL, MemoryTexts, change_bucket, read_bucket
+from lore_plugins.memory.buckets import GENERAL, NO_TEXTS, change_bucket, read_bucket
 from lore_plugins.memory.identities import bucket
 from model.making import started
 from plugins.memory.remembering import ANN, AT, SAID, Model, entries, memory, topics
@@ -84,14 +85,14 @@ def test_extraction_is_repeated_after_another_writer(store, tmp_path):
     class Overtaken(Model):
         def __call__(self, prompt, data, tokens):
             if not self.asked:
-                theirs = MemoryTexts(tasks=("theirs",))
+                theirs = NO_TEXTS | {"tasks": ("theirs",)}
                 change_bucket(store, ANN, lambda known: known.with_texts(theirs, at=AT, session_id="s2"), at=AT)
             return super().__call__(prompt, data, tokens)
 
     model = Overtaken({"facts": ["lost"]}, {"facts": ["mine"], "tasks": ["theirs"]})
     assert memory(store, tmp_path, ask=model).learn(entries("hi"), again=True).added == {"facts": 1}
     assert '"tasks":["theirs"]' in model.asked[1][1]
-    assert read_bucket(store, ANN).texts.facts == ("mine",)
+    assert read_bucket(store, ANN).texts["facts"] == ("mine",)
 
 
 def test_dream_is_skipped_without_news_or_lock(store, tmp_path):
@@ -100,7 +101,7 @@ def test_dream_is_skipped_without_news_or_lock(store, tmp_path):
     mine.learn(entries(SAID), again=True)
     with trylock(f"memory:{id(store)}", "dream/main", "ann", folder=tmp_path / "locks"):
         assert mine.consolidate().skipped == BUSY
-    assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
+    assert mine.consolidate().topics == ["known_facts", "open_tasks", "user_preferences"]
     assert mine.consolidate().skipped == NO_NEWS
     assert ops(store) == [("extract", False), ("dream", False)]
 
@@ -109,7 +110,7 @@ def test_unusable_lock_folder_is_reported(store, tmp_path):
     heard = []
     (tmp_path / "locks").write_bytes(b"")  # a file where the folder should be
     done = memory(store, tmp_path, tell=heard.append).learn_when_idle(entries(SAID))
-    assert done.consolidated.failure == done.extracted.failure != ""
+    assert done[1].failure == done[0].failure
     assert "cannot keep locks" in heard[0]
 
 
@@ -126,7 +127,7 @@ def test_dream_stops_if_texts_changed_meanwhile(store, tmp_path):
         memory(store, tmp_path, ask=asked).consolidate()
     assert read_bucket(store, ANN).topics == {}
     assert read_bucket(store, ANN).is_fresh
-    assert memory(store, tmp_path, ask=model).consolidate().topics == ("one", "three", "two")
+    assert memory(store, tmp_path, ask=model).consolidate().topics == ["one", "three", "two"]
 
 
 def test_dream_that_fell_back_is_repeated(store, tmp_path):
@@ -134,11 +135,11 @@ def test_dream_that_fell_back_is_repeated(store, tmp_path):
     memory(store, tmp_path).learn(entries(SAID), again=True)
     model = Model('{"topics": "none"}', "{}")
     fell = memory(store, tmp_path, ask=model, tell=heard.append).consolidate()
-    assert (fell.topics, fell.failure) == ((GENERAL,), "the answer has no topics, also when asked again")
+    assert (fell.topics, fell.failure) == ([GENERAL], "the answer has no topics, also when asked again")
     assert "could not be used: the answer has no topics" in model.asked[1][0]
     assert heard == ["agent main of user ann dreamt without a model: the answer has no topics, also when asked again"]
     again = memory(store, tmp_path, ask=Model("", topics("one", "two", "three"))).consolidate()
-    assert (again.topics, again.superseded) == (("one", "three", "two"), (GENERAL,))
+    assert (again.topics, again.superseded) == (["one", "three", "two"], [GENERAL])
     assert [(one.unusable, bool(one.failure)) for one in read_audit_log(store, "ann").entries[1:]] == [
         (2, True), (1, False),
     ]  # fmt: skip
@@ -171,9 +172,13 @@ def test_sessions_without_opt_in_have_no_memory(store, fields):
 
 def test_dropped_topics_are_removed_and_audited(store, tmp_path):
     model = Model({"facts": ["a"]}, topics("old", "same"), {"facts": ["b"]}, topics("new", "same", supersedes=["old"]))
-    mine = memory(store, tmp_path, ask=model)
+    mine = memory(store, tmp_path, ask=model, clock=iter([f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)]).__next__)
     for words in ("one", "two"):
         mine.learn(entries(words), again=True)
         mine.consolidate()
     assert [one.topic for one in read_bucket(store, ANN).visible_topics(AT)] == ["new", "same"]
-    assert [one.dropped for one in read_audit_log(store, "ann").entries if one.op == "dream"] == [(), ("old",)]
+    dreams = [one.dropped for one in actions.read_audit(store, "ann").entries if one.op == "dream"]
+    assert dreams == [[], ["old"]]
+    actions.wipe_memory(store, "ann", None, now=AT, tell=[].append)
+    assert not any(one.dropped for one in actions.read_audit(store, "ann").entries)
+    assert not any(b"old" in store.load(one.session_id).log for one in store.list())

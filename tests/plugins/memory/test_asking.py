@@ -9,11 +9,11 @@ import pytest
 from lore.asking import SummaryAnswer, SummaryError, UnusableAnswerError, asking
 from lore.compaction.extractive import Extractive
 from lore.compaction.transcripts import instructions, transcript_request
-from lore_plugins.memory.buckets import MemoryTexts
+from lore_plugins.memory.buckets import NO_TEXTS
 from lore_plugins.memory.extraction import extract_by_model, transcript
 from plugins.memory.remembering import Model, entries
 
-KNOWN = MemoryTexts(facts=("old",))
+KNOWN = NO_TEXTS | {"facts": ("old",)}
 ANSWER = {"facts": ["old", "new"], "preferences": [], "decisions": [], "tasks": [], "open_items": []}
 
 
@@ -23,7 +23,7 @@ def learnt(model, *items, known=KNOWN, window=60_000):
 
 def test_model_answer_replaces_known_texts():
     model = Model(ANSWER)
-    assert learnt(model).texts == MemoryTexts(facts=("old", "new"))
+    assert learnt(model).texts == NO_TEXTS | {"facts": ("old", "new")}
     prompt, data, _ = model.asked[0]
     assert "Update, do not append" in prompt
     assert '"facts":["old"]' in data
@@ -32,7 +32,7 @@ def test_model_answer_replaces_known_texts():
 
 @pytest.mark.parametrize("around", ["```json\n{}\n```", "Here it is:\n{}\nAnything else?", "```\n{}```"])
 def test_text_around_json_answer_is_ignored(around):
-    assert learnt(Model(around.replace("{}", json.dumps(ANSWER)))).texts.facts == ("old", "new")
+    assert learnt(Model(around.replace("{}", json.dumps(ANSWER)))).texts["facts"] == ("old", "new")
 
 
 def test_truncated_answer_is_requested_with_twice_the_room():
@@ -70,7 +70,7 @@ def test_unusable_answer_is_requested_once_more(answer, why):
 
 def test_second_answer_is_used():
     model = Model("Sure!", ANSWER)
-    assert learnt(model) == (MemoryTexts(facts=("old", "new")), "", 1)
+    assert learnt(model) == (NO_TEXTS | {"facts": ("old", "new")}, "", 1)
     assert "not a JSON object" in model.asked[1][0]
 
 
@@ -83,7 +83,7 @@ def test_failing_summariser_is_not_asked_again():
 def test_long_history_is_asked_in_pieces():
     model = Model(*({"facts": [f"{number}"]} for number in range(3)))
     found = learnt(model, *("x" * 3_000 for _ in range(3)), window=0)
-    assert (found.texts.facts, len(model.asked)) == (("2",), 3)
+    assert (found.texts["facts"], len(model.asked)) == (("2",), 3)
     assert '"facts":["1"]' in model.asked[2][1]
 
 
@@ -95,8 +95,8 @@ def test_ticks_alone_ask_no_model():
 
 def test_model_texts_are_cleaned_and_shortened():
     found = learnt(Model({"facts": ["a\n b", "", "a b", "sk-abcdefghijklmnopqrstuvwxyz", "x" * 5_000]})).texts
-    assert [one[:5] for one in found.facts] == ["a b", "sk-a*", "xxxxx"]
-    assert len(found.facts[2]) == 1_000
+    assert [one[:5] for one in found["facts"]] == ["a b", "sk-a*", "xxxxx"]
+    assert len(found["facts"][2]) == 1_000
 
 
 def test_summariser_gets_prompt_and_data():
@@ -111,7 +111,7 @@ def test_summariser_gets_prompt_and_data():
 
     ask = asking(Fake())
     assert ask is not None
-    assert learnt(ask).texts.facts == ("old", "new")
+    assert learnt(ask).texts["facts"] == ("old", "new")
     assert instructions(requests[0]).startswith("You keep the long-term memory")
     assert '{"role":"user","text":"hi"}' in transcript_request(requests[0])
     assert asking(Extractive()) is None

@@ -35,7 +35,7 @@ def store(kind, tmp_path):
 
 
 def facts(store, whose=ANN):
-    return read_bucket(store, whose).texts.facts
+    return read_bucket(store, whose).texts["facts"]
 
 
 def volume(store):
@@ -50,7 +50,7 @@ def sessions(store):
 def test_every_store_keeps_memory(kind, tmp_path, store):
     learn(store, "one", "two")
     topic = Topic(topic="t", summary="s", content="c")
-    change_bucket(store, ANN, lambda known: known.with_topics({"t": topic}, (), is_whole=True), at=AT)
+    change_bucket(store, ANN, lambda known: known.with_topics({"t": topic}, (), at=AT, is_whole=True), at=AT)
     again = store if kind == "memory" else opened(kind, tmp_path)
     assert facts(again) == ("one", "two")
     assert [one.topic for one in read_bucket(again, ANN).visible_topics(AT)] == ["t"]
@@ -70,7 +70,7 @@ def test_users_and_agents_have_separate_memory(store):
 def test_empty_change_writes_nothing(store):
     learn(store, "one")
     before = store.list()
-    assert change_bucket(store, ANN, lambda known: known, at=AT).texts.facts == ("one",)
+    assert change_bucket(store, ANN, lambda known: known, at=AT).texts["facts"] == ("one",)
     assert store.list() == before
 
 
@@ -139,7 +139,7 @@ def test_change_is_repeated_after_another_writer(tmp_path):
     asked = []
 
     def change(known):
-        asked.append(known.texts.facts)
+        asked.append(known.texts["facts"])
         if len(asked) == 1:
             learn(store, "theirs")
         return more(known, "mine")

@@ -36,7 +36,7 @@ def test_pruned_texts_are_remembered(tmp_path):
     settings = Compaction(keep_recent=2)
     means = Dependencies(Extractive(), memory=memory(store, tmp_path))
     prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
-    assert read_bucket(store, ANN).texts.preferences == ("I prefer tabs over spaces.",)
+    assert read_bucket(store, ANN).texts["preferences"] == ("I prefer tabs over spaces.",)
     store.close()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.inserts import normal_form
 from lore_plugins.memory import extraction
-from lore_plugins.memory.buckets import SECTIONS, MemoryTexts
+from lore_plugins.memory.buckets import NO_TEXTS, SECTIONS
 from lore_plugins.memory.extraction import MOST, extract_by_rule, key_value_facts, transcript
 from lore_plugins.memory.extraction import MOST_CHARACTERS as LONGEST
 from model.making import call, user
@@ -14,7 +14,7 @@ from plugins.memory.remembering import SAID, entries
 
 
 def learnt(*items, known=None):
-    return extract_by_rule(transcript(entries(*items)), known or MemoryTexts())
+    return extract_by_rule(transcript(entries(*items)), known or NO_TEXTS)
 
 
 def texts(*items):
@@ -61,7 +61,7 @@ def test_calls_results_and_summaries_are_skipped():
 
 
 def test_credentials_are_masked_before_learning():
-    (fact,) = learnt("Remember that the key is sk-abcdefghijklmnopqrstuvwxyz").facts
+    (fact,) = learnt("Remember that the key is sk-abcdefghijklmnopqrstuvwxyz")["facts"]
     assert "abcdef" not in fact
 
 
@@ -71,46 +71,47 @@ def test_long_message_is_truncated():
 
 def test_each_kind_is_learned_verbatim():
     found = learnt(SAID + " Let's go with pytest. It is still unclear why.", ["We decided to ship on Friday."])
-    assert found.preferences == ("I prefer tabs over spaces.",)
-    assert found.facts == ("My name is Ann.",)
-    assert found.tasks == ("We need to fix the login test.",)
-    assert found.decisions == ("Let's go with pytest.", "We decided to ship on Friday.")
-    assert found.open_items == ("It is still unclear why.",)
+    assert found["preferences"] == ("I prefer tabs over spaces.",)
+    assert found["facts"] == ("My name is Ann.",)
+    assert found["tasks"] == ("We need to fix the login test.",)
+    assert found["decisions"] == ("Let's go with pytest.", "We decided to ship on Friday.")
+    assert found["open_items"] == ("It is still unclear why.",)
 
 
 def test_facts_and_preferences_come_from_users():
-    assert learnt("hi", ["I prefer tabs over spaces. My name is Claude."]).is_empty
+    assert learnt("hi", ["I prefer tabs over spaces. My name is Claude."]) == NO_TEXTS
 
 
 def test_code_quotations_and_long_sentences_are_skipped():
-    assert learnt("```\nI prefer code here.\n```\n> I prefer quotes here.\nI prefer " + "x " * 200).is_empty
+    assert learnt("```\nI prefer code here.\n```\n> I prefer quotes here.\nI prefer " + "x " * 200) == NO_TEXTS
 
 
 def test_questions_are_skipped():
-    assert learnt("What do we need to populate? Do you think I prefer that?").is_empty
+    assert learnt("What do we need to populate? Do you think I prefer that?") == NO_TEXTS
 
 
 def test_wrapped_lines_are_joined():
     """The second half of a wrapped line, "never matched anything", was once remembered as a preference."""
-    assert learnt(
-        "The parser reads what the server sends as a list of records, and it\nnever matched anything."
-    ).is_empty
-    assert learnt("I prefer tabs\nMy name is Ann").facts == ("My name is Ann",)
+    assert (
+        learnt("The parser reads what the server sends as a list of records, and it\nnever matched anything.")
+        == NO_TEXTS
+    )
+    assert learnt("I prefer tabs\nMy name is Ann")["facts"] == ("My name is Ann",)
 
 
 def test_model_intentions_and_headings_are_skipped():
-    assert learnt("hi", ["I need to confirm it first. Still open in this phase:"]).is_empty
-    assert learnt("hi", ["- [ ] **TODO:** write the docs"]).tasks == ("TODO: write the docs",)
+    assert learnt("hi", ["I need to confirm it first. Still open in this phase:"]) == NO_TEXTS
+    assert learnt("hi", ["- [ ] **TODO:** write the docs"])["tasks"] == ("TODO: write the docs",)
 
 
 def test_repeated_sentence_is_kept_once():
     known = learnt("My editor is vim.")
-    assert learnt("my EDITOR is *vim*.", known=known).facts == ("my EDITOR is *vim*.",)
+    assert learnt("my EDITOR is *vim*.", known=known)["facts"] == ("my EDITOR is *vim*.",)
 
 
 def test_contradicting_sentences_are_both_kept():
     known = learnt("My editor is vim.")
-    assert learnt("My editor is helix.", known=known).facts == ("My editor is vim.", "My editor is helix.")
+    assert learnt("My editor is helix.", known=known)["facts"] == ("My editor is vim.", "My editor is helix.")
 
 
 @pytest.mark.parametrize(
@@ -132,33 +133,33 @@ def test_contradicting_sentences_are_both_kept():
 )
 def test_key_value_message_is_learned_in_any_language(text, facts):
     assert key_value_facts(text) == facts
-    assert learnt(text).facts == facts
+    assert learnt(text)["facts"] == facts
 
 
 def test_finished_task_is_closed():
     known = learnt("We need to fix the login test. We need to write the docs.")
-    assert learnt("The login test is fixed now.", known=known).tasks == ("We need to write the docs.",)
-    assert learnt("Done: write the docs", known=known).tasks == ("We need to fix the login test.",)
+    assert learnt("The login test is fixed now.", known=known)["tasks"] == ("We need to write the docs.",)
+    assert learnt("Done: write the docs", known=known)["tasks"] == ("We need to fix the login test.",)
 
 
 def test_forget_needs_a_significant_word():
     known = learnt(SAID)
-    assert learnt("Please forget that I prefer tabs.", known=known).preferences == ()
+    assert learnt("Please forget that I prefer tabs.", known=known)["preferences"] == ()
     assert learnt("Forget about it.", "forget the", known=known) == known
     assert learnt("hi", ["Forget about tabs."], known=known) == known
 
 
 def test_full_section_drops_the_oldest():
     found = learnt(*(f"I prefer number {number} of them." for number in range(MOST + 5)))
-    assert len(found.preferences) == MOST
-    assert found.preferences[0] == "I prefer number 5 of them."
+    assert len(found["preferences"]) == MOST
+    assert found["preferences"][0] == "I prefer number 5 of them."
 
 
 def test_learning_twice_changes_nothing():
     words = (SAID, ["We decided to ship."], "The login test is done.")
     once = learnt(*words)
-    assert learnt(*words, known=once).section("decisions") == once.decisions
-    assert all(set(learnt(*words, known=once).section(one)) == set(once.section(one)) for one in SECTIONS)
+    assert learnt(*words, known=once)["decisions"] == once["decisions"]
+    assert all(set(learnt(*words, known=once)[one]) == set(once[one]) for one in SECTIONS)
 
 
 def test_new_sentence_is_compared_with_kept_ones_only(monkeypatch):

@@ -63,7 +63,7 @@ def hooks(kept, place, settings=None, *, gap=300, means=None, **fields):
 
 
 def preferences(store):
-    return read_bucket(store, ANN).texts.preferences
+    return read_bucket(store, ANN).texts["preferences"]
 
 
 def test_gap_compaction_learns_even_without_a_summary(kept, store, tmp_path):

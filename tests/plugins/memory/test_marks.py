@@ -17,7 +17,7 @@ from lore.asking import SummaryError
 from lore.session import event
 from lore_plugins.memory.agent import COMPACTED, NO_PERSON, NOTHING_NEW
 from lore_plugins.memory.audit import AuditRecord, append_audit
-from lore_plugins.memory.buckets import MOST_MARKS, Learnt, change_bucket, read_bucket, wipe
+from lore_plugins.memory.buckets import MOST_MARKS, NO_TEXTS, Learnt, change_bucket, read_bucket, wipe
 from lore_plugins.memory.extraction import BACK, DIGITS, index_after_mark, mark_of, select_new_entries
 from model.making import Fold, append, call, said, started, user
 from plugins.memory.remembering import ANN, AT, SAID, Model, entries, memory
@@ -101,21 +101,26 @@ def test_restart_learns_only_new_entries(store, tmp_path):
     timeline = entries(SAID)
     memory(store, tmp_path).learn_when_idle(timeline)
     memory(store, tmp_path, session_id="s2").learn_when_idle(entries("The login test is done."))
-    assert read_bucket(store, ANN).texts.tasks == ()
+    assert read_bucket(store, ANN).texts["tasks"] == ()
     model = Model({"facts": ["x"]})
     memory(store, tmp_path, session_id="s2").consolidate()
     before = store.list()
     done = memory(store, tmp_path, ask=model).learn_when_idle(timeline)
-    assert (done.extracted.skipped, asked_of(model), store.list()) == (NOTHING_NEW, [], before)
-    assert read_bucket(store, ANN).texts.tasks == ()
+    assert (done[0].skipped, asked_of(model), store.list()) == (NOTHING_NEW, [], before)
+    assert read_bucket(store, ANN).texts["tasks"] == ()
     memory(store, tmp_path).learn(entries(SAID, ["We need to wait. Agreed: tabs."], "We run on Linux."))
-    assert (read_bucket(store, ANN).texts.tasks, read_bucket(store, ANN).texts.decisions) == ((), ("Agreed: tabs.",))
+    assert (read_bucket(store, ANN).texts["tasks"], read_bucket(store, ANN).texts["decisions"]) == (
+        (),
+        ("Agreed: tabs.",),
+    )
 
 
 def test_continued_exchange_includes_its_question(store, tmp_path):
     memory(store, tmp_path).learn(entries("We run on Linux."))
     model = Model({"facts": ["x"]})
-    assert memory(store, tmp_path, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"))).failure == ""
+    assert (
+        memory(store, tmp_path, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"))).failure is None
+    )
     assert model.asked == []
     memory(store, tmp_path, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"), ["Which one?"]))
     assert [json.loads(one) for one in asked_of(model)[0].splitlines()[1:]] == [
@@ -175,7 +180,7 @@ def test_entries_learned_elsewhere_meanwhile_are_skipped(store, tmp_path):
     model = Overtaken({"tasks": ["twice"]})
     assert memory(store, tmp_path, ask=model).learn(timeline).skipped == NOTHING_NEW
     assert len(model.asked) == 1
-    assert "twice" not in read_bucket(store, ANN).texts.tasks
+    assert "twice" not in read_bucket(store, ANN).texts["tasks"]
 
 
 def test_wiped_texts_are_not_learned_again(store, tmp_path):
@@ -186,13 +191,13 @@ def test_wiped_texts_are_not_learned_again(store, tmp_path):
     assert mine.learn(timeline).skipped == NOTHING_NEW
     append_audit(store, "ann", AuditRecord(at=AT, op="wipe", agent="main", removed={"facts": 1}), pytest.fail)
     again = memory(store, tmp_path)
-    assert again.learn_when_idle(timeline, 0.0).extracted.skipped == NOTHING_NEW
-    assert again.learn_when_idle(timeline, 1e12).extracted.added == {"facts": 1, "preferences": 1, "tasks": 1}
+    assert again.learn_when_idle(timeline, 0.0)[0].skipped == NOTHING_NEW
+    assert again.learn_when_idle(timeline, 1e12)[0].added == {"facts": 1, "preferences": 1, "tasks": 1}
 
 
 def test_wipe_of_another_agent_is_ignored(store, tmp_path):
     append_audit(store, "ann", AuditRecord(at=AT, op="wipe", agent="helper", removed={"facts": 1}), pytest.fail)
-    assert memory(store, tmp_path).learn_when_idle(entries(SAID), 0.0).extracted.added
+    assert memory(store, tmp_path).learn_when_idle(entries(SAID), 0.0)[0].added
 
 
 def test_horizon_covers_dropped_marks(tmp_path):
@@ -211,8 +216,8 @@ def test_horizon_covers_dropped_marks(tmp_path):
     known = read_bucket(store, ANN)
     assert (len(known.learnt), known.horizon, next(iter(known.learnt))) == (MOST_MARKS, marks[0].at, "s2")
     again = memory(store, tmp_path, session_id="s0")
-    assert again.learn_when_idle(entries(SAID), 1_000.0).extracted.skipped == NOTHING_NEW
-    assert again.learn_when_idle(entries(SAID), 1e12).extracted.added
+    assert again.learn_when_idle(entries(SAID), 1_000.0)[0].skipped == NOTHING_NEW
+    assert again.learn_when_idle(entries(SAID), 1e12)[0].added
     store.close()
 
 
@@ -258,11 +263,11 @@ def test_interrupted_pass_keeps_texts_and_mark_together(after, tmp_path, monkeyp
         with suppress(KilledError):
             memory(store, tmp_path).learn_when_idle(entries(SAID))
     known = read_bucket(store, ANN)
-    assert known.texts.is_empty is (known.learnt == {})
+    assert (known.texts == NO_TEXTS) is (known.learnt == {})
     model = Model({"preferences": ["tabs"]})
     memory(store, tmp_path, ask=model).learn(entries(SAID))
     assert len(asked_of(model)) == (0 if known.learnt else 1)
-    assert not read_bucket(store, ANN).texts.is_empty
+    assert read_bucket(store, ANN).texts != NO_TEXTS
     assert done != []
     store.close()
 

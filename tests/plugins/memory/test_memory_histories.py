@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from helpers.storing import opened
 from lore_plugins.memory.actions import delete_names
 from lore_plugins.memory.audit import read_audit_log
-from lore_plugins.memory.buckets import KINDS, SECTIONS, MemoryTexts, entry_id, read_bucket, wipe
+from lore_plugins.memory.buckets import KINDS, SECTIONS, entry_id, read_bucket, wipe
 from lore_plugins.memory.identities import bucket
 from plugins.memory.remembering import AT, Model, contents, entries, memory, topics
 
@@ -50,7 +50,7 @@ class History:
         getattr(self, "_" + name.replace(" ", "_"))(whose, value)
         for one in WHOSE:
             known = read_bucket(self.store, bucket(*one))
-            assert {section: set(known.texts.section(section)) for section in SECTIONS} == {
+            assert {section: set(known.texts[section]) for section in SECTIONS} == {
                 section: set(texts) for section, texts in self.texts[one].items()
             }
             assert set(known.topics) == self.topics[one]
@@ -66,7 +66,7 @@ class History:
         empties = not any(value.values()) and any(before.values())
         done = self._memory(whose, value).learn(entries("hi"), again=True)
         assert bool(done.failure) == empties
-        if not empties and MemoryTexts(**{key: tuple(value[key]) for key in SECTIONS}) != MemoryTexts(**before):
+        if not empties and {key: tuple(value[key]) for key in SECTIONS} != before:
             same = all(set(value[key]) == set(before[key]) for key in SECTIONS)
             self.fresh[whose] |= not same
             self.done += not same

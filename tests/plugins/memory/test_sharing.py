@@ -55,7 +55,7 @@ def test_unnamed_agent_has_its_own_memory(tmp_path):
     loner.consolidate()
     assert ("tea" in topics_for(loner), "tabs" in topics_for(loner)) == (True, False)
     assert "tea" not in topics_for(agent_of(store, tmp_path, "helper", "s5"))
-    assert read_bucket(store, MemoryBucket("ann", SHARED)).texts.preferences == ("I prefer tabs over spaces.",)
+    assert read_bucket(store, MemoryBucket("ann", SHARED)).texts["preferences"] == ("I prefer tabs over spaces.",)
     outside = SessionStarted(session_id="s6", user_id="ann", agent_id="other")
     assert memory_of_session(store, outside, SHARING, clock=lambda: AT) is None
     assert memory_of_session(store, outside, MemorySettings("structured", share=("main",)), clock=lambda: AT) is None
@@ -72,7 +72,7 @@ def test_agent_keeps_its_memory_from_before_sharing(tmp_path):
     words = topics_for(shared)
     assert ("tabs over spaces" in words, "helix" in words, "vim" in words) == (True, True, True)
     assert "tabs over spaces" not in topics_for(agent_of(store, tmp_path, "helper", "s2"))
-    assert read_bucket(store, bucket("ann")).texts.preferences == ("I prefer tabs over spaces.",)
+    assert read_bucket(store, bucket("ann")).texts["preferences"] == ("I prefer tabs over spaces.",)
 
 
 def test_all_commands_respect_shared_memory(tmp_path):
@@ -96,7 +96,7 @@ def test_all_commands_respect_shared_memory(tmp_path):
     assert heard == ["the memory of user ann that agents share remains; select it with --agent '*'"]
     assert wipe_memory(store, "ann", SHARED, now=AT, tell=heard.append).agents == {SHARED: shown[SHARED].counts}
     assert topics_for(later) == ""
-    assert read_bucket(store, bucket("ann", "loner")).texts.preferences == ("I prefer tea.",)
+    assert read_bucket(store, bucket("ann", "loner")).texts["preferences"] == ("I prefer tea.",)
     agent_of(store, tmp_path, "helper", "s7").learn(entries("We run on Linux."))
     assert wipe_memory(store, "ann", None, now=AT, tell=heard.append).entries == 2
 
@@ -108,8 +108,8 @@ def test_wiped_memory_stays_wiped_after_sharing(tmp_path):
     rested = agent_of(store, tmp_path, "main", "s1", at="2026-01-02T05:00:00Z").learn_when_idle(
         said_, last=1_767_323_045.0
     )
-    assert rested.extracted is not None
-    assert rested.extracted.skipped
+    assert rested[0] is not None
+    assert rested[0].skipped
     assert not any(read_bucket(store, MemoryBucket("ann", SHARED)).counts().values())
 
 

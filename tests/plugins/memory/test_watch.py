@@ -91,7 +91,7 @@ def test_each_idle_time_learns_and_dreams_once():
     said_, told = watched(store, *steps, clock=clock)
     assert said_ == [f"s1: {IDLE}", "s1: idle: 1 remembered, 0 removed, 3 topics dreamt"]
     assert told == []
-    assert known(store).texts.facts == ("My name is Ann.", "My name is Bob.")
+    assert known(store).texts["facts"] == ("My name is Ann.", "My name is Bob.")
     assert [one.op for one in read_audit_log(store, "ann").entries] == ["extract", "dream"] * 2
 
 
@@ -123,7 +123,7 @@ def test_watch_learns_before_it_prunes():
         exchange(kept, number)
     said_, _ = watched(store, settings=CADENCE, clock=clock)
     assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
-    assert known(store).texts.preferences == ("I prefer tabs over spaces.",)
+    assert known(store).texts["preferences"] == ("I prefer tabs over spaces.",)
     assert known(store).topics == {}
 
 
