@@ -56,11 +56,22 @@ def test_check_of_databases_is_equal_in_all_processes():
 
 
 @pytest.mark.usefixtures("home")
-def test_sessions_of_databases_are_equal_in_all_processes():
-    answers = [pooled("sessions", "--all", "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 2, 4)]
-    assert [answer.code for answer in answers] == [0, 0, 0]
+@pytest.mark.parametrize(
+    ("command", "requests"),
+    [
+        (("sessions", "--all"), lambda answer: sum(row["requests"] for row in answer["sessions"])),
+        (
+            ("--since", "2020-01-01", "--until", "2026-12-31", "--by", "session"),
+            lambda answer: answer["total"]["requests"] + answer["copied"],
+        ),
+    ],
+    ids=["sessions", "lore"],
+)
+def test_databases_are_summed_equally_in_all_processes(command, requests):
+    answers = [pooled(*command, "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 2, 4)]
     assert answers[0].out == answers[1].out == answers[2].out
-    assert [row["requests"] for row in answers[0].json["sessions"]] == [4] * 15
+    assert [answer.code for answer in answers] == [0, 0, 0]
+    assert requests(answers[0].json) == 60
 
 
 def test_unreadable_session_of_a_database_exits_3(home):
