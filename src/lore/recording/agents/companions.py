@@ -50,13 +50,14 @@ def companions(path: str) -> list[str]:
 
     A subagent's own file has none, except OpenCode's, which may have subagents themselves.
     """
-    if filesystem.is_folder(path):
-        return packed.subagents(path)
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
+    is_log = ending == ".jsonl" and filesystem.is_file(path)
+    if not is_log and filesystem.is_folder(path):
+        return packed.subagents(path)
     if path != corpus.STDIN and (ending == ".json" or "#" in name):
         return _opencode_subagents(path)
-    if ending != ".jsonl" or is_companion(name) or not filesystem.is_file(path):
+    if not is_log or is_companion(name):
         return []
     found: list[str] = []
     for below, takes_all in _subagent_folders(path, folder, stem):

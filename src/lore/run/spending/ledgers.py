@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from functools import cache
@@ -193,9 +194,9 @@ def identity_of(file: Input) -> bytes:
             for name, state in states_of_files(file.path)
         ]
         ends = _digest_of_ends(file.path) if os.name == "nt" else ""  # where no time tells that a time was set back
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a session in a store has no files
         return b""
-    return repr((file.written, states, ends)).encode() if states else b""  # a session in a store has no files
+    return repr((file.written, states, ends)).encode()
 
 
 def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
@@ -205,13 +206,15 @@ def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
     """
     database = path.rpartition("#")[0]
     path = path if not database or os.path.lexists(path) else database
-    if os.path.isdir(path):
+    own = os.stat(path)
+    if stat.S_ISDIR(own.st_mode):
         return sorted((entry.path, entry.stat()) for entry in os.scandir(path))
-    found = list[tuple[str, os.stat_result]]()
-    for known in filter(None, [path, *companions(path), *stores_beside(path)]):
-        for name in [known] if known.endswith(".jsonl") else [known, f"{known}-wal"]:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                found.append((name, os.stat(name)))
+    found = [(path, own)]
+    beside = [*companions(path), *stores_beside(path)]
+    logs = [f"{name}-wal" for name in [path, *beside] if not name.endswith(".jsonl")]  # of databases
+    for name in [*beside, *logs]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found.append((name, os.stat(name)))
     return sorted(found)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -122,7 +122,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     failed, since, begin = found.failed, request.since, request.begin
     wanted = [log for log in found.logs if begin is None or (log.written or request.until) >= begin]
     logs, copies = {log.file.path: log for log in wanted}, Copies()
-    now, before, limits = Period(request.by), Period(None), _PlanLimits(wanted if request.limits else (), request)
+    now, before, limits = Period(), Period(), _PlanLimits(wanted if request.limits else (), request)
     files = problems = 0
     for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
         files += 1
@@ -142,7 +142,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
         since=since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
         biggest=None if biggest is None else _with_saving(biggest, ledgers, here.home), by=request.by,
-        groups=now.groups(), before=before.total.result("before") if request.compared else None,
+        groups=now.by(request.by), before=before.total.result("before") if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
         limits=limits.results(),
@@ -159,11 +159,11 @@ def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
     """Yield the requests of a recording."""
     path = log.file.path
     own = session_of(path) or path
-    name = agent_of(ledger, log)
+    name, session = agent_of(ledger, log), corpus.show(own)
     for row in ledger.rows:
         beside = own != path or (row.chain != MAIN and not row.chain.startswith(UTILITY))
         at = row.at if row.at is not None else ledger.written
-        yield LedgerRequest(row, corpus.show(own), name, ledger.project or "", beside, at)
+        yield LedgerRequest(row, session, name, ledger.project or "", beside, at)
 
 
 def agent_of(ledger: Ledger, log: AgentLog) -> str:
@@ -192,38 +192,38 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
 
 
 class Period:
-    """The requests of a time: their sums in all, by agent, session, day and group, and their causes."""
+    """The requests of a time: their sums in all and by group, and their causes."""
 
-    def __init__(self, by: GroupBy | None) -> None:
+    def __init__(self) -> None:
         self.total = Sums()
-        self._by: GroupBy | None = by
-        self._agents, self._sessions, self._days, self._groups = (defaultdict[str, Sums](Sums) for _ in range(4))
+        self._requests: list[LedgerRequest] = []
+        self._agents, self._sessions = defaultdict[str, Sums](Sums), defaultdict[str, Sums](Sums)
         self._first: dict[str, LedgerRequest] = {}
         self._causes = CauseSums()
         self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> what they cost
 
     def add(self, request: LedgerRequest) -> None:
+        self._requests.append(request)
         self.total.add(request)
         self._agents[request.agent].add(request)
         self._sessions[request.session].add(request)
-        self._days[day_of(request.at)].add(request)
         self._first.setdefault(request.session, request)
         self._causes.add(request)
         if request.row.loss is not None and request.row.loss.tokens:
             codes, code = self._codes[request.session], request.row.loss.code
             codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
-        if self._by is not None:
-            self._groups[_KEYS[self._by](request)].add(request)
 
     def by_agent(self) -> list[Spending]:
         return _ordered(self._agents)
 
-    def by(self, name: Literal["day", "session"]) -> list[Spending]:
-        """Return the sums of each day, in time, or of each session, those that cost most first."""
-        return _ordered(self._days, in_time=True) if name == "day" else _ordered(self._sessions, titled=True)
-
-    def groups(self) -> list[Spending]:
-        return _ordered(self._groups, in_time=self._by in ("day", "week", "month"), titled=self._by == "session")
+    def by(self, name: GroupBy | None) -> list[Spending]:
+        """Return the sums of each group: of times in their order, of others those that cost most first."""
+        if name is None:
+            return []
+        groups = defaultdict[str, Sums](Sums)
+        for request in self._requests:
+            groups[_KEYS[name](request)].add(request)
+        return _ordered(groups, in_time=name in ("day", "week", "month"), titled=name == "session")
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
