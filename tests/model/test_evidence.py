@@ -119,5 +119,11 @@ def test_sentence_states_what_changed_where(evidence, sentence):
 
 
 def test_figures_are_formatted_for_people():
-    assert list(map(format_duration, (0.42, 90, 725, 7200))) == ["0.4 s", "90 s", "12 min 5 s", "2.0 h"]
+    assert list(map(format_duration, (0.42, 90, 119.7, 725, 7199.9))) == [
+        "0.4 s",
+        "90 s",
+        "2 min",
+        "12 min 5 s",
+        "2.0 h",
+    ]
     assert list(map(format_money, (None, 0.0, 0.0042, -1234.5))) == ["unknown", "$0.00", "$0.0042", "-$1,234.50"]

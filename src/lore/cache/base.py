@@ -106,7 +106,7 @@ class CacheModel(Protocol):
         ...
 
     def learn(self, usage: Usage | None) -> str:
-        """Read the usage of the request that was predicted last; return why it contradicts it, or an empty text."""
+        """Learn from the last request's usage; return why that request cannot have it, an empty text if it can."""
         ...
 
 

@@ -105,9 +105,9 @@ class LookbackGap(Struct, frozen=True):
 
 
 def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> LookbackGap | None:
-    """Measure from the previous prompt's last breakpoint to the current one's first at or after that place.
+    """Count positions from the previous prompt's last breakpoint to the current one's next, at its place or later.
 
-    Return None unless both follow Anthropic's rules, are not reconstructed, and have breakpoints. `at`, in seconds
+    Return None if either has no breakpoint, is reconstructed, or is not under Anthropic's rules. `at`, in seconds
     since the epoch, chooses the rule (None: the latest).
     """
     if any(prompt.fidelity == "reconstructed" or not is_claude(prompt) for prompt in (previous, current)):

@@ -79,8 +79,8 @@ def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
 def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ...]:
     """Return name and value of each option of `OPTION=VALUE,OPTION=VALUE`, in order, `-` in names as `_`.
 
-    The spelling of a value decides whether it is a bool, int or float; options of words have text. Raises LoreError,
-    its text beginning with `place`, for a part without a value or with another text. `make` checks the names.
+    A value is a bool, int or float by its spelling; it is text only if a cache in `CACHES` takes words for it.
+    Raises LoreError (`place` and the fault, with `hint`) for any other text or none. `make` checks the names.
     """
     return tuple([_option(part, place, hint) for part in text.split(",")])
 

@@ -132,9 +132,9 @@ class Folding:
         return problems
 
     def derive(self, event: e.Event) -> Problems:
-        """Apply an event that lore derived and the log does not hold yet; the chain remembers it as unsaved.
+        """Apply an event that lore derived itself, keep it for `save`, and return its problems.
 
-        Of a delta that moves, the first event is remembered, which has the content.
+        If it moves an unsaved delta, the delta's first event is kept: that one has the content.
         """
         before = [one for one in self._copy_of(event.chain).unsaved if isinstance(one, e.PromptDelta)]
         problems = self.apply(event)
@@ -250,7 +250,7 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
 
 
 def tool_name(tool: Raw) -> str:
-    """Return the name in a tool's definition, at the top or in `function`; without one the JSON text itself."""
+    """Return the name in a tool's `function`, if any, or at its top; without one the JSON text itself."""
     members = raw_members(bytes(tool)) or {}
     function = raw_members(members.get("function", b"null")) or members
     return text_of(function.get("name", bytes(tool)))

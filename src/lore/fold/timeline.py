@@ -65,7 +65,7 @@ def join_stream(chain: Chain) -> None:
 
 
 def append(chain: Chain, event: e.Append) -> Problems:
-    """Put an item at the end, or after the last item of its response if that was not sent yet.
+    """Put an item at the end, or after the last item of its response if that came this turn.
 
     An item with a known uuid replaces the item that has it, and is reported as a duplicate.
     """
@@ -188,8 +188,8 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
 def remove(chain: Chain, event: e.Remove) -> Problems:
     """Remove items from the timeline, and context that was inserted directly before them.
 
-    If any of them came in an earlier turn, a rewind or a new conversation (`restart`) is noted, unless only the
-    requests show the removal (`observed`). Costs a copy of the pointers from the first removed item on.
+    If any of them came in an earlier turn, this is noted: as a new conversation with `restart`, else as a rewind unless
+    `observed` is set. Costs a copy of the pointers from the first removed item on.
     """
     index = index_of(chain)
     found = [index.place(uuid) for uuid in event.uuids]
@@ -274,7 +274,7 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 
 
 def end_deltas(chain: Chain) -> None:
-    """Drop all deltas and unpin all knowledge, so that the next request pins it again in the system prompt."""
+    """Drop all deltas and clear `pinned`: the next request states all knowledge in the system prompt anew."""
     chain.pinned, chain.deltas = None, {}
 
 

@@ -188,7 +188,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The first of `iterations` by the model of the final answer, else this pass: it read what had been cached."""
+        """The first of `iterations` of kind `message`, or `fallback_message` if `model` is set; else this usage."""
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK
@@ -214,7 +214,8 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
         Unknown counts are taken for 0: look at `has_input` first.
         """
-        return not self.server_tools and not any(getattr(one, name) for one in self.passes for name in SUMMED_COUNTS)
+        tools = any(count for _, count in self.server_tools)
+        return not tools and not any(getattr(one, name) for one in self.passes for name in SUMMED_COUNTS)
 
 
 COUNTS = Usage.__struct_fields__[:6]  # names of the token counts

@@ -33,12 +33,12 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
     """One fact that a verdict rests on. In JSON its `type` is the name of the struct, its words joined by hyphens."""
 
     def sentence(self) -> str:
-        """Return the fact in words, then `: …before… became …after…` if it quotes a change; mask texts first."""
+        """Return the fact in words; a quoted change follows: `: …before… became …after…`. It masks no text."""
         change = self.quoted_change()
         return self.headline() if change is None else f"{self.headline()}: …{change[0]}… became …{change[1]}…"
 
     def headline(self) -> str:
-        """Return the fact in words, without the change that it quotes. Facts that quote none override `sentence`."""
+        """Return the fact in words, without its change. Raises NotImplementedError if a fact has only `sentence`."""
         raise NotImplementedError
 
     def quoted_change(self) -> tuple[str, str] | None:
@@ -90,10 +90,11 @@ def format_duration(seconds: float) -> str:
     """Return a time as `0.4 s` (a fraction below 10 s), `90 s` (below 2 min), `12 min 5 s` (below 2 h) or `3.0 h`."""
     if seconds < 10 and seconds != round(seconds):
         return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        minutes, rest = divmod(round(seconds), 60)
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        minutes, rest = divmod(whole, 60)
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     return f"{seconds / 3600:.1f} h"
 

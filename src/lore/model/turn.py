@@ -110,7 +110,7 @@ class Prompt(Struct, frozen=True):
 class Memo:
     """Segments of parsed messages, so that a history which is sent again is parsed once and shared.
 
-    For each position it keeps the latest `KEEP` messages seen there, of long messages only the latest. So memory is
+    For each position it keeps the latest `KEEP` new messages, of long messages only the latest. So memory is
     that of a few prompts, whatever the length of the recording. Messages are compared by their bytes.
     """
 

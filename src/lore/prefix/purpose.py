@@ -93,7 +93,7 @@ def _is_about_conversation(prompt: Prompt) -> bool:
 
 
 def asks_to_compact(prompt: Prompt) -> bool:
-    """Return whether a request continues a conversation with the user's words that ask for its summary."""
+    """Return whether a request continues a conversation and its last user text asks for a summary."""
     texts = last_user_texts(prompt)
     if not texts or len(prompt.messages) <= len(texts) + 1:
         return False
@@ -263,10 +263,10 @@ def has_summary_heading(segment: Segment) -> bool:
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Return whether a text has under 240 characters, or under 480 and says that something was left out.
+    """Return whether a segment has no text, or one of under 240 characters.
 
-    A segment without text is one, too. A short text that begins with a summary's first words is none, unless it says
-    that something was left out: it retells what little there was.
+    It may have up to 479 if it says that something was left out. If it does not say so, a text that begins like
+    `Summary so far:` is no placeholder, but a short summary.
     """
     text = (block_of(segment).text or "").strip()
     if len(text) < 2 * _PLACEHOLDER and _CUT.search(text) is not None:

@@ -92,7 +92,7 @@ class OpenAIChat(_OpenAI):
         return "messages" in body
 
     def tool(self, raw: bytes) -> bytes:
-        """Return a tool as `{"type":"function","function":…}` if it is a function, without breakpoints."""
+        """Return a tool without `cache_control`, a function as `{"type":"function","function":…}`."""
         made = c.as_function(raw)
         return strip_breakpoints(raw)[0] if made is raw else made
 
@@ -103,7 +103,7 @@ class OpenAIChat(_OpenAI):
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit's segments, a message for each result.
 
-        After a message of the user or a tool, the text of a unit that joins, or follows results, continues it.
+        Text of a unit that joins or has results goes into the last message if that is a user's or tool's.
         """
         writing = Writing(self.root, place)
         results = unit.role == "results"
@@ -127,7 +127,7 @@ class OpenAIChat(_OpenAI):
         return writing.done()
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Return whether a segment is a nonempty content part of no answer and no tool result."""
+        """Return whether it is a nonempty content part, not of an answer or a tool result."""
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
         return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(base.AFTER_RESULTS)
@@ -201,7 +201,7 @@ class OpenAIResponses(_OpenAI):
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit's segments: an item for each message, call, output and piece of reasoning.
 
-        After an item of the user or a tool, the text of a unit that joins, or follows results, continues it.
+        Text of a unit that joins or has results goes into the last item if that is a user's or tool's.
         """
         writing = Writing(self.root, place)
         if unit.role == "assistant":
