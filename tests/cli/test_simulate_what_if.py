@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from cli.test_simulate import LONG, body, capture, stable, usage
+from cli.test_simulate import CACHE_CONTROL, LONG, body, capture, stable, usage
 from formats.claude import answered, asked, joined, text
 from lore.model.codes import fix_of
 
@@ -296,3 +296,25 @@ def test_usage_of_serving_cache_does_not_contradict_another():
     ran = lore("simulate", capture(*turns), *args).json
     assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"] > 3000) == (1, True)
     assert not [note for note in ran["notes"] if "LORE303" in note]
+
+
+def ask_about_document(number: int):
+    """Return a request with a document and a question; the only breakpoint is on the question."""
+    blocks = [{"type": "text", "text": text} for text in ("The harbour was built in the north. " * 1_200, f"{number}?")]
+    blocks[1]["cache_control"] = CACHE_CONTROL
+    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": blocks}]}
+
+
+def test_shared_document_costs_the_same_in_all_commands():
+    path = capture(*((ask_about_document(number), usage(0, 9_040), 20 * number) for number in range(4)))
+    (found,) = [each for each in lore("check", path, "--json").json["findings"] if each["code"] == "LORE172"]
+    assert found["lost_dollars"] == pytest.approx(3 * 9_000 * (3.75 - 0.3) / 1e6, rel=0.02)
+    saved, _ = what_if(path)
+    of_cause = saved["cause=LORE172"]
+    assert (of_cause["turns"], of_cause["tokens"]) == (3, found["lost_tokens"])
+    assert (of_cause["saved"], of_cause["fix"]) == (found["lost_dollars"], found["fix"])
+    assert saved["breakpoints=auto"]["tokens"] == pytest.approx(found["lost_tokens"], rel=0.02)
+    assert saved["breakpoints=auto"]["saved"] >= found["lost_dollars"]  # by predicted costs
+    assert f"about {found['lost_tokens']:,} tokens could have been read" in lore("simulate", path).out
+    (cause,) = lore("compare", path, path, "--json").json["causes"]
+    assert (cause["code"], cause["left"]["events"], cause["left_dollars"]) == ("LORE172", 3, found["lost_dollars"])

@@ -227,7 +227,14 @@ def content_of(data: bytes) -> bytes:
 
 
 def automatic(request: Request) -> tuple[Breakpoint, ...]:
-    """Return the breakpoints of a careful client: at the end of each section, with the lifetimes of the request."""
+    """Return the breakpoints of a careful client, with the lifetimes of the request.
+
+    They are at the end of each section, and before the last block of the first message: a question after a document
+    that other conversations begin with, too.
+    """
     pieces, lives = request.pieces, {breakpoint.place: breakpoint.lifetime for breakpoint in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
-    return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, _last(pieces)}) if at >= 0])
+    opens = [at for at in range(len(pieces)) if pieces[at].kind == "envelope" and pieces[at].section == "messages"][:2]
+    first = pieces[opens[0] : opens[1] if len(opens) > 1 else None] if opens else ()
+    blocks = [at for at, piece in enumerate(first, opens[0] if opens else 0) if piece.kind not in NO_POSITION]
+    return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, *blocks[-2:-1], _last(pieces)}) if at >= 0])

@@ -25,7 +25,7 @@ from lore.errors import LoreError, did_you_mean
 if TYPE_CHECKING:
     from lore.judge.sums import LedgerRequest, Sums
     from lore.model.codes import Reader
-    from lore.model.ledger import Ledger
+    from lore.model.ledger import Ledger, MissedRead
     from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
     from lore.recording.agents.logs import Surroundings
     from lore.run.spending.ledgers import Ledgers, Progress
@@ -248,7 +248,8 @@ class _SideSums:
         self.side, self.sums, self.causes = side, Sums(), CauseSums()
         self.sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
         self.billed = 0  # requests
-        self.broken: Counter[str] = Counter()  # billed requests with a break, by its code
+        self.broken: Counter[str] = Counter()  # billed requests with a break, or with a missed read, by its code
+        self.missed: list[MissedRead] = []
         self.seen: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
         self._times: list[float] = []
 
@@ -264,6 +265,9 @@ class _SideSums:
                 self.billed += 1
                 self.sessions[request.session].add(request)
                 self.broken.update([] if row.loss is None else [row.loss.code])
+                if row.missed is not None:
+                    self.broken[row.missed.code] += row.missed.requests
+                    self.missed.append(row.missed)
             if request.at is not None:
                 self._times.append(request.at)
             self.seen["client"].update(filter(None, [row.client]))
@@ -293,25 +297,27 @@ def _reader_of(ledgers: Iterable[Ledger]) -> Reader:
 def _compared_causes(sides: Sequence[_SideSums], reader: Reader) -> list[ComparedCause]:
     """Compare how often each cause occurred, those first that differ most in money for a request."""
     from lore.judge.measures import compared_shares, share_of
+    from lore.judge.sums import missed_cause
     from lore.model.results.overview import ComparedCause
     from lore.report.sentences.spending import cause_in_words
 
     causes: dict[str, tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides, by code
     for number, side in enumerate(sides):
-        for cause in [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]:
+        found = [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]
+        for cause in [*found, *(missed_cause(missed, reader) for missed in side.missed)]:
             causes.setdefault(cause.code, ([], []))[number].append(cause)
-    found: list[tuple[float, ComparedCause]] = []
+    compared: list[tuple[float, ComparedCause]] = []
     for code, both in sorted(causes.items()):
         shares = [share_of(side.broken[code], side.billed) for side in sides]
         paid = [_dollars(own) for own in both]
         words = cause_in_words(replace((both[0] + both[1])[0], names=[], lifetime=None))
         each = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
-        compared = ComparedCause(
+        result = ComparedCause(
             code=code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
             right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compared_shares(*shares),
         )  # fmt: skip
-        found.append((abs(each[0] - each[1]), compared))
-    return [compared for _, compared in sorted(found, key=lambda pair: (-pair[0], pair[1].code))]
+        compared.append((abs(each[0] - each[1]), result))
+    return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code))]
 
 
 def _dollars(causes: Sequence[SpendingCause]) -> float | None:

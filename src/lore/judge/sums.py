@@ -26,7 +26,7 @@ from lore.judge.pair import Tally, is_remark
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
-from lore.model.ledger import CostParts, LedgerRow, Loss
+from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead
 from lore.model.results import UsageResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.simulate import ReliabilityResult
@@ -264,6 +264,15 @@ def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=sum_of(paid) if paid else None,
         says="", fix=CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind), command="",
+    )  # fmt: skip
+
+
+def missed_cause(missed: MissedRead, reader: Reader) -> SpendingCause:
+    """Return a missed read as a cause."""
+    return SpendingCause(
+        code=missed.code, name=CODES[missed.code].name, kind=missed.kind,
+        actor=actor_of(missed.code, missed.kind, reader), names=[], lifetime=None, sessions=1, turns=missed.requests,
+        tokens=missed.tokens, dollars=missed.dollars, says="", fix=fix_of(missed.code, reader, missed.kind), command="",
     )  # fmt: skip
 
 

@@ -27,13 +27,15 @@ from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
 from lore.judge.attribution import fits
-from lore.judge.base import CURRENCY, TurnVerdict, summed
+from lore.judge.base import CURRENCY, TurnVerdict, exact, summed
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Cause, Strength
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
 from lore.model.events import Usage
+from lore.model.evidence import SharedBlock
 from lore.model.limits import COMBINED_CAUSES
+from lore.model.results import CauseResult
 from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
 
 BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider says that something changed, not the text that did
@@ -217,6 +219,12 @@ class SimulatedRun(NamedTuple):
         return [found for turn in self.turns for found in turn.breaks]
 
     @property
+    def missed(self) -> list[CauseResult]:
+        """Causes by which requests did not read what another breakpoint would have cached, with a known cost."""
+        causes = (cause for turn in self.result.turns for cause in turn.causes)
+        return [cause for cause in causes if not cause.is_break and cause.lost_tokens and cause.lost_dollars]
+
+    @property
     def expired(self) -> bool:
         """Whether entries expired at a cache with lifetimes to choose from."""
         caches = {turn.cache for turn in self.result.turns}
@@ -348,21 +356,34 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         costs = (None, None) if price is None else (price.of(before), price.of(paid))
         if costs[0] is not None and costs[1] is not None:
             saved, priced = saved + costs[0] - costs[1], True
+    missed = [cause for cause in base.missed if without(_missed(cause))]
+    tokens += sum(cause.lost_tokens or 0 for cause in missed)
+    saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
+    turns = len(changed) + sum(map(_requests_of, missed))
     fixes = {
         fix_of(cause.code, turn.reader, cause.kind)
         for turn in base.turns
         for cause in turn.breaks
         if without(cause) and cause.code in CODES
-    }
+    } | {cause.fix for cause in missed}
     return Saving(
-        change=text, turns=len(changed), tokens=tokens, currency=CURRENCY,
+        change=text, turns=turns, tokens=tokens, currency=CURRENCY,
         saved=float(round(saved, 6)) if priced or not changed else None, fix=" ".join(sorted(fixes)),
     )  # fmt: skip
 
 
+def _missed(cause: CauseResult) -> Break:
+    return Break(cause.code, cause.kind, "certain", cause.section, cause.lost_tokens or 0)
+
+
+def _requests_of(cause: CauseResult) -> int:
+    """Return how many requests a cause is about."""
+    return cause.evidence.requests if isinstance(cause.evidence, SharedBlock) else 1
+
+
 def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Iterator[str]:
     """Yield why removing a cause saves nothing, or how sure the saving is."""
-    found = [cause for cause in base.breaks if without(cause)]
+    found = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
     if not found:
         yield f"{saving.change}: no turn has it"
     elif all(cause.code in UNEXPLAINED for cause in found):
@@ -383,7 +404,8 @@ def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Ite
 
 def rank_causes(base: SimulatedRun) -> Iterator[NotedSaving]:
     """Yield the saving of each cause with a fix, then those of causes that save more together than alone."""
-    codes = sorted({cause.code for cause in base.breaks if _has_fix((cause.code,), cause)})
+    found = (*base.breaks, *map(_missed, base.missed))
+    codes = sorted({cause.code for cause in found if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
     yield from (NotedSaving(saving, []) for saving in alone.values())
     for together in _together(base):

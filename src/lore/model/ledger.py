@@ -40,6 +40,16 @@ class Loss(Struct, frozen=True, array_like=True, gc=False):
     lifetime: float | None = None  # seconds that the cache lives, if the pause was longer
 
 
+class MissedRead(Struct, frozen=True, array_like=True, gc=False):
+    """Tokens that were never cached, and that this request and later ones could have read with another breakpoint."""
+
+    code: str  # of the finding
+    kind: CauseKind  # of the finding
+    requests: int  # that could have read them
+    tokens: int  # summed over these requests
+    dollars: float  # what they cost beyond the price of reading them
+
+
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     """One request."""
 
@@ -65,6 +75,7 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     is_inherited: bool = False  # another session sent it, and this session is a fork of that one
     at_least: bool = False  # `spent` leaves out a count or price that is unknown
     recorded: RecordedCost | None = None  # the cost that the log states
+    missed: MissedRead | None = None  # what breakpoints did not cover, reported at its first request
 
 
 class Ledger(Struct, frozen=True):

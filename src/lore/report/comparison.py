@@ -50,7 +50,7 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     write_table([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B against A")], rows, out)
     if result.causes:
         out.print()
-        out.print(line(("cache breaks by cause, of the requests with recorded tokens", "bold")))
+        out.print(line(("causes, of the requests with recorded tokens", "bold")))
         heads = (TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B against A"))
         write_table(heads, [_cause(cause, verbose=verbose) for cause in result.causes[:_CAUSES]], out)
     if len(result.causes) > _CAUSES:

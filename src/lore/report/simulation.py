@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
+from msgspec.structs import replace
+
+from lore.judge.base import summed
 from lore.model.codes import CODES, UNEXPLAINED, Code
 from lore.model.fact import format_money
-from lore.model.results import UsageResult
+from lore.model.results import CauseResult, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
 from lore.report.plain import cell, counted, when
-from lore.report.sentences.findings import describe_grounds, describe_interruption, format_prices
+from lore.report.sentences.findings import describe_grounds, describe_interruption, format_loss, format_prices
 from lore.report.table import Cell, TableColumn, aligned, write_table
 
 _CHANGES_SHOWN = 9  # without -v
@@ -172,6 +175,12 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         paid = "" if cost.unexplained is None else f" ({format_money(cost.unexplained)})"
         found = f"{totals.unexplained_tokens:,} tokens{paid} in {counted(len(unexplained), 'turn')}"
         out.print(line((f"re-billed, no cause found: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
+    for code, causes in group_missed(result.turns).items():
+        missed = replace(
+            causes[0], lost_tokens=sum(cause.lost_tokens or 0 for cause in causes),
+            lost_dollars=summed(cause.lost_dollars for cause in causes),
+        )  # fmt: skip
+        out.print(line((f"{code} {missed.name}: {format_loss(missed)}", "yellow")))
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _predicted_turns(result))]
     if isinstance(totals.other_passes, UsageResult):
         several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
@@ -180,6 +189,14 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         counts = {"read": usage.read_tokens, "written": usage.write_tokens, "uncached": usage.uncached_tokens}
         shown = ", ".join(f"{count_of(count)} {kind}" for kind, count in counts.items())
         out.print(line(f"tokens {name}: {shown}{of}"))
+
+
+def group_missed(turns: Iterable[results.SimulatedTurn]) -> dict[str, list[CauseResult]]:
+    """Return the causes by which requests did not read what could have been cached, by code."""
+    found: dict[str, list[CauseResult]] = {}
+    for cause in [cause for turn in turns for cause in turn.causes if not cause.is_break and cause.lost_tokens]:
+        found.setdefault(cause.code, []).append(cause)
+    return found
 
 
 def _describe_cost(result: results.SimulateResult) -> str:

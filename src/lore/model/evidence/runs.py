@@ -44,8 +44,9 @@ class SharedBlock(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         after = f"; the next one, on {self.marked}, covers text that differs" if self.marked else ""
         return (
-            f"{count_of(self.requests, 'request')} paid again for about {self.tokens:,} tokens up to {self.path}, with "
-            f"which a request of another conversation had begun: no breakpoint is at the end of them{after}"
+            f"{count_of(self.requests, 'request')} paid the full price of about {self.tokens:,} tokens up to "
+            f"{self.path}, with which a request of another conversation had begun: no breakpoint is at the end of "
+            f"them{after}"
         )
 
 

@@ -196,6 +196,8 @@ def _judge(
     try:
         for verdict, ended in verdicts(recording, judge, totals.place):
             totals.ended(ended)
+            if ledger is not None:
+                ledger.add_missed(ended)
             if verdict is None:
                 break
             totals.turn(verdict, events=recording.events)

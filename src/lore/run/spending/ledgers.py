@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 import lore
 from lore.cache.rules import DatedRules
-from lore.model.ledger import Ledger, LedgerRow
-from lore.model.results import UnrecordedParts
+from lore.model.evidence import SharedBlock
+from lore.model.ledger import Ledger, LedgerRow, MissedRead
+from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
 from lore.recording.agents.logs import Surroundings, project_beside, project_in
@@ -140,6 +141,7 @@ class LedgerMaker:
         from lore.judge.sums import LedgerRows  # noqa: PLC0415 - as above
 
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
+        self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
 
     def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
         for piece in data:
@@ -150,6 +152,14 @@ class LedgerMaker:
         """Add the next verdict."""
         self._rows.append(self._made.row(verdict))
 
+    def add_missed(self, findings: Iterable[Finding]) -> None:
+        """Add the costs of findings about whole chains to the rows of the turns that they name."""
+        for found in findings:
+            if not found.is_break and found.lost_tokens and found.lost_dollars:
+                requests = found.evidence.requests if isinstance(found.evidence, SharedBlock) else 1
+                missed = MissedRead(found.code, found.kind, requests, found.lost_tokens, found.lost_dollars)
+                self._missed[found.chain, found.turn] = missed
+
     def ledger(self, unseen: UnrecordedParts | None) -> Ledger:
         """Return the ledger of all verdicts; `unseen` are parts of prompts that the format does not record."""
         from lore.judge.totals import UNREAD  # noqa: PLC0415 - as above
@@ -157,10 +167,13 @@ class LedgerMaker:
         problems = self.recording.problems
         broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
         where = "" if broken is None or broken.line is None else f" (line {broken.line})"
+        rows = self._rows
+        if self._missed:
+            rows = [replace(row, missed=self._missed.get((row.chain, row.number))) for row in rows]
         return Ledger(
             path=corpus.show(self._file.path), format=self.recording.reader.name,
             session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
-            bytes=self._bytes, rows=tuple(self._rows), problems=problems.total,
+            bytes=self._bytes, rows=tuple(rows), problems=problems.total,
             message=None if broken is None else f"{broken.message}{where}", unseen=unseen,
         )  # fmt: skip
 
