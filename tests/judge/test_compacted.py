@@ -7,6 +7,8 @@ import json
 import pytest
 
 from lore.judge.chains import ComparedChain
+from lore.judge.pair import lost_tokens
+from lore.model.events import Usage
 from lore.model.turn import Exchange
 from lore.prefix.chains import Chains
 from model.making import dumps, parsed, turn
@@ -99,3 +101,19 @@ def test_kept_messages_without_summary_are_a_cut():
 def test_summary_with_kept_answers_is_no_compaction():
     left = body(*worked(3))
     assert ("LORE125", "expected") not in judged(left, body(RULES, PLACE, SUMMARY, *worked(3)[2:]))[1]
+
+
+@pytest.mark.parametrize("kept", [ASKED[:30], []])
+def test_new_summary_is_not_rebilled(kept):
+    """Only what the previous prompt had, too, can be billed again: here the kept messages."""
+    summary = item("user", SUMMARY["content"][0]["text"] + " All tests pass." * 400)
+    bodies = [body(*worked(30)), body(RULES, PLACE, *kept, summary)]
+    sent, again = (round(len(dumps(part)) / 4) for part in ([*kept, summary], kept))
+    usages = Usage(2_000, 10_000, None), Usage(sent, round(len(dumps(bodies[1])) / 4) - sent, None)
+    pairs = ComparedChain()
+    found = [
+        pairs.advance(turn(parsed(one, "openai-responses"), number, usage=usage))
+        for number, (one, usage) in enumerate(zip(bodies, usages, strict=True), 1)
+    ][-1]
+    assert found is not None
+    assert lost_tokens(found, 0) == (pytest.approx(again, rel=0.1, abs=9), "estimated")

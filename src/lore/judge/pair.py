@@ -108,6 +108,7 @@ class Pair(Struct, frozen=True):
     short: int | None  # the same without tolerance
     bytes_per_token: float  # of the right, from its usage or a default
     columns: Columns
+    fresh_bytes: int = 0  # after a compaction: content of the right that the left did not have, such as the summary
     price: Price | None = None
     uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
 
@@ -161,8 +162,14 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     evidence = pair.causes[number].evidence
     if isinstance(evidence, ReadFell):  # what another cause made unreadable is not counted with it
         tokens = min(tokens, evidence.lost_tokens)
-    own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
-    return capped_by_usage(pair.right.usage, tokens, own_breakpoints=own), source
+    code, usage = pair.causes[number].code, pair.right.usage
+    own = code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
+    tokens = capped_by_usage(usage, tokens, own_breakpoints=own)
+    if code == Code.COMPACTION and pair.bytes.current:
+        sent = capped_by_usage(usage, prompt_tokens(usage) or round(pair.bytes.current / pair.bytes_per_token))
+        unread = max(0, sent - round(pair.fresh_bytes / pair.bytes_per_token))
+        tokens, source = (unread, "estimated") if unread < tokens else (tokens, source)
+    return tokens, source
 
 
 # what bytes, usage and the verdict each show

@@ -44,7 +44,7 @@ from lore.model.evidence import (
 )
 from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
-from lore.prefix.overlap import ChainSums, PairSums, byte_size, count_cached_segments
+from lore.prefix.overlap import ChainSums, PairSums, byte_size, count_cached_segments, count_fresh_bytes
 from lore.prefix.purpose import asks_for_summary
 
 # evidence
@@ -223,7 +223,9 @@ def judge_pair(
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
         causes = tuple([_weaken(cause) for cause in causes])
     columns = make_columns(facts, causes, sizes)
-    return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns)
+    is_compacted = any(cause.code == Code.COMPACTION for cause in causes)
+    fresh = count_fresh_bytes(previous.prompt, current.prompt, overlap.common) if is_compacted else 0
+    return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns, fresh)
 
 
 def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:

@@ -7,6 +7,7 @@ canonical form: a comparison costs O(segments that are not shared).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
 from itertools import islice, takewhile
@@ -113,6 +114,24 @@ def canonical_of(segment: Segment) -> bytes:
     if encoded.endswith(_RESPONSES_TEXT_TYPES) and encoded.startswith(b'{"text":'):
         return encoded[: encoded.rindex(b',"type":')] + b',"type":"text"}'
     return encoded
+
+
+def count_fresh_bytes(previous: Prompt, current: Prompt, common: int) -> int:
+    """Return the bytes of the current prompt's content that the previous one had nowhere; `common` segments are shared.
+
+    What a compaction moves to another place is not fresh.
+    """
+    had = Counter(canonical_of(segment) for segment in _contents(previous, common))
+    fresh = 0
+    for segment in _contents(current, common):
+        form = canonical_of(segment)
+        fresh += 0 if had[form] else byte_size(segment)
+        had[form] -= had[form] > 0
+    return fresh
+
+
+def _contents(prompt: Prompt, common: int) -> Iterator[Segment]:
+    return (segment for segment in iterate_from(prompt, common, tail=True) if segment.kind != "envelope")
 
 
 # Relation, and the first difference
