@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli.running import compacted, lore, put
+from cli.test_simulate import LONG, body
+from model.making import dumps
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +42,15 @@ def test_diff_prefix_names_chains_for_missing_chain(sides):
 
 def test_redact_hides_names_of_chains():
     assert "#main" not in lore("diff-prefix", "s.jsonl#sub:1", "--redact").err
+
+
+@pytest.mark.parametrize(("model", "extra_price"), [("claude-opus-4-6", 6.25 - 0.5), ("claude-unheard-of", None)])
+def test_two_bodies_without_usage_show_lost_dollars(model, extra_price):
+    for name in ("a", "b"):
+        put(f"{name}.json", dumps(body("one", system=f"It is {name}. {LONG * 3}", model=model)))
+    (cause,) = lore("diff-prefix", "a.json", "b.json", "--json").json["causes"]
+    assert cause["tokens"] == "estimated"
+    assert cause["lost_tokens"] > 1_000
+    known = None if extra_price is None else pytest.approx(cause["lost_tokens"] * extra_price / 1e6, rel=0.01)
+    assert cause["lost_dollars"] == known
+    assert ("re-billed ($" in lore("diff-prefix", "a.json", "b.json").out) == (known is not None)

@@ -241,7 +241,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
         where = None if cause.code in BILLED else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None
         tokens, source = lost_tokens(pair, number, exact)
-        dollars = None if pair.price is None else paid_again(pair.price, pair.right.usage, tokens)
+        dollars = None if pair.price is None else paid_again(pair.price, pair.right.usage or pair.priced_as, tokens)
         made = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
             turn=pair.right.number, dialect=pair.right.dialect,

@@ -25,6 +25,7 @@ from lore.cache.counts import (
 from lore.cache.prices import Price
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
+from lore.model.events import Usage
 from lore.model.evidence import Disputed, ProviderSaid, ReadFell
 from lore.model.turn import Turn
 from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
@@ -110,6 +111,7 @@ class Pair(Struct, frozen=True):
     columns: Columns
     fresh_bytes: int = 0  # after a compaction: content of the right that the left did not have, such as the summary
     price: Price | None = None
+    priced_as: Usage | None = None  # of which price lost tokens are, if the right has no usage
     uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
 
     @property

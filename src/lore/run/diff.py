@@ -13,19 +13,20 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from lore.cache.counts import ONE_HOUR, asked_lifetime
 from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
-from lore.judge.base import TurnVerdict
+from lore.judge.base import TurnVerdict, price_of
 from lore.judge.chains import ComparedChain
 from lore.judge.judge import drop_loss_below_minimum
 from lore.judge.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Reader
-from lore.model.events import MAIN
+from lore.model.events import MAIN, Usage
 from lore.model.results import Finding
 from lore.model.turn import Call, Memo, Turn
 from lore.recording import corpus, filesystem
@@ -144,7 +145,17 @@ def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: boo
     chain.advance(before)
     pair = chain.advance(after)
     assert pair is not None  # a second turn makes a pair
-    return drop_loss_below_minimum(pair, comparison.dated.rules)
+    pair = drop_loss_below_minimum(pair, comparison.dated.rules)
+    lost = TurnVerdict(after, pair).lost_tokens
+    if not lost:
+        return pair
+    size, prompt = round(pair.bytes.current / pair.bytes_per_token), after.prompt
+    written = lost if prompt.breakpoints or prompt.auto_breakpoint else 0
+    hour = written if asked_lifetime(after) == ONE_HOUR else 0
+    return msgspec.structs.replace(
+        pair, price=price_of(comparison.dated.rules(), after, size=size),
+        priced_as=Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour),
+    )  # fmt: skip
 
 
 def _not_failed(turn: Turn) -> Turn:
