@@ -180,3 +180,11 @@ def test_lint_answers_any_json_value(odd):
     assert ran.code in (0, 1, 2, 3), ran.err
     openai = {"model": "gpt-5.6", "input": [{"role": "user", "content": "Go."}], "instructions": LONG}
     assert lore("lint", put("b.json", dumps({**openai, **odd})), "--json").code in (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(("billed", "cached"), [(900, 0), (1_400, 1_390)])
+def test_lint_claims_no_more_tokens_than_billed(billed, cached):
+    usage = {"input_tokens": billed, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    put("one.jsonl", dumps({"request": GOOD, "usage": {**usage, "output_tokens": 9}}))
+    (row,) = linted("one.jsonl").json["requests"]
+    assert (row["tokens"], row["cached_tokens"]) == (billed, pytest.approx(cached, abs=30))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.counts import has_unseen, lifetime_of
+from lore.cache.counts import has_unseen, lifetime_of, prompt_tokens
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules, seconds
@@ -94,11 +94,14 @@ class Sized(Struct, frozen=True):
 def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -> Sized:
     """Measure a request; `cache` overrides who serves it, which is unknown for rendered text.
 
-    `count` counts tokens, by the tokenizer of the model.
+    `count` counts tokens, by the tokenizer of the model. No size is larger than its share of the usage.
     """
     where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
     upto = list(estimated_positions(Views(_VIEW, count).iterate_pieces(turn.prompt)))
+    billed = prompt_tokens(turn.usage)
+    if upto and 0 < billed < upto[-1]:
+        upto = [tokens * billed // upto[-1] for tokens in upto]
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
         name = "qwen"
     return Sized(turn, upto, where, name, takes_breakpoints(name), count)
@@ -122,10 +125,11 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     first = predictor.predict(blank).prediction
     again = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
     second = predictor.predict(again).prediction
-    if second.read is None:
-        return unknown
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
     least = rules.number(rule, where.provider, turn.model, where.platform, at)
+    first, second = (_limit(sent, prompt_tokens(turn.usage), int(least or 0)) for sent in (first, second))
+    if second.read is None:
+        return unknown
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
     size = sized.upto[sized.last] if sized.upto else 0
     near = sized.counter is None and least is not None and size < float(least) * NEAR
@@ -135,6 +139,20 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
         first=_cost(price, first), second=_cost(price, second),
         uncached=_cost(price, Prediction(0, 0, tokens, "ceiling")),
     )  # fmt: skip
+
+
+def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
+    """Return a prediction that fits the billed tokens of the prompt (0: unknown), of which `least` are cached."""
+    total = prediction.total
+    if not billed or total is None or total <= billed:
+        return prediction
+    read, write, hour = (
+        round((part or 0) * billed / total) for part in (prediction.read, prediction.write, prediction.write_1h)
+    )
+    if read + write < least:
+        read = write = hour = 0
+    return replace(prediction, read=read, write=write, uncached=billed - read - write,
+                   write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
 
 
 def _default(sized: Sized, rules: DatedRules) -> float | None:

@@ -256,6 +256,7 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
     if size < fewest * BYTES_PER_TOKEN * UNDERRATED:
         return None
     tokens = round(size / BYTES_PER_TOKEN)
+    tokens = min(tokens, prompt_tokens(turn.usage) or tokens)
     if not prompt.breakpoints:
         return BreakpointsMissing(tokens, fewest)
     cached = 0
@@ -263,7 +264,7 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
         cached += len(segment.data)
         if cached / BYTES_PER_TOKEN * UNDERRATED >= fewest:  # enough: the rest is not added up for each turn
             return None
-    return BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
+    return BreakpointsMissing(tokens, fewest, min(tokens, round(cached / BYTES_PER_TOKEN)))
 
 
 def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:
