@@ -188,3 +188,13 @@ def test_lint_claims_no_more_tokens_than_billed(billed, cached):
     put("one.jsonl", dumps({"request": GOOD, "usage": {**usage, "output_tokens": 9}}))
     (row,) = linted("one.jsonl").json["requests"]
     assert (row["tokens"], row["cached_tokens"]) == (billed, pytest.approx(cached, abs=30))
+
+
+@pytest.mark.parametrize("names", [("bad.json",), ("bad.json", "good.json"), ("good.json", "bad.json"), (".",)])
+def test_lint_fails_whatever_lies_beside_a_bad_file(names):
+    put("good.json", dumps(GOOD))
+    put("bad.json", dumps({**GOOD, "system": [text(LONG)]}))
+    ran = lore("lint", *names)
+    assert ran.code == 1
+    assert "✗" in ran.out
+    assert lore("lint", "good.json").code == 0

@@ -49,8 +49,8 @@ def run(options: LintOptions) -> int:
     """Predict if a request is cached, which part, for how long, with what saving; and report its faults.
 
     One request is enough: nothing is compared, and no usage is needed. `lore check` compares requests and says what
-    really changed. Exit code 1 if a provider refuses the request, a breakpoint has no effect, or no request would be
-    cached; 2 if a name cannot be read, 3 if not everything could be examined. [check] in lore.toml holds here,
+    really changed. Exit code 1 if a provider refuses the request, a breakpoint has no effect, or no request of a file
+    would be cached; 2 if a name cannot be read, 3 if not everything could be examined. [check] in lore.toml holds here,
     too: select, ignore, count_as_waste, exempt.
     """
     from lore.recording.opening import Options

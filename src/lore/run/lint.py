@@ -1,7 +1,7 @@
 """Examine request bodies one by one: the work of `lore lint`.
 
 The result has the latest request of each conversation with its outlook, and the findings about any request, each kind
-at a place once. If findings leave nothing of any request to be read from a cache, they are errors: exit code 1.
+at a place once. If findings leave nothing of any request of a file to be read from a cache, they are errors.
 Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
 """
 
@@ -31,7 +31,7 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs, join_bodies, open_input
+from lore.recording.inputs import Input, inputs, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
@@ -71,8 +71,6 @@ def lint(
             for name, path in named
             for file in inputs([name.path if name.turn is not None else path])
         ]
-        if not context.policy.is_by_path and all(name.turn is None for _, name in files):
-            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
         total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
@@ -118,9 +116,9 @@ class _Lint:
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
         self._rows: list[LintRequest] = []
-        self._found: dict[object, _Found] = {}
+        self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by file
         self.problems: list[Problem] = []
-        self._preventing: list[set[str]] = []  # for each row: the codes of findings that leave nothing to be read
+        self._preventing: dict[str, list[set[str]]] = {}  # by file, for each row: what leaves nothing to be read
 
     def file(self, file: Input, name: corpus.Name) -> None:
         """Examine a file, or the request of it that `name` names; raises LoreError if the file was named."""
@@ -134,7 +132,7 @@ class _Lint:
             if recording.events:
                 raise UnrecognisedError(f"{recording.shown} is a session log, and holds no requests", hint=_HINT)
             self._recording(recording, place, ruling, name)
-            self.summary.files += max(1, len(file.together))
+            self.summary.files += 1
         except LoreError as error:
             unrecognised = isinstance(error, UnrecognisedError)
             if file.named and file.error is None and not (unrecognised and file.optional):
@@ -148,15 +146,21 @@ class _Lint:
 
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
-        preventing = set[str]().union(*self._preventing) if all(self._preventing) else set[str]()
+        preventing = {
+            path: set[str]().union(*rows) if all(rows) else set[str]() for path, rows in self._preventing.items()
+        }
         findings: list[Finding] = []
-        for found in self._found.values():
-            made = found.finding
-            if made.severity == "warning" and made.code in preventing:
-                made = replace(made, severity="error")
-            findings.append(
-                worded_lint(replace(made, requests=found.requests), found.where, redact=self._context.redact)
-            )
+        for by_file in self._found.values():
+            failing = {
+                path: found._replace(finding=replace(found.finding, severity="error"))
+                for path, found in by_file.items()
+                if found.finding.severity == "warning" and found.finding.code in preventing.get(path, ())
+            }
+            others = [found for path, found in by_file.items() if path not in failing]
+            for alike in filter(None, ([*failing.values()], others)):
+                most = max(alike, key=lambda found: found.finding.stake_tokens or 0)
+                made = replace(most.finding, requests=sum(found.requests for found in alike))
+                findings.append(worded_lint(made, most.where, redact=self._context.redact))
         findings.sort(key=lambda made: _ORDER.index(made.severity))
         sums, rows, problems = self.summary, self._rows, self.problems
         sums.shown = len(rows)
@@ -207,11 +211,12 @@ class _Lint:
             stakes[made.code] = None if made.severity == "note" else defect.tokens or 0
             refused = refused or is_refused(made)
             key = made.code, made.kind, defect.detail, (made.json_path or "").translate(_NUMBERS)
-            before = self._found.get(key)
+            by_file = self._found.setdefault(key, {})
+            before = by_file.get(made.path)
             if before is None or (made.stake_tokens or 0) > (before.finding.stake_tokens or 0):
-                self._found[key] = _Found(made, 1 if before is None else before.requests + 1, served_by(request.turn))
+                by_file[made.path] = _Found(made, 1 if before is None else before.requests + 1, served_by(request.turn))
             else:
-                self._found[key] = before._replace(requests=before.requests + 1)
+                by_file[made.path] = before._replace(requests=before.requests + 1)
         return request._replace(stakes=stakes, refused=refused)
 
     def _decide(self, made: Finding, ruling: Ruling) -> Finding | None:
@@ -224,10 +229,11 @@ class _Lint:
     def _row(self, request: _LintedRequest, place: Place) -> LintRequest:
         turn, outlook = request.turn, self._linter.outlook(request.turn)
         where = outlook.where
-        self._preventing.append(_preventing(request, outlook))
+        path = place.of(turn).path
+        self._preventing.setdefault(path, []).append(_preventing(request, outlook))
         places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
         return LintRequest(
-            path=place.of(turn).path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
+            path=path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
             model=turn.model, provider=where.provider or None, platform=where.platform or None,
             cache=outlook.cache or None, tokens=outlook.tokens, cached_tokens=outlook.cached,
             cached_to=outlook.until or None, sure=outlook.sure, minimum_tokens=outlook.minimum,
@@ -247,7 +253,7 @@ class _Lint:
         counts = {code: number for (code, _), number in problems.counts.items()}
         for found in damage(problems.kept, counts, place):
             if made := self._decide(found, ruling):
-                self._found[made.code, place.path] = _Found(made, 0)
+                self._found[made.code, place.path] = {place.path: _Found(made, 0)}
 
 
 def _requests(recording: Recording) -> Iterator[_LintedRequest]:
