@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -11,7 +13,7 @@ from cli.policies import settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
 from lore.recording.inputs import inputs
-from model.making import body
+from model.making import body, dumps
 
 # select, ignore, exemptions
 
@@ -265,3 +267,16 @@ def test_unreadable_rules_are_an_error():
     put("lore.toml", b'[simulate]\nrules = "own.toml"\n')
     ran = lore("check", "a.jsonl")
     assert (ran.code, "own.toml" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(("command", "code"), [("check", 2), ("lint", 2), ("check", 3)])
+def test_run_that_ends_early_still_writes_reports(command, code):
+    put("bad.jsonl", b"a text\n" if code == 2 else dumps(body("a" * 200))[:80])
+    ran = lore(command, "bad.jsonl", "--report=junit=j.xml", "--report=sarif=s.json", "--report=github")
+    assert ran.code == code
+    case = ElementTree.parse("j.xml").find(".//testcase")
+    assert case is not None
+    assert (case.get("name"), [part.tag for part in case][:1]) == ("bad.jsonl", ["error"])
+    (found,) = json.loads(Path("s.json").read_text("utf-8"))["runs"][0]["results"]
+    assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad.jsonl"
+    assert "::warning file=bad.jsonl" in ran.out

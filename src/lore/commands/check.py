@@ -80,10 +80,13 @@ def run(options: CheckOptions) -> int:
     settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the settings file; `*` is one name, `**` any folders.
     """
+    from functools import partial
+
+    from lore.model.results import CheckResult, Summary
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.run.checking.check import CheckRun, check
-    from lore.run.reports import keep_apart, targets
+    from lore.run.reports import keep_apart, reporting_errors, targets
 
     common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     loaded = common.found_settings(options.config)
@@ -98,6 +101,7 @@ def run(options: CheckOptions) -> int:
     with (
         common.progress(wanted=not options.verbose) as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+        reporting_errors(reports, which.paths, partial(CheckResult, summary=Summary())),
     ):
         how = CheckRun(
             wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
@@ -267,7 +271,7 @@ def _report(
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit
 
-        own["junit"] = Junit(outcome.recordings)
+        own["junit"] = Junit(outcome.recordings, outcome.unjudged)
     with common.writing():
         write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, own=own)
     name_unjudged(outcome.unjudged)

@@ -53,11 +53,14 @@ def run(options: LintOptions) -> int:
     would be cached; 2 if a name cannot be read, 3 if not everything could be examined. [check] in lore.toml holds here,
     too: select, ignore, count_as_waste, exempt.
     """
+    from functools import partial
+
+    from lore.model.results.lint import LintResult, LintSummary
     from lore.recording.opening import Options
     from lore.report.forms.junit import Junit
     from lore.report.forms.lint import LintTerminal
     from lore.run.lint import lint
-    from lore.run.reports import keep_apart, targets, write_reports
+    from lore.run.reports import keep_apart, reporting_errors, targets, write_reports
     from lore.tokens.o200k import Counter
 
     verbose = options.verbose
@@ -73,12 +76,18 @@ def run(options: LintOptions) -> int:
     )  # fmt: skip
     page = page_among(reports, opens=options.open_page, needed=kept, name="lint")
     keep_apart(reports, kept)
-    with common.progress(wanted=not verbose, colour=options.color) as progress:
+    with (
+        common.progress(wanted=not verbose, colour=options.color) as progress,
+        reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
+    ):
         result, failed, unjudged = lint(
             options.bodies, reading, context, cache=options.cache, model=options.model, pass_over=options.pass_over,
             progress=progress,
         )  # fmt: skip
-    own: dict[str, Report] = {"terminal": LintTerminal(), "junit": Junit([row.path for row in result.requests])}
+    own: dict[str, Report] = {
+        "terminal": LintTerminal(),
+        "junit": Junit([row.path for row in result.requests], unjudged),
+    }
     with common.writing():
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, own=own)
     name_unjudged(unjudged)

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from lore.errors import LoreError, reason_of
 from lore.files import relative
+from lore.judge.base import damage
+from lore.model.cause import Place
+from lore.model.codes import Code, Problem
 from lore.recording import corpus, filesystem
 from lore.recording.base import register_plugins
 from lore.report.forms.registry import REPORTS, Report
@@ -106,6 +113,27 @@ def write_reports(
     for target in reports:
         if not target.path:
             kinds[target.kind].write(result, out, verbose=verbose)
+
+
+@contextmanager
+def reporting_errors(
+    reports: Iterable[Target], paths: Sequence[str], make_result: Callable[..., Reported]
+) -> Generator[None]:
+    """Write an error that ends the run into report files and annotations, too: a CI job may show nothing else."""
+    try:
+        yield
+    except LoreError as error:
+        wanted = [target for target in reports if target.path or target.kind == "github"]
+        if wanted:
+            from lore.report.console import Console  # noqa: PLC0415 - as below
+
+            place = next((path for path in paths if corpus.show(path) in error.message), next(iter(paths), os.curdir))
+            problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
+            damaged = damage([problem], {}, Place(corpus.show(place)))
+            findings = [replace(finding, fix=error.hint or finding.fix) for finding in damaged]
+            out = Console(sys.stdout, colour=False, terminal=False)
+            write_reports(make_result(findings=findings, problems=[problem]), wanted, [*paths], out, verbose=True)
+        raise
 
 
 def text(report: Report, result: Reported, *, verbose: bool) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from lore.judge.totals import is_unjudged
+from lore.model.codes import Problem
 from lore.model.results import Finding
 from lore.report.console import Console
 from lore.report.forms.terminal import FindingsWriter, Reported, command_of, shown, sums_lines, worst_first
@@ -26,8 +27,9 @@ class Junit:
 
     mixes = False
 
-    def __init__(self, recordings: Sequence[str] = ()) -> None:
+    def __init__(self, recordings: Sequence[str] = (), unjudged: Sequence[Problem] = ()) -> None:
         self._recordings = recordings  # paths of all that was judged; else only those with findings are known
+        self._unjudged = {problem.file: problem.message for problem in reversed(unjudged)}  # the first of each file
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         by_path: dict[str, list[Finding]] = {path: [] for path in self._recordings}
@@ -37,7 +39,9 @@ class Junit:
         root = Element("testsuites")
         suite, kinds, name = SubElement(root, "testsuite"), Counter[str](), command_of(result)
         for path, found in by_path.items():
-            kinds[_add_case(suite, name, path, found, verbose=verbose)] += 1
+            said = [finding.message for finding in found if is_unjudged(finding)]
+            unjudged = said[0] if said else self._unjudged.get(path, "")
+            kinds[_add_case(suite, name, path, found, unjudged, verbose=verbose)] += 1
         for element in (root, suite):
             element.attrib |= {
                 "name": name, "tests": str(len(by_path)), "failures": str(kinds["failure"]),
@@ -48,14 +52,16 @@ class Junit:
         out.file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n')
 
 
-def _add_case(suite: Element, name: str, path: str, found: Sequence[Finding], *, verbose: bool) -> str:
-    """Add the test case of a recording; return how it ended."""
+def _add_case(
+    suite: Element, name: str, path: str, found: Sequence[Finding], unjudged: str, *, verbose: bool
+) -> str:  # fmt: skip
+    """Add the test case of a recording; return how it ended. `unjudged` is why not all of it was judged."""
     shown_path = visible(path.removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
     line = next((str(finding.line) for finding in found if finding.line is not None), "")
     if line:
         case.set("line", line)
-    kind, message = _ending(found)
+    kind, message = _ending(found, unjudged)
     text = io.StringIO()
     FindingsWriter(Console(text, colour=False, terminal=False), verbose=verbose).write(found)
     if kind or found:
@@ -68,13 +74,12 @@ def _add_case(suite: Element, name: str, path: str, found: Sequence[Finding], *,
     return kind
 
 
-def _ending(found: Sequence[Finding]) -> tuple[str, str]:
+def _ending(found: Sequence[Finding], unjudged: str) -> tuple[str, str]:
     """Return the element that says how a test case ended, empty if it passed, and its message."""
     severities = {finding.severity for finding in found}
     message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(found)))
     if "error" in severities:
         return "failure", message
-    unjudged = next((finding.message for finding in found if is_unjudged(finding)), "")
     if unjudged:
         return "error", f"not judged: {unjudged}"
     return ("skipped", message) if "warning" in severities else ("", message)
