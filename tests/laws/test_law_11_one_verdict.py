@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ def listed(*folders: Path) -> list[str]:
     return [one.path for one in every if reader_of(one.path) is not None]
 
 
+@cache
 def reader_of(path: str) -> str | None:
     """Return the format of a file; None if it is not a recording."""
     try:

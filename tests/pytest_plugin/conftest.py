@@ -32,7 +32,8 @@ STABLE = json.loads({stable!r})
 MOVED = json.loads({moved!r})
 
 """
-OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
+# Without --confcutdir an inner run collects every folder from the root of the disk down.
+OPTIONS = ("-p", "no:cacheprovider", "-W", "error", "--confcutdir=.")
 LORE, XDIST = ("-p", "lore.pytest_plugin.hooks"), ("-p", "xdist.plugin")
 
 
@@ -43,15 +44,13 @@ def suite(pytester, monkeypatch):
     That has no other plugins: those that are installed here take a second to import, in each of its workers again.
     """
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     head = CASE.format(stable=json.dumps([body(1), body(2)]), moved=json.dumps([body(1), body(2, day=21)]))
 
     def run(text: str, *options: str, apart: bool = False):
         pytester.makepyfile(test_it=head + text)
-        if not apart:
-            return pytester.runpytest_inprocess(*OPTIONS, *options)
-        with monkeypatch.context() as changed:
-            changed.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-            own = () if "no:lore" in options else LORE
-            return pytester.runpytest_subprocess(*OPTIONS, *own, *XDIST, *options)
+        plugins = () if "no:lore" in options else LORE
+        started = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        return started(*OPTIONS, *plugins, *XDIST, *options)
 
     return run
