@@ -34,19 +34,17 @@ def browser() -> Iterator[Any]:
         pytest.skip("no Chromium is installed")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=2 * PATIENCE)
+        made = driver.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"], timeout=2 * PATIENCE
+        )
         yield made
         made.close()
 
 
 @contextmanager
-def opened(
-    browser: Any, address: str = "about:blank", *, width: int = 1100, dark: bool = False, scripts: bool = True
-) -> Generator[Tab]:
+def opened(browser: Any, address: str = "about:blank", *, width: int = 1100, scripts: bool = True) -> Generator[Tab]:
     """Yield a tab that shows an address, with nothing kept of other tabs."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light", java_script_enabled=scripts
-    )
+    context = browser.new_context(viewport={"width": width, "height": 800}, java_script_enabled=scripts)
     context.set_default_timeout(PATIENCE)
     tab = Tab(context.new_page(), [], [])
 

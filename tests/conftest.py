@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from chromium import browser  # noqa: F401 - a fixture
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
 READABLE = ("claude-code/*.jsonl", "capture/openhands*.jsonl")  # the supported recordings
+_NUMBERS = count(1)
 ABSENT = "no real recordings: set LORE_CORPUS to their folder"
 
 settings.register_profile(
     "ci",
     derandomize=True,
-    max_examples=25,  # the same ones in every run: more of them say nothing new, `soak` does
+    max_examples=15,  # the same ones in every run: more of them say nothing new, `soak` does
     deadline=None,
     database=None,
     print_blob=False,
@@ -102,6 +104,14 @@ def recordings(files: Iterable[Path]) -> list[Any]:
         for file, marked in zip(ordered, marks, strict=True)
     ]
     return cases or [pytest.param(None, id="absent", marks=[pytest.mark.corpus, pytest.mark.skip(reason=ABSENT)])]
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory) -> Path:
+    """Return an empty folder; pytest's own lists the folders of all earlier tests to find a free name."""
+    path = tmp_path_factory.getbasetemp() / f"test{next(_NUMBERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_change_that_lost_nothing_is_a_note():
 def test_number_of_processes_does_not_change_answer(monkeypatch):
     monkeypatch.setattr("lore.run.checking.verdicts.SMALL", 0)
     settings(EXEMPT + '[[check.per_path]]\npath = "d/1*"\nignore = ["LORE101"]\nmax_breaks = 0\n')
-    for number in range(12):
+    for number in range(6):
         waste(f"d/{number}.jsonl", hours=range(number % 4 + 1))
         put(f"e/{number}.jsonl", session(session_id=f"s{number}"))
     update("d/2.jsonl", "d/3.jsonl", "d/4.jsonl")

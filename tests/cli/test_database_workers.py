@@ -52,7 +52,7 @@ def home() -> list[Path]:
 def test_check_of_databases_is_equal_in_all_processes():
     alone = lore("check", "--json", str(DATA), "-j", "1")
     assert (alone.code, alone.json["summary"]["sessions"]) == (0, 15)
-    assert [pooled("check", "--json", str(DATA), "-j", jobs) for jobs in ("2", "4", "4")] == [alone] * 3
+    assert [pooled("check", "--json", str(DATA), "-j", jobs) for jobs in ("2", "4")] == [alone] * 2
 
 
 @pytest.mark.usefixtures("home")
@@ -68,9 +68,9 @@ def test_check_of_databases_is_equal_in_all_processes():
     ids=["sessions", "lore"],
 )
 def test_databases_are_summed_equally_in_all_processes(command, requests):
-    answers = [pooled(*command, "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 2, 4)]
-    assert answers[0].out == answers[1].out == answers[2].out
-    assert [answer.code for answer in answers] == [0, 0, 0]
+    answers = [pooled(*command, "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 4)]
+    assert answers[0].out == answers[1].out
+    assert [answer.code for answer in answers] == [0, 0]
     assert requests(answers[0].json) == 60
 
 

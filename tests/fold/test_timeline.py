@@ -241,7 +241,7 @@ def test_reading_while_text_streams_costs_no_new_index():
     assert fold.state.chains["main"].index is index
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data())
 def test_index_follows_every_change_of_the_timeline(data):
     chain = Chain()

@@ -23,7 +23,7 @@ from lore.model.jsonslice import is_deep
 from lore.model.limits import BEGINNING_BYTES, RECORD_LEVELS
 from lore.testing import everything
 
-SIZE = 60_000
+SIZE = 30_000
 TINY = ("lines of ", "spans without", "malformed events", "a body of braces")
 TINY_CALLS = 45  # calls a byte in a file of tiny lines: each is looked at like a record
 APART = 3_000  # calls that a file takes whatever it holds: readers are imported, patterns compiled
@@ -31,8 +31,8 @@ APART = 3_000  # calls that a file takes whatever it holds: readers are imported
 
 @pytest.fixture(autouse=True)
 def few_short_entries(monkeypatch):
-    """Scale the limit of short entries from files of 10 MB to files of 60 KB."""
-    monkeypatch.setattr(recorders, "SHORT_ENTRIES", 100)
+    """Scale the limit of short entries from files of 10 MB to files of 30 KB."""
+    monkeypatch.setattr(recorders, "SHORT_ENTRIES", 50)
 
 
 LINES = [name for name in costly.files(100) if name.startswith("lines of")]
@@ -142,11 +142,11 @@ def test_too_many_short_entries_end_a_document():
     """Millions of `{}` took 14 microseconds each, and there was no end to them."""
     whole = capture("har")
     begin, end = whole.split(b'"entries": [')
-    data = begin + b'"entries": [' + b"{}," * 150 + end
+    data = begin + b'"entries": [' + b"{}," * 75 + end
     found = everything(READERS["har"](), data)
-    assert [(one.value.code, one.byte) for one in found] == [(Code.CAPTURE_TOO_LARGE, len(begin) + 12 + 99 * 3 + 2)]
-    assert "100 of its entries are shorter than 128 bytes" in found[0].value.message
-    assert len(everything(READERS["har"](), data.replace(b"{}," * 150, b"{}," * 99))) == 2
+    assert [(one.value.code, one.byte) for one in found] == [(Code.CAPTURE_TOO_LARGE, len(begin) + 12 + 49 * 3 + 2)]
+    assert "50 of its entries are shorter than 128 bytes" in found[0].value.message
+    assert len(everything(READERS["har"](), data.replace(b"{}," * 75, b"{}," * 49))) == 2
 
 
 @pytest.mark.parametrize("size", [1, 50, 4096])

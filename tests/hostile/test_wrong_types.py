@@ -22,7 +22,7 @@ from lore.prompt.dialects import DIALECTS
 FILES = sorted((Path(__file__).parent / "records").glob("*.json"))
 SESSIONS = ("lore", "claude-code")
 COMPARING = (("check", "--json"), ("diff-prefix", "--json", "--no-tokens"))
-STEPS = some([7, 1])  # one in this number
+STEPS = some([13, 1])  # one in this number
 
 
 def spoiled(records: list[Any], step: int) -> list[Any]:

@@ -11,7 +11,7 @@ import json
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.running import lore
@@ -91,7 +91,6 @@ def linter():
 
 
 @pytest.mark.parametrize("dialect", MODELS)
-@settings(max_examples=20)
 @given(script=scripts(max_size=8), ttls=st.sampled_from(TTLS))
 def test_assembled_bodies_pass_lint(dialect, script, ttls):
     rules = Rules(head_ttl=ttls[0], ttl=ttls[1])
@@ -104,7 +103,6 @@ def test_assembled_bodies_pass_lint(dialect, script, ttls):
         linter().outlook(Turn("main", 1, prompt))
 
 
-@settings(max_examples=60)
 @given(bodies(), st.sets(st.integers(0, 12), max_size=6))
 def test_lint_findings_of_any_body_have_places(body, places):
     body = with_breakpoints(body, {place for place in places if place < len(places_for_breakpoints(body))})

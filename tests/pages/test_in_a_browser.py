@@ -52,22 +52,25 @@ def long(browser, made):
 
 
 @pytest.mark.parametrize("name", ["long.html", "hostile.html", "filtered.html", "out/index.html", "out/many.html"])
-@pytest.mark.parametrize(("width", "dark"), [(375, True), (768, False), (1280, False)])
-def test_page_fits_and_loads_nothing(browser, made, name, width, dark):
-    path = made / name
-    with opened(browser, path.as_uri(), width=width, dark=dark) as tab:
-        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert tab.page.evaluate("window.hacked") is None
-        light = sum(tab.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"))
-        assert (light < 200) is dark
-        assert tab.page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") == "1100px"
-        tab.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        if width == 375:
-            shown = "[...document.querySelectorAll('main *')].filter(each => !each.closest('svg'))"
-            outside = f"{shown}.filter(each => each.getBoundingClientRect().right > innerWidth + 1)"
-            assert tab.page.evaluate(f"{outside}.map(each => each.outerHTML.slice(0, 80))") == []
-        assert tab.requests == [path.as_uri()]
+def test_page_fits_and_loads_nothing(browser, made, name):
+    address = (made / name).as_uri()
+    with opened(browser, address) as tab:
+        for width, scheme in ((375, "dark"), (768, "light"), (1280, "light")):
+            tab.page.set_viewport_size({"width": width, "height": 800})
+            tab.page.emulate_media(color_scheme=scheme)
+            tab.page.reload()
+            assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert tab.page.evaluate("window.hacked") is None
+            light = sum(tab.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"))
+            assert (light < 200) is (scheme == "dark")
+            assert tab.page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") == "1100px"
+            tab.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+            assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            if width == 375:
+                shown = "[...document.querySelectorAll('main *')].filter(each => !each.closest('svg'))"
+                outside = f"{shown}.filter(each => each.getBoundingClientRect().right > innerWidth + 1)"
+                assert tab.page.evaluate(f"{outside}.map(each => each.outerHTML.slice(0, 80))") == []
+        assert set(tab.requests) == {address}
         assert tab.console == []
 
 

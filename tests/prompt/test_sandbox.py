@@ -141,7 +141,7 @@ WORDS = st.sampled_from(PIECES.split())
 EXPRESSIONS = st.lists(WORDS, min_size=1, max_size=6).map(lambda words: "{{ " + "".join(words) + " }}")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(WORDS | st.text(max_size=4), max_size=25).map(" ".join) | EXPRESSIONS)
 def test_any_template_renders_or_is_refused(source):
     try:

@@ -223,7 +223,6 @@ OPENED = (
 )
 
 
-@settings(max_examples=50, deadline=None)
 @pytest.mark.parametrize("source", [LIKE_CHATML, OPENED])
 @given(TURNS, st.lists(TAILS | st.just(()), min_size=12, max_size=12))
 def test_appending_template_keeps_the_prefix(source, turns, tails):
@@ -240,7 +239,7 @@ PARTS = ["a", "\n", "<", "|", ">", "<|", "|>", "</s>", "<end_of_turn>", "[INST]"
 SPOKEN = st.lists(st.sampled_from(PARTS), max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(SPOKEN, min_size=1, max_size=5))
 def test_what_was_cut_before_changes_no_cut(spoken):
     dialect = JinjaTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies.bodies import DIALECTS as NAMES
@@ -99,7 +99,6 @@ def trip(*bodies):
     return Trip(b"".join(dumps(body) + b"\n" for body in bodies))
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_conversation_of_any_dialect_keeps_texts_and_breakpoints(data):
     style = data.draw(

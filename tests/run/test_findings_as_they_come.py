@@ -16,7 +16,7 @@ from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 
 ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = [str(ROOT / "fixtures" / name) for name in ("recordings", "claude-code", "causes")]
+FIXTURES = [str(ROOT / "fixtures" / name) for name in ("recordings", "claude-code", "causes/*/positive*")]
 
 
 def plain(file: io.StringIO) -> object:

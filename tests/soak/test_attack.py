@@ -16,7 +16,13 @@ def environment(monkeypatch):
         monkeypatch.setenv(name, "")
 
 
-@pytest.mark.parametrize("name", attacks.CLASSES)
+# Writers that run at the same time are in every store's contract, too.
+SELDOM = [pytest.mark.soak]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SELDOM if name == "concurrent writers" else []) for name in attacks.CLASSES]
+)
 def test_lore_answers_some_inputs_of_each_class(name):
     make, many = attacks.CLASSES[name]
     tried, failed = attack.attacked(make, Random(1), 2 if many > 100 else 1)  # one of the slow classes

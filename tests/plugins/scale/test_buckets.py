@@ -20,7 +20,7 @@ from lore.recording import filesystem, inputs
 from lore.run.checking.check import CheckRun, check
 from lore_plugins.scale.remote import plain
 
-FOLDERS = ("claude-code", "captures", "sessions")
+FOLDERS = ("claude-code", "captures/inspect", "captures/litellm", "sessions")
 _FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it depends on the path
 SESSION = "claude-code/subagents_folder/8e4d2b90-61f7-4a0e-b3c8-1d5a7f60e2b4.jsonl"
 

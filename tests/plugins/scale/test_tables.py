@@ -32,7 +32,7 @@ QUERIES = {
     title: textwrap.dedent(query)
     for title, query in re.findall(r"^### ([^\n]+)\n\n((?:    [^\n]*\n|\n(?=    ))+)", GUIDE, re.MULTILINE)
 }
-NAMES = ("recordings", "claude-code", "causes", "captures/litellm")
+NAMES = ("recordings", "claude-code", "causes/*/positive*", "captures/litellm")
 RECORDINGS = [str(ROOT / "fixtures" / name) for name in NAMES]
 STABLE = str(ROOT / "fixtures" / "recordings" / "stable.jsonl")
 
