@@ -50,7 +50,9 @@ def suite(pytester, monkeypatch):
     def run(text: str, *options: str, apart: bool = False):
         pytester.makepyfile(test_it=head + text)
         plugins = () if "no:lore" in options else LORE
-        started = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        return started(*OPTIONS, *plugins, *XDIST, *options)
+        words = (*OPTIONS, *plugins, *XDIST, *options)
+        if apart:
+            return pytester.runpytest_subprocess(*words)
+        return pytester.runpytest_inprocess(*words, no_reraise_ctrlc=True)
 
     return run

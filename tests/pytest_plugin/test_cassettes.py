@@ -242,5 +242,5 @@ def test_settings_apply_to_cassettes(suite, folder, pytester) -> None:
 def test_interrupted_run_is_not_judged(suite, folder) -> None:
     folder(cassettes__bad=MOVED)
     assert suite(PASSES, "--lore-cassettes", "--collect-only").ret == 0
-    result = suite("def test_it():\n    raise KeyboardInterrupt\n", "--lore-cassettes", apart=True)
+    result = suite("def test_it():\n    raise KeyboardInterrupt\n", "--lore-cassettes")
     assert result.ret == pytest.ExitCode.INTERRUPTED

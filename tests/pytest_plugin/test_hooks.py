@@ -98,11 +98,10 @@ def test_mark_is_registered(suite) -> None:
     suite("", "--markers").stdout.fnmatch_lines(["@pytest.mark.moves_cache_prefix(reason=*"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_xdist_changes_nothing(suite, workers) -> None:
+def test_xdist_changes_nothing(suite) -> None:
     text = SENDS + f"{REASON}def test_a(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
     text += "def test_b(lore_recorder):\n    send(1)\n    assert_prefix_stable(lore_recorder)\n"
-    result = suite(text, workers, apart=True)
+    result = suite(text, "-n2", apart=True)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["test_it.py::test_a: request 1 → 2: LORE101*"])
 
