@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypedDict
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.items import AssistantMessage, TextBlock, ToolCall, UserMessage, is_blank
 from lore.model.providers import MODEL_DIALECTS, dialects_for
+from lore.model.state import FoldedSession
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_names, require_dialect
@@ -33,6 +34,18 @@ class Context(TypedDict, total=False):
     overlay: str
     restart_notice: str
     extra: str | Sequence[str]
+
+
+class AutomaticCompaction(Protocol):
+    """When a session is compacted by itself: `lore.CompactionPolicy` is one."""
+
+    def begin(self) -> Callable[[Sequence[Event], FoldedSession, str, str | None], Iterable[Event]]:
+        """Return a function that is called before each request of one session.
+
+        With the events since its last call, the session's state, the chain and the time it returns the events of the
+        compaction that is due.
+        """
+        ...
 
 
 class Begun(NamedTuple):

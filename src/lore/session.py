@@ -30,10 +30,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from itertools import groupby
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
+from lore.conversation import AutomaticCompaction as AutomaticCompaction
 from lore.conversation import Begun as Begun
 from lore.conversation import (
     Context as Context,
@@ -66,7 +68,7 @@ from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
-from lore.model.events import MAIN, Event, TurnStarted, Usage, encode
+from lore.model.events import MAIN, Append, Event, TurnStarted, Usage, encode
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -110,17 +112,6 @@ def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
     return alone
 
 
-class AutomaticCompaction(Protocol):
-    """When a session is compacted by itself: `lore.CompactionPolicy` is one."""
-
-    def begin(self) -> Callable[[Session, str, str | None], Iterable[Event]]:
-        """Return a function that is called before each request of one session, with its chain and time.
-
-        It returns the events of the compaction that is due.
-        """
-        ...
-
-
 class Session:
     """A session in memory, and its log.
 
@@ -158,7 +149,7 @@ class Session:
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
-        self._compaction = None if compaction is None else compaction.begin()
+        self._compaction = compaction
         self._begin()
         if model is not None:
             name = dialect_of_model(model) if self._dialect is None else self._dialect.name
@@ -179,6 +170,9 @@ class Session:
         self._log: list[Event] = []
         self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
+        self.user_messages = 0  # by users in the main chain, also those that were compacted or removed since
+        self._due_events = None if self._compaction is None else self._compaction.begin()
+        self._new_events: list[Event] = []  # since a compaction was last looked for; empty without a policy
         self._saved = SavedEvents(events)
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
@@ -265,8 +259,17 @@ class Session:
             for derived in planned:
                 found += self._folding.derive(derived)
             found += self._folding.apply(given)
-            self._log.append(given)
+            self._record(given)
         return self._noted(tuple(found))
+
+    def _record(self, *events: Event) -> None:
+        """Add events that were applied to the log."""
+        self._log += events
+        if self._due_events is not None:
+            self._new_events += events
+        for given in events:
+            if isinstance(given, Append) and isinstance(given.item, UserMessage) and given.chain == MAIN:
+                self.user_messages += given.item.source == "user"
 
     def _noted(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         self.problems += problems[: KEPT - len(self.problems)]
@@ -332,15 +335,16 @@ class Session:
         waits = not state.since and len(state.entries) == state.sent
         prompt = self.unanswered(chain) if waits else None
         if prompt is not None:
-            self._log += self._folding.save(chain)  # other writers' events since it began may have added to it
+            self._record(*self._folding.save(chain))  # other writers' events since it began may have added to it
         if not state.entries:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
             refuse_open_calls("calls of the last answer have", self.pending(chain))
             at = at or self._time()
-            if self._compaction is not None:
-                self.apply(*self._compaction(self, chain, at))
+            if self._due_events is not None:
+                new, self._new_events = self._new_events, []
+                self.apply(*self._due_events(new, self.state, chain, at))
         return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
     @guarded
@@ -459,6 +463,20 @@ class Session:
             if isinstance(entry.item, ToolCall) and entry.item.status == "running":
                 found.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
         return tuple(reversed(found))
+
+    def waits_for(self, chain: str = MAIN) -> Literal["user", "tools", "model"]:
+        """Return whose step is next: a message of the user, the results of `pending` calls, or the model's answer.
+
+        >>> session = Session("claude-opus-5")
+        >>> session.waits_for(), session.user("Any news?"), session.waits_for()
+        ('user', 'u1', 'model')
+        """
+        if self.pending(chain):
+            return "tools"
+        entries = reversed(self.state.chain(chain).entries)
+        spoken = (entry for entry in entries if isinstance(entry.item, UserMessage | AssistantMessage | ToolCall))
+        _, latest = next(groupby(spoken, key=lambda entry: entry.group), (0, ()))
+        return "user" if all(isinstance(entry.item, AssistantMessage) for entry in latest) else "model"
 
     @guarded
     def failed(self, error: str | BaseException, *, chain: str = MAIN) -> None:
@@ -587,7 +605,7 @@ class Session:
             raise
         self._noted(tuple(odd))
         self._noted(made.problems)
-        self._log += (*late, *planned, event)
+        self._record(*late, *planned, event)
         return Begun(made.prompt, (*late, *planned, event))
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:

@@ -67,6 +67,19 @@ def test_session_continued_from_its_log_makes_the_same_request():
     assert dividers(again) == dividers(session) != []
 
 
+def test_stored_session_is_compacted_as_one_in_memory(tmp_path):
+    policy, url = lore.CompactionPolicy(window=8_000), f"sqlite:{tmp_path}/a.db"
+    session = lore.Session("claude-opus-5", session_id="demo", compaction=policy)
+    with lore.open(url, "demo", model="claude-opus-5", compaction=policy) as stored:
+        assert talk(stored, 15) == talk(session, 15)
+        stored.reload()
+        assert talk(stored, 5) == talk(session, 5)
+    with lore.open(url, "demo", compaction=policy) as stored:
+        assert talk(stored, 10) == talk(session, 10)
+        assert dividers(stored) == dividers(session) != []
+        assert stored.user_messages == session.user_messages == 30
+
+
 def test_question_of_a_tool_loop_stays():
     session = lore.Session("claude-opus-5", tools=[TOOL], compaction=lore.CompactionPolicy(window=8_000, keep_recent=2))
     talk(session, 3)

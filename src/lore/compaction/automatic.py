@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from lore.asking import Summarizer, SummaryError
 from lore.compaction.activity import SessionActivity
@@ -19,9 +18,6 @@ from lore.model.times import parse_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
 
-if TYPE_CHECKING:
-    from lore.session import Session
-
 
 class CompactionPolicy:
     """When the sessions that have it are compacted, and who writes the summaries.
@@ -32,7 +28,7 @@ class CompactionPolicy:
     of a summary. `summarizer` has the method of `lore.asking.Summarizer`; by default a summary is made by rules.
     `tell` receives notes: why nothing was compacted, for instance. Raises MisuseError for an impossible number.
 
-    A session in a store is compacted under its store's lock by `lore.compaction.hooks.Continuous` instead.
+    Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
 
     @named
@@ -48,18 +44,15 @@ class CompactionPolicy:
             raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
         self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
 
-    def begin(self) -> Callable[[Session, str, str | None], tuple[Event, ...]]:
+    def begin(self) -> Callable[[Sequence[Event], FoldedSession, str, str | None], tuple[Event, ...]]:
         """Return a function that returns the events of the compaction that is due in one session."""
-        activity, known = SessionActivity(), 0  # how many events of the session are in it
+        activity = SessionActivity()
 
-        def due_events(session: Session, chain: str, at: str | None) -> tuple[Event, ...]:
+        def due_events(new: Sequence[Event], state: FoldedSession, chain: str, at: str | None) -> tuple[Event, ...]:
             """Return the events that are due before a request of a chain. Costs O(the chain), and the summariser."""
-            nonlocal known
-            new = session.events_of(session.log(known))
-            known += len(new)
             for event in new:
                 activity.add(event)
-            return self._compact(activity, session.state, chain, parse_timestamp(at))
+            return self._compact(activity, state, chain, parse_timestamp(at))
 
         return due_events
 

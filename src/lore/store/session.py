@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import takewhile
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
@@ -52,7 +53,7 @@ from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
-from lore.session import Context, Session, guarded
+from lore.session import AutomaticCompaction, Context, Session, guarded
 from lore.store.base import (
     EMPTY,
     Clock,
@@ -82,9 +83,9 @@ class StoredSession(Session):
 
     def __init__(
         self, store: Store, data: SessionData, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Clock = now,
+        clock: Clock = now, compaction: AutomaticCompaction | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(dialect=dialect, rules=rules, clock=clock)
+        super().__init__(dialect=dialect, rules=rules, clock=clock, compaction=compaction)
         self.store = store
         self.session_id = data.session_id
         self.owns_store = False  # whether closing the session closes its store
@@ -121,11 +122,12 @@ class StoredSession(Session):
     @classmethod
     def open(
         cls, store: Store, session_id: str, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Clock = now,
+        clock: Clock = now, compaction: AutomaticCompaction | None = None,
     ) -> StoredSession:  # fmt: skip
         """Continue a stored session; raises UnknownSessionError, DamagedError. Costs O(its events)."""
         check_store(store)
-        return cls(store, store.load(session_id), dialect=dialect, rules=rules, clock=clock)
+        data = store.load(session_id)
+        return cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
 
     def log(self, after: int = 0) -> bytes:
         """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
@@ -384,7 +386,8 @@ def open_session(
     store: str | Store, session_id: str, *, model: str | None = None, system: str | Sequence[str] | None = None,
     tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
     dialect: Dialect | str | None = None, rules: Rules | None = None, attachments: Sequence[str] = (),
-    user_id: str | None = None, project_id: str | None = None, clock: Clock = now, tell: Tell = ignore,
+    user_id: str | None = None, project_id: str | None = None, clock: Clock = now,
+    compaction: AutomaticCompaction | None = None, tell: Tell = ignore,
 ) -> StoredSession:  # fmt: skip
     """Begin a session in a store, or continue the one of this id: `lore.open`.
 
@@ -400,9 +403,12 @@ def open_session(
     """
     is_url = isinstance(store, str)
     opened = open_store(store, tell) if is_url else store
+    continued = partial(
+        StoredSession.open, opened, session_id, dialect=dialect, rules=rules, clock=clock, compaction=compaction
+    )
     try:
         try:
-            session = StoredSession.open(opened, session_id, dialect=dialect, rules=rules, clock=clock)
+            session = continued()
         except UnknownSessionError:
             if model is None:
                 error = UnknownSessionError(session_id, opened.url)
@@ -414,7 +420,7 @@ def open_session(
             )  # fmt: skip
             with suppress(ConflictError):  # another process creates it at the same moment: continue that one
                 opened.create(begun.log()[:-1])  # its header
-            session = StoredSession.open(opened, session_id, dialect=dialect, rules=rules, clock=clock)
+            session = continued()
         session.owns_store = is_url
         session.change(model=model, system=system, tools=tools, params=params)
         if session.leaf_id is None:
