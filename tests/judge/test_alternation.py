@@ -1,4 +1,4 @@
-"""Values that return to what they were before the previous change."""
+"""Values that return to what they were before the previous change, and caches that are read in part."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 from cli.running import lore
 from formats.codex import Rollout
+from judge.captures import SYSTEM, TEXT, call, judged
 
 
 def found_in(tmp_path, efforts):
@@ -32,3 +33,38 @@ def test_value_that_changes_each_time_is_not_alternating(tmp_path):
     found = found_in(tmp_path, ("high", "low", "medium", "minimal"))
     assert list(found) == [3, 5, 7]
     assert not [one for one in found.values() if "the value alternates" in one["message"]]
+
+
+def ask_openai(model, texts, usages, **fields):
+    """Return calls of OpenAI's chat API; `fields` has one value of each parameter for each request."""
+    calls = []
+    for number, (words, usage) in enumerate(zip(texts, usages, strict=True)):
+        body = {"model": model, "messages": words}
+        body |= {name: values[number] for name, values in fields.items()}
+        whole, read, write = usage
+        details = {"cached_tokens": read} | ({"cache_write_tokens": write} if write else {})
+        bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": details}
+        calls.append(call(number * 10.0, body, bill, url="https://api.openai.com/v1/chat/completions"))
+    return calls
+
+
+def test_cache_keys_that_alternate_lose_part_each_time(tmp_path):
+    """Two keys in turns were called costless once each cache held a part of the prompt."""
+    history = [{"role": "user", "content": TEXT * 50}, {"role": "assistant", "content": "done"}]
+    system = {"role": "system", "content": SYSTEM}
+    texts = [[system, *history * number, history[0]] for number in range(1, 6)]
+    usages = [(7_000, 0, 0), (7_900, 0, 0), (8_800, 6_912, 0), (9_700, 7_808, 0), (10_600, 8_704, 0)]
+    verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.4", texts, usages, prompt_cache_key=["a", "b", "a", "b", "a"]))
+    codes = [[(one.code, one.kind) for one in verdict.causes] for verdict in verdicts[1:]]
+    assert codes == [[("LORE122", "waste")]] * 4
+    assert "alternates" in verdicts[4].causes[0].qualifiers
+
+
+def test_rewritten_last_message_after_explicit_breakpoint_is_noted(tmp_path):
+    """After the fix of LORE133 a read that ends at the explicit breakpoint had no cause."""
+    part = {"type": "text", "text": SYSTEM, "prompt_cache_breakpoint": {"mode": "explicit"}}
+    steps = [{"role": "user", "content": TEXT * 30 * number} for number in range(1, 5)]
+    texts = [[{"role": "system", "content": [part]}, step] for step in steps]
+    usages = [(6_500, 0, 6_500), (7_800, 6_020, 1_780), (8_400, 6_020, 2_380), (9_000, 6_020, 2_980)]
+    verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.6-luna", texts, usages))
+    assert [[one.code for one in verdict.causes] for verdict in verdicts[1:]] == [["LORE146"]] * 3

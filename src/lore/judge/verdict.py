@@ -42,6 +42,7 @@ from lore.model.evidence import (
     Rerouted,
     WithinBlock,
 )
+from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import ChainSums, PairSums, byte_size, count_cached_segments, count_fresh_bytes
@@ -60,17 +61,21 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
     shape = _find_shape(facts)
     if shape is not None:
         return (shape,)
+    all_read = counts.read_everything(previous, current)
+    # without reported writes a read that did not fall may still leave a part of the previous prompt unread
+    shows_losses = counts.can_show_losses(previous) and (fell or all_read or counts.bills_writes(previous))
     causes = find_causes(
         previous.prompt, current.prompt, facts.overlap, current.changes,
         previous_call=previous.call, current_call=current.call,
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
-        fell=fell if counts.can_show_losses(previous) else None,
-        all_read=facts.billed and counts.read_everything(previous, current),
+        fell=fell if shows_losses else None, all_read=facts.billed and all_read,
     )  # fmt: skip
     if causes and causes[0].kind == "expected" and not is_remark(causes[0]):
         return causes
     is_broken = any(not is_remark(cause) for cause in causes)
-    if not is_broken and not fell:
+    # such a model reads at breakpoints alone, and the lost one was at the end of the message that changed
+    is_tail = has_exact_breakpoints(current.model) and Code.CHANGE_AFTER_LAST_BREAKPOINT in {c.code for c in causes}
+    if not is_broken and (not fell or (is_tail and facts.read)):
         return (*causes, *_find_other_place(facts))
     if not causes and (recorded := recorded_causes(current.changes)):
         return tuple(replace(cause, position=facts.overlap.common) for cause in recorded)
