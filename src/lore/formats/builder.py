@@ -239,7 +239,6 @@ class LogReader(LineReader):
     def __init__(self) -> None:
         super().__init__()
         self.session = SessionBuilder()
-        self.has_own_lines = False  # the next lines are not records as they are: `read_line` takes each of them
 
     def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
         """Yield what a file holds. Without `content` items and results keep their size, not their text."""
@@ -252,7 +251,7 @@ class LogReader(LineReader):
         longest = FEW_BYTES if is_refused_by_msgspec() else 0  # of a record whose values and levels need no look
         for lines in read_records(data, times=self.times):
             for line in lines:
-                is_usual = 0 < len(line.data) < longest and not self._broken and not self.has_own_lines
+                is_usual = 0 < len(line.data) < longest and not self._broken
                 if is_usual and session.read_whole(line, handle):
                     self._latest = line.data
                 else:

@@ -15,7 +15,8 @@ Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain as chained
 from typing import Any, ClassVar
 
 from msgspec import Raw
@@ -64,8 +65,6 @@ class Copilot(LogReader):
         self.model: str | None = None
         self.effort: str | None = None
         self._lines: dict[str, int] = {}  # of the records of each id
-        self._usage_bytes = 0  # of the line before the log that holds the database's usage
-        self.has_own_lines = True  # until the first line shows that there is no such line
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -77,16 +76,16 @@ class Copilot(LogReader):
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
-    def read_line(self, line: Line) -> Sequence[Read]:
-        if line.number == 1 and line.data.startswith(OPENING):
-            self._usage_bytes = len(line.data) + 1
+    def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
+        begin, pieces = b"", filter(None, data)
+        while OPENING.startswith(begin[: len(OPENING)]) and b"\n" not in begin and (piece := next(pieces, b"")):
+            begin += piece
+        if begin.startswith(OPENING):  # lines and bytes are counted in the log itself
+            line, _, begin = begin.partition(b"\n")
             self.session.start_record(Line(1, 0, b""))
-            self.bills.read_database(line.data)
-            return self.session.take()
-        if self._usage_bytes:  # lines and bytes are counted in the log itself
-            line = Line(line.number - 1, line.byte - self._usage_bytes, line.data, line.is_torn)
-        self.has_own_lines = self._usage_bytes > 0
-        return super().read_line(line)
+            self.bills.read_database(line)
+            yield from self.session.take()
+        yield from super().read(chained((begin,), pieces), content=content)
 
     def handle(self, data: bytes) -> None:
         record, session = records.decode_line(data), self.session
