@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -135,17 +135,12 @@ class ClineUsage(Struct, frozen=True, gc=False):
     model_provider_id: str | None = None
 
 
-class ClineMetadata(Struct, frozen=True, gc=False):
-    """The part of `task_metadata.json` that is read."""
-
-    model_usage: list[ClineUsage] = []
-
-
-class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
-    """The part of `history_item.json` that is read."""
+class TaskNotes(Struct, frozen=True, gc=False, rename={"parent": "parentTaskId"}):
+    """What is read of `history_item.json` (id and parent) and of `task_metadata.json` (models)."""
 
     id: str | None = None
-    parent_task_id: str | None = None
+    parent: str | None = None
+    model_usage: list[ClineUsage] = []
 
 
 # Counts of a message of the command line, whose input is the whole prompt.
@@ -236,9 +231,9 @@ class Cline(DocumentReader):
     paths: ClassVar[tuple[str, ...]] = ("", ".messages")
     unseen: ClassVar[str] = "the system prompt and the schemas of tools"
 
-    def __init__(self, item: HistoryItem | None = None, models: Iterable[ClineUsage] = ()) -> None:
+    def __init__(self, session_id: str = "", parent: str | None = None, models: Iterable[ClineUsage] = ()) -> None:
         super().__init__()
-        self._session_id, self._parent = (item.id or "", item.parent_task_id) if item is not None else ("", None)
+        self._session_id, self._parent = session_id, parent
         self._models = sorted(models, key=lambda usage: usage.ts)  # since when each model was used
         self._system = NULL
         self._model = ""  # that the details of the environment name
@@ -297,10 +292,9 @@ class Cline(DocumentReader):
 
     def _start(self) -> None:
         session, parent = self.session, self._parent
-        if not session.is_started:
-            session.start_session(
-                self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=parent
-            )
+        session.start_session(
+            self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=parent
+        )
 
     # the screen
 
@@ -333,8 +327,7 @@ class Cline(DocumentReader):
         model = info.model_id or (model_in(counts.request) if opens(counts.request) == '"' else "")
         self._start()
         line = Line(session.line.number, session.line.byte, b"")
-        began = moment_of(record)
-        self._request = ClineRequest(line, session.file, session.at, began, counts, model, info.provider_id)
+        self._request = ClineRequest(line, session.file, session.at, moment_of(record), counts, model, info.provider_id)
 
     def _end_request(self, record: ClineRecord | None) -> None:
         """End the latest request at its own place, with the answer on the screen if the history has none."""
@@ -500,9 +493,6 @@ def moment_of(record: ClineRecord) -> float:
     return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
 
 
-S = TypeVar("S", ClineMetadata, HistoryItem)
-
-
 class Placed(NamedTuple):
     """A record of a file of a task, and its place."""
 
@@ -533,17 +523,18 @@ class ClineTask(PackReader):
         files, self._files = self._files, {}
         problems: list[Read] = []
         shown, sent = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
-        item, metadata = _part(files, HISTORY, HistoryItem), _part(files, METADATA, ClineMetadata)
+        item, metadata = (_notes_in(files.get(name, b"")) for name in (HISTORY, METADATA))
         coming = sum(bool(one.record.context_condense or one.record.context_truncation) for one in shown)
-        return problems + Cline(item, metadata.model_usage).read_task(_merge(shown, sent), coming)
+        reader = Cline(item.id or "", item.parent, metadata.model_usage)
+        return problems + reader.read_task(_merge(shown, sent), coming)
 
 
-def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:
-    """Read a small file; one that cannot be read is as good as empty."""
+def _notes_in(data: bytes) -> TaskNotes:
+    """Return the notes in a file; one that cannot be read is as good as empty."""
     try:
-        return msgspec.json.decode(files.get(name, b"{}"), type=kind)
+        return msgspec.json.decode(data, type=TaskNotes)
     except (ValueError, RecursionError):
-        return kind()
+        return TaskNotes()
 
 
 def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed]:
@@ -556,8 +547,8 @@ def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
             problems += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
     if elements.begin is not None and not elements.is_whole:
-        end = Line(elements.line, elements.byte, b"")
-        problems += in_file(name, [problem(Code.TORN_LAST_LINE, "the document ends before its list does", end)])
+        torn = problem(Code.TORN_LAST_LINE, "the document ends before its list does", elements.place)
+        problems += in_file(name, [torn])
 
 
 def _merge(shown: list[Placed], sent: list[Placed]) -> Iterator[Placed]:
