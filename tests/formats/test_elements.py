@@ -55,6 +55,17 @@ def test_an_odd_element_hides_none_that_follow(odd, size):
     assert [line.data for line in cut(data, (".entries",), size)[0]] == [b'{"n":1}', ODD[odd], b'{"n":2}']
 
 
+@pytest.mark.parametrize("size", [1, 7, 10**6])
+@pytest.mark.parametrize("end", [0, 9, 14, 22])
+def test_torn_printed_element_hides_none_that_follow(end, size):
+    printed = [f"  {line}" for line in json.dumps({"a": ["{", {"b": 1}]}, indent=2).splitlines()]
+    element = "\n".join(printed)
+    torn = element[: len(element) - end - 1]
+    data = f'{{"entries": [\n{torn}\n{element},\n{element}\n]}}'.encode()
+    found = [line.data for line in cut(data, (".entries",), size)[0]]
+    assert found[-2:] == [element.strip().encode()] * 2
+
+
 @pytest.mark.parametrize("size", [1, 9, 64, 10**6])
 def test_too_long_element_has_no_bytes(size):
     long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'

@@ -10,19 +10,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+import msgspec
+from msgspec import Struct
+
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.lines import Line, end_of_value
 from lore.model.deferred import pattern
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
 _BETWEEN = pattern(rb"[ \t\r\n,]*")
+_NO_VALUE = pattern(rb"[ \t\r\n,\]]*")  # between values that are not in an array
 _BARE = pattern(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
 _STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
 
+_VALUE = msgspec.json.Decoder(msgspec.Raw)
+_TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
+_MARGIN = 64  # bytes of a line's beginning
+
+
+class Line(Struct, frozen=True, gc=False):
+    """One line without its end, or one record printed over several lines."""
+
+    number: int  # from 1: the first line of the record
+    byte: int  # offset of its first byte in the file
+    data: bytes  # empty: the line was too long to be held
+    is_torn: bool = False  # the file ends here, without a line feed
+
+
 class ElementCutter:
-    """Iterate over the elements of the first array at one of `paths` (`""`: the document itself) in a document."""
+    """Iterate over the elements of the first array at one of `paths` (`""`: the document itself) in a document.
+
+    Without paths the document is a sequence of values, one after another.
+    """
 
     def __init__(self, data: Iterable[bytes], paths: tuple[str, ...], limit: int = ENTRY_BYTES) -> None:
         self.begin: bytes | None = None  # the bytes before the first element; None until the array was found
@@ -36,6 +56,8 @@ class ElementCutter:
         self._pieces = iter(data)
         self._data = b""
         self._at = 0  # of the next byte in `_data`
+        self._between = _BETWEEN if paths else _NO_VALUE
+        self._margin = b"\n"  # the beginning of the line that the next byte is on, with the line feed before it
 
     def __iter__(self) -> Iterator[Line]:
         if self.begin is None and not self.find_array():
@@ -59,12 +81,19 @@ class ElementCutter:
         """Where the next byte is that is not read."""
         return Line(self.line, self.byte, b"")
 
+    @property
+    def rest(self) -> bytes:
+        """The bytes that are held and not read."""
+        return self._data[self._at :]
+
     def find_array(self) -> bool:
         """Read up to the first element; False if the document has no such array in its first 4 MiB."""
         while True:
             text, at = self._data.removeprefix(BOM).lstrip(SPACE), 0
             if text[:1] == b"[" and "" in self._paths:
                 at = len(self._data) - len(text) + 1
+            elif text and not self._paths:
+                at = len(self._data) - len(text)
             else:
                 at = array_at(self._data, self._paths)
             if at >= 0:
@@ -91,12 +120,15 @@ class ElementCutter:
     def _pass(self, end: int) -> None:
         self.line += self._data.count(b"\n", self._at, end)
         self.byte += end - self._at
+        feed = self._data.rfind(b"\n", self._at, end)
+        begin = self._at if feed < 0 else feed
+        self._margin = ((self._margin if feed < 0 else b"") + self._data[begin : min(end, begin + _MARGIN)])[:_MARGIN]
         self._at = end
 
     def _skip_separators(self) -> bool:
         """Go to the next element; False at the end of the array or of the document."""
         while True:
-            self._pass(_BETWEEN.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
+            self._pass(self._between.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
             if self._at < len(self._data):
                 self.is_whole = self._data[self._at] == 0x5D
                 return not self.is_whole
@@ -107,18 +139,25 @@ class ElementCutter:
         """Return where the next element ends; -1 if it is too long, or does not end."""
         while True:
             if self._data[self._at] in b'{["':
-                end = end_of_value(memoryview(self._data), self._at)
-                if end is None:  # brackets are counted only then
-                    _, scanned, is_over = _scan(self._data, self._at, 0)
-                    end = scanned if is_over else -1
+                end = end_of_value(memoryview(self._data)[: self._at + self._limit + 1], self._at)
+                end = self._end_of_damaged() if end is None else end
             else:
                 end = _BARE.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]
                 end = end if end < len(self._data) else -1
             if end >= 0 or len(self._data) - self._at > self._limit:
                 return end
             if not self._read_on():
-                _, end, is_over = _scan(self._data, self._at, 0)
-                return end if is_over and end > self._at else -1
+                return self._end_of_damaged()
+
+    def _end_of_damaged(self) -> int:
+        """Return where a damaged element ends: at its last bracket, or before a line that begins like it; else -1."""
+        most, begin = self._at + self._limit + 1, self._margin + self._data[self._at : self._at + 1]
+        following = -1
+        if begin[:1] == b"\n" and begin[-1:] in (b"{", b"[") and not begin[1:-1].strip(b" "):
+            following = self._data.find(begin, self._at, most)
+        held = memoryview(self._data)[: most if following < 0 else following]
+        _, end, is_over = _scan(held, self._at, 0)
+        return end if is_over and end > self._at else following
 
     def _skip_element(self) -> bool:
         """Pass over an element that is too long to be held; False if the document ends inside it."""
@@ -142,6 +181,21 @@ class ElementCutter:
 def elements_on_lines(head: bytes) -> bytes:
     """Return the elements of the JSON array that a file begins with, each on a line; empty for another beginning."""
     return b"".join(element.data.translate(None, b"\r\n") + b"\n" for element in ElementCutter([head], ("",)))
+
+
+def end_of_value(data: memoryview, at: int) -> int | None:
+    """Return where the JSON value at a byte ends; -1 if the data ends before, None if msgspec refuses the value.
+
+    msgspec names the byte at which something follows a value.
+    """
+    try:
+        _VALUE.decode(data[at:])
+    except msgspec.DecodeError as error:
+        following = _TRAILING.search(str(error))
+        return at + int(following[1]) - 1 if following else -1 if "truncated" in str(error) else None
+    except RecursionError:
+        return None
+    return len(data)
 
 
 def _scan(data: bytes | memoryview, at: int, depth: int) -> tuple[int, int, bool]:

@@ -19,10 +19,10 @@ from itertools import pairwise
 from typing import ClassVar
 
 import msgspec
-from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE
+from lore.formats.documents import ElementCutter, Line, end_of_value
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
@@ -69,25 +69,11 @@ def too_much(limit: int) -> str:
 
 
 _VALUES = json.JSONDecoder()
-_VALUE = msgspec.json.Decoder(msgspec.Raw)
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
-_EMPTY_LINES = pattern(rb"\n++")
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
-_STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"')
-_TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
-_PRINTED_LINES = 1_000_000  # of a printed record: its values are fewer
-
-
-class Line(Struct, frozen=True, gc=False):
-    """One line without its end, or one record printed over several lines."""
-
-    number: int  # from 1: the first line of the record
-    byte: int  # offset of its first byte in the file
-    data: bytes  # empty: the line was too long to be held
-    is_torn: bool = False  # the file ends here, without a line feed
 
 
 class LineCutter:
@@ -95,10 +81,8 @@ class LineCutter:
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1, keep_spaces: bool = False) -> None:
-        """Make a cutter for lines that may have `times` as many bytes as usual; `keep_spaces`: also lines of spaces."""
-        self._keep_spaces = keep_spaces
-        self._blank = _EMPTY_LINES if keep_spaces else _BLANK_LINES
+    def __init__(self, *, times: int = 1) -> None:
+        """Make a cutter for lines that may have `times` as many bytes as usual."""
         self.longest = self.limit * times
         self.number = 0  # lines that begin before `byte`
         self.byte = 0
@@ -125,7 +109,7 @@ class LineCutter:
                 self.number += 1
                 cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif data[at] in SPACE and (blank := self._blank.match(data, at)) is not None:
+            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
                 self.number += blank.group().count(b"\n")
                 self.byte += len(blank.group())
                 end = blank.end() - 1
@@ -161,13 +145,13 @@ class LineCutter:
             return
         if start == 0 and data.startswith(BOM):
             data, start = data[len(BOM) :], len(BOM)
-        if data.strip(SPACE) or (data and self._keep_spaces):
+        if data.strip(SPACE):
             cut.append(Line(self.number, start, data, is_torn))
 
 
-def read_lines(data: Iterable[bytes], *, times: int = 1, keep_spaces: bool = False) -> Iterator[Line]:
+def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
     """Yield the lines of a file that are not blank; `data` are its bytes in pieces of any size."""
-    cutter = LineCutter(times=times, keep_spaces=keep_spaces)
+    cutter = LineCutter(times=times)
     for piece in data:
         yield from cutter.feed(piece)
     yield from cutter.finish()
@@ -186,10 +170,10 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         first = text[: text.find(b"\n") + 1]
         end = len(begin) - len(text) + len(first)
     if first and end <= LineCutter.limit * times and not _is_alone(first):
-        lines = read_lines(chained((begin,), pieces), times=times, keep_spaces=True)
-        for record in _read_printed(lines, LineCutter.limit * times):
-            if record.data.strip(SPACE) or not record.data:
-                yield [record]
+        values = ElementCutter(chained((begin,), pieces), (), LineCutter.limit * times)
+        yield from ([value] for value in values)
+        if torn := values.rest.strip(SPACE):
+            yield [Line(values.line, values.byte, torn, is_torn=True)]
         return
     cutter = LineCutter(times=times)
     yield cutter.feed(begin)
@@ -202,57 +186,6 @@ def _is_alone(line: bytes) -> bool:
     """Return whether a line is not the beginning of a longer value, as far as its ends show."""
     text = line.strip(SPACE)
     return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
-
-
-def _read_printed(lines: Iterator[Line], longest: int) -> Iterator[Line]:
-    """Yield the values that lines hold together; a damaged or too long one ends where the next begins."""
-    held, depth, is_passing = list[Line](), 0, False  # `is_passing`: the value is too long; its lines are not held
-    for line in lines:
-        is_opening = line.data[:1] in (b"{", b"[")
-        if held and is_opening and (is_passing or _is_indented(held) or not _expects_value(held)):
-            yield from _join_value(held)
-            held, is_passing = [], False
-        if is_passing:
-            continue
-        if not held and _is_alone(line.data):
-            yield line
-            continue
-        depth = (depth if held else 0) + _count_open(line.data)
-        held.append(line)
-        size = line.byte + len(line.data) - held[0].byte
-        if not line.data or size > longest or len(held) > _PRINTED_LINES:
-            is_passing = _is_indented(held)
-            if not is_passing:  # of another layout
-                yield from held
-            held = [_replaced(held[0], b"")] if is_passing else []
-        elif line.data[:1] in (b"}", b"]") if _is_indented(held) else depth <= 0:
-            yield from _join_value(held)
-            held = []
-    yield from _join_value(held)
-
-
-def _count_open(line: bytes) -> int:
-    """Return how many more brackets a line opens than it closes; no JSON string reaches beyond a line."""
-    text = _STRING.sub(b"", line) if b'"' in line else line
-    return text.count(b"{") + text.count(b"[") - text.count(b"}") - text.count(b"]")
-
-
-def _is_indented(held: list[Line]) -> bool:
-    """Return whether only the first and the last line of a value begin at the margin."""
-    return held[0].data.strip(SPACE) in (b"{", b"[") and len(held) > 1 and held[1].data[:1] in (b" ", b"\t")
-
-
-def _expects_value(held: list[Line]) -> bool:
-    last = next(text for line in reversed(held) if (text := line.data.rstrip(SPACE)))
-    return last[-1:] in (b",", b"[", b":")
-
-
-def _join_value(held: list[Line]) -> list[Line]:
-    """Return lines as one if they are a value, or were printed as one; else each for itself."""
-    if len(held) < 2:
-        return held
-    whole = _join_lines(held).strip(SPACE)
-    return [_replaced(held[0], whole)] if _is_indented(held) or is_json(whole) else held
 
 
 def _join_lines(lines: list[Line], feed: bytes = b"\n") -> bytes:
@@ -315,21 +248,6 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
             records.append(line[at:end])
         at = line.find(b'{"', end)
     return records
-
-
-def end_of_value(data: memoryview, at: int) -> int | None:
-    """Return where the JSON value at a byte ends; -1 if the data ends before, None if msgspec refuses the value.
-
-    msgspec names the byte at which something follows a value.
-    """
-    try:
-        _VALUE.decode(data[at:])
-    except msgspec.DecodeError as error:
-        following = _TRAILING.search(str(error))
-        return at + int(following[1]) - 1 if following else -1 if "truncated" in str(error) else None
-    except RecursionError:
-        return None
-    return len(data)
 
 
 def fault(line: bytes) -> str:
