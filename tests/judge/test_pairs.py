@@ -405,4 +405,11 @@ def test_unmarked_system_before_changed_breakpoint_is_lost():
     unmarked, marked = (pair(*turns(*side)) for side in sides)
     first, changed = unmarked.left.prompt.head
     assert unmarked.lost_bytes == len(first.data) + len(changed.data)
-    assert marked.lost_bytes == len(changed.data) - marked.overlap.common_bytes
+    assert marked.lost_bytes == len(changed.data)
+
+
+def test_whole_marked_block_is_lost_by_its_last_words():
+    """Five tokens were named of 3,138: the date was at the end of the only block of the system prompt."""
+    blocks = [[{"type": "text", "text": "Sort this letter. " * 500 + clock, **CACHE_CONTROL}] for clock in "AB"]
+    found = pair(*turns(*[body("a", system=block) for block in blocks]))
+    assert found.lost_bytes == len(found.left.prompt.head[0].data)

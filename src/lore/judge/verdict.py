@@ -209,7 +209,7 @@ def judge_pair(
     tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
     begins = [measured.sum_before(cause.position) for cause in causes]
-    unread = [begin - measured.sum_before(_readable(facts, cause)) for cause, begin in zip(causes, begins, strict=True)]
+    unread = [_unread_bytes(facts, measured, cause, begin) for cause, begin in zip(causes, begins, strict=True)]
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
     sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + overlap.common_bytes, ratio)
@@ -222,8 +222,7 @@ def judge_pair(
     begins += [0] * (len(causes) - len(begins))
     unread += [0] * (len(causes) - len(unread))
     lost = tuple(
-        _lost_bytes(facts, cause, begin, wanted, before)
-        for cause, begin, before in zip(causes, begins, unread, strict=True)
+        _lost_bytes(cause, begin, wanted, before) for cause, begin, before in zip(causes, begins, unread, strict=True)
     )
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
         causes = tuple([_weaken(cause) for cause in causes])
@@ -388,27 +387,24 @@ def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, r
     return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 
 
-def _lost_bytes(facts: PairFacts, cause: Cause, begins: int, wanted: int, unread: int) -> int:
-    """Return the bytes that a cause made unreadable, up to where the previous prompt wanted to be cached.
-
-    unread: bytes before it that no breakpoint precedes
-    """
+def _lost_bytes(cause: Cause, begins: int, wanted: int, unread: int) -> int:
+    """Return the bytes that a cause made unreadable, up to where the previous prompt wanted to be cached."""
     if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
         return 0
-    return max(0, wanted - begins + (unread or -_shared_inside(facts, cause)))
+    return max(0, wanted - begins + unread)
 
 
-def _readable(facts: PairFacts, cause: Cause) -> int:
-    """Return how many segments before a cause can be read from the cache.
+def _unread_bytes(facts: PairFacts, measured: ChainSums, cause: Cause, begins: int) -> int:
+    """Return the bytes before a cause's segment that cannot be read; negative: bytes inside it that can.
 
-    In tools and system prompt that is up to the last breakpoint there. In the history earlier requests left entries at
-    their own ends; where usage is recorded, it shows the read tokens.
+    In tools and system prompt all from the last breakpoint there to the end of the segment is lost. In the history
+    earlier requests left entries at their own ends; where usage is recorded, it shows the read tokens.
     """
     prompt, position = facts.previous.prompt, cause.position
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint
     if facts.fell is not None or not is_marked or position >= len(prompt.head):
-        return position
-    return max((place + 1 for place in prompt.breakpoints if place < position), default=0)
+        return -_shared_inside(facts, cause)
+    return begins - measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
 
 
 def _shared_inside(facts: PairFacts, cause: Cause) -> int:
