@@ -218,6 +218,7 @@ def test_tables_and_pairs_are_read():
         (b'{"share":true}', _Row),
         (b'{"table":[]}', _Row),
         (b'{"pair":[1]}', _Row),
+        (b'["\\ud83d",' + b"[" * 1_500 + b"]" * 1_501, _Row),
     ],
 )
 def test_wrong_types_and_broken_text_raise_value_error(raw, kind):

@@ -4,8 +4,8 @@ Counts that are missing are unknown, never 0. Read + write is the position of th
 not report writes, everything that was sent may be cached.
 
 Sources: Anthropic's documentation (entries live five minutes, or an hour if asked; server tools write entries of their
-own); OpenAI's (the smallest block that is cached). Measured over 38,782 transitions: lifetimes count from the previous
-response's first line, with 2 % grace; reads fall short by the tolerance without any cause. Measured in captures: a
+own); OpenAI's (the smallest block that is cached). Measured over 38,782 transitions: lifetimes count from request to
+request, with 2 % grace; reads fall short by the tolerance without any cause. Measured in captures: a
 write although the body has no breakpoint; 61,838 tokens billed for 50 KB.
 """
 
@@ -81,15 +81,15 @@ def prompt_tokens(usage: Usage | None) -> int:
 
 
 def first_pass_read(usage: Usage | None) -> int | None:
-    """Return the tokens that `Usage.first_pass` read: entries of earlier requests only; None if unknown."""
+    """Return tokens read by the first pass that answered, or by a usage without passes; None: unknown."""
     return None if usage is None else (usage.first_pass if usage.iterations else usage).read_tokens
 
 
 def capped_by_usage(usage: Usage | None, tokens: int, *, own_breakpoints: bool = True) -> int:
-    """Return lost `tokens`, but no more than the first pass paid for without reading them; uncapped if unknown.
+    """Return lost `tokens`, at most those that the first pass wrote or left uncached; all if that is unknown.
 
-    If it wrote entries, only the written tokens could have been read; without `own_breakpoints` its uncached ones count
-    too, for the breakpoint itself is at a wrong place.
+    If it wrote any, its uncached tokens do not count, as they follow its last breakpoint. They do count without
+    `own_breakpoints`, when that breakpoint is misplaced.
     """
     first = None if usage is None else usage.first_pass
     if own_breakpoints and first is not None and first.write_tokens:
@@ -120,9 +120,9 @@ def lifetime_of(breakpoint: bytes) -> float | None:
 
 
 def asked_lifetime(turn: Turn) -> float | None:
-    """Return the seconds that a request asks for at its last breakpoint; None if for none, or for a transcript.
+    """Return the seconds that the last breakpoint of a recorded request asks for.
 
-    If the usage does not split writes by lifetime, the request is the only evidence.
+    None if there is no breakpoint, if it names no lifetime, or if only a transcript holds the turn.
     """
     if turn.basis is not None:
         return None
@@ -132,9 +132,9 @@ def asked_lifetime(turn: Turn) -> float | None:
 
 
 def lifetime(turn: Turn, before: float | None) -> float | None:
-    """Return for how many seconds what a turn wrote lives: by its usage, else as its Claude breakpoint asks (5 min).
+    """Return the seconds that a turn's writes live: the longest in its usage, else what its Claude breakpoint asks.
 
-    Returns `before`, the answer for the previous turn, if it wrote nothing or nothing shows it.
+    300 if that names none. Without writes or evidence, `before`, the previous turn's answer.
     """
     usage = turn.usage
     if usage is None:
@@ -173,7 +173,7 @@ def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool
 def shortfall(previous: Turn, current: Turn) -> int | None:
     """Return how many tokens that the previous turn left in the cache the current one did not read, at least 0.
 
-    None if unknown, also after a request in which the provider ran tools: its usage sums several requests.
+    None if unknown, also after a request that lets the provider run tools: its usage may sum several.
     """
     there, read = cached(previous.usage), first_pass_read(current.usage)
     if there is None or read is None or (previous.basis is None and runs_tools(previous.prompt)):
@@ -202,10 +202,9 @@ def can_show_losses(previous: Turn) -> bool:
 
 
 def read_everything(previous: Turn, current: Turn) -> bool:
-    """Return whether the current turn read everything that the previous one wanted cached.
+    """Return whether the current turn read what the previous one wanted cached, or at most one block less.
 
-    If writes are reported, that is the sum of reads and writes; otherwise the whole prompt, except its last block,
-    which is too short to be cached.
+    That is the previous turn's sum of reads and writes if writes are reported, otherwise its whole prompt.
     """
     usage, there, read = previous.usage, cached(previous.usage), first_pass_read(current.usage)
     if usage is None or there is None or not read:
@@ -278,7 +277,7 @@ def _last_breakpoint(prompt: Prompt, usage: Usage) -> float:
 def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
     """Return why a usage cannot belong to the recorded body of `total_bytes`; None if it can.
 
-    Whether breakpoints and writes agree is only checked for requests to Anthropic itself: a gateway may add its own.
+    At other hosts than Anthropic breakpoints are compared only with five-minute writes: gateways add their own.
     """
     usage = turn.usage
     if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:

@@ -23,7 +23,7 @@ from lore.model.state import Chain, FoldedSession
 
 
 def pin(chain: Chain, session: FoldedSession) -> None:
-    """Set the chain's pinned knowledge and layers to the session's, at its first turn and after resets; O(entries)."""
+    """Replace the chain's pinned knowledge and layers by those of the session now; callers choose when. O(entries)."""
     chain.pinned = tuple(session.knowledge.values())
     chain.pinned_layers = session.late_layers
     if chain.turns == 1:
@@ -32,9 +32,9 @@ def pin(chain: Chain, session: FoldedSession) -> None:
 
 
 def add_delta(chain: Chain, event: PromptDelta) -> Problems:
-    """Put a durable delta at the place that its selector names, or after the items that were sent if that is later.
+    """Put a durable delta where its selector says; among sent items that is reported, and it follows them instead.
 
-    A delta of a known number replaces the selector, never the content; it moves only if it was not sent yet.
+    A delta of a known number gets the new selector and keeps its content; it moves only if it was not sent.
     """
     wanted = selector_place(event.selector)
     if wanted is None:
@@ -83,7 +83,7 @@ def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]
 def add_context(chain: Chain, event: ContextPersisted) -> Problems:
     """Write the context of a turn into the history: once for each turn, in the order of turns.
 
-    Context from `outside` goes into a list of its own, of which a turn may have several. A repetition changes nothing.
+    `outside` context has a list of its own, several a turn. Repetition changes nothing, there only of the latest.
     """
     if event.outside:
         return _add_outside_context(chain, event)
@@ -122,9 +122,9 @@ def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def reset(chain: Chain, event: CacheReset) -> Problems:
-    """End all deltas and unpin the knowledge, which the next turn pins again; note this as a reason for its changes.
+    """End all deltas: the next turn pins knowledge and layers anew, and has this as a reason for its changes.
 
-    A reset that names a turn changes nothing after one of that turn or a later one.
+    Nothing changes if it names a turn and an earlier reset named that or a later one.
     """
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:

@@ -91,7 +91,7 @@ class Folding:
         return chain
 
     def peek(self, name: str) -> Chain:
-        """Return a chain that the next event may change: read it at once. Costs O(1) and copies nothing."""
+        """Return a chain itself, no copy: the next event may change it, so read it at once. Costs O(1)."""
         return self._copies.get(name) or self._chains.get(name) or self.session.new_chain(name)
 
     def forget(self, name: str) -> None:

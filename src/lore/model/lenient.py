@@ -8,6 +8,7 @@ only for text that a msgspec decoder has refused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -37,7 +38,7 @@ def camel(name: str) -> str:
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode JSON with `decoder`, or `convert` what it cannot parse (lone surrogates); ValueError if neither can."""
+    """Decode with `decoder`; text that it cannot parse goes to `convert`, a refused key or value is a ValueError."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
@@ -54,10 +55,11 @@ def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
 def convert(raw: bytes, kind: Any) -> Any:
     """Decode JSON text into `kind`; skips unknown keys, reads known ones in snake_case or camelCase.
 
-    Raises ValueError for text that is not JSON or too deeply nested, for values of another type, for missing fields.
+    Raises ValueError for no JSON, deep nesting, wrong types, missing fields, or lone surrogates outside `Raw`.
     """
     if not is_json(raw):
-        decode(raw)  # raises the parser's message
+        with suppress(RecursionError):
+            decode(raw)  # raises the parser's message
         raise ValueError(f"nested more than {RECORD_LEVELS:,} levels deep")
     return _convert(raw.strip(b" \t\r\n"), kind)
 

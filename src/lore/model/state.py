@@ -257,7 +257,7 @@ class Chain(Struct):
     sent_before: int = 0  # entries in the request before it
     pinned: tuple[Fact, ...] | None = None  # knowledge in the system prompt since the first request or the last reset
     pinned_layers: tuple[Layer, ...] = ()  # late layers there
-    announced: bool = False  # the system prompt announces the token of deltas: the first request had knowledge
+    announced: bool = False  # the system prompt announces the token of deltas: the first turn had knowledge
     shown: Mapping[str, str] = {}  # short form of each id that a prompt has shown
     reset: int | None = None  # the turn of the last reset that named its turn
     deltas: dict[int, Insert] = {}  # durable deltas by number

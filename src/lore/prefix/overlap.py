@@ -106,7 +106,7 @@ _RESPONSES_TEXT_TYPES = (b',"type":"input_text"}', b',"type":"output_text"}')
 
 
 def canonical_of(segment: Segment) -> bytes:
-    """Return a segment's canonical JSON: a plain string as a text block, `input_text` and `output_text` as `text`."""
+    """Return a segment's canonical JSON; a block that is a string, or bare `input_text`/`output_text`, as `text`."""
     data = segment.json
     if data[:1] == b'"' and segment.kind in ("block", "text"):
         data = b'{"type":"text","text":' + data + b"}"
@@ -188,9 +188,9 @@ class PromptPlace(Struct, frozen=True):
 
 
 def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_before: int) -> DivergenceResult | None:
-    """Return the first difference up to the previous prompt's tail, with excerpts; None if the prompt was extended.
+    """Return the first differing byte before the previous prompt's tail, with excerpts; None if none differs.
 
-    `bytes_before` counts the segments before it; punctuation between segments does not count.
+    `bytes_before` is the size of the segments that are equal, without punctuation between them.
     """
     place = None if overlap.is_covered else locate_difference(previous, current, overlap.common)
     if place is None:

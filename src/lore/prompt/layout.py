@@ -55,8 +55,8 @@ class SystemText(NamedTuple):
 def is_announced(chain: Chain, rules: Rules) -> bool:
     """Return whether the system prompt announces the token of knowledge updates.
 
-    It does if the rules ask for it, if it was announced before, or if knowledge or layers were known when the chain was
-    last pinned (at its first turn, or at a reset).
+    It does if the rules ask for it, if entries (also removed ones) or layers were known at the first turn, or if
+    entries or layers are pinned.
     """
     return chain.announced or rules.announce_token or bool(chain.pinned or chain.pinned_layers)
 
@@ -85,14 +85,14 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
 
 
 def is_shared(segment: Segment) -> bool:
-    """Return whether a segment of the head is the same in all sessions of an agent."""
+    """Return whether all sessions of an agent share it: a tool or `SHARED` text."""
     return segment.section == "tools" or (segment.origin != "" and set(SHARED).issuperset(segment.origin.split(", ")))
 
 
 def plain_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
     """Return the system prompt as plain JSON strings, which every dialect can render.
 
-    A text recorded as a provider's message or block becomes one string for each text in it; blank texts are left out.
+    A text recorded as a provider's message or block becomes one string for each text in it that is not blank.
     """
     found: list[SystemText] = []
     for text in texts:

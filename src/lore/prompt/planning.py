@@ -5,9 +5,9 @@ folds them and, if it keeps a log, appends them. They follow from facts alone, a
 already: a log that was persisted and one that was not give the same prompts.
 
 What changed is compared with what the prompt states, entry by entry and by meaning. A new delta is put directly before
-the last real user message that was not sent yet; without one it waits. The ninth delta becomes a reset. Text of lore's
+the last unsent message of the user; without one it waits. The ninth delta becomes a reset. Text of lore's
 is never last, never inside a response or between a call and its result, and comes after a tool's result only before a
-real user message: a model reads it there as the user's next turn, which once made one repeat itself until its context
+message of the user: a model reads it there as the user's next turn, which once made one repeat itself until its context
 was full. In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns, if the
 dialect has a place for it.
 
@@ -77,7 +77,7 @@ class SavedEvents:
         return self._events.get((kind, chain, turn), [])  # pyright: ignore[reportReturnType] - the key holds the kind
 
     def next_seq(self, chain: str, least: int) -> int:
-        """Return a seq for the next delta of a chain: at least `least`, and higher than that of every saved delta."""
+        """Return the next delta's seq: `least`, or one above the chain's saved deltas that name a turn, if higher."""
         return max(least, self._seqs.get(chain, 0))
 
 
@@ -90,10 +90,10 @@ class Planner:
         self._settled: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
-        """Return the events that come before a turn: new deltas, and moved ones under their old number.
+        """Return the events before a turn: moves of deltas, new deltas or a reset, context to write into the history.
 
         Empty for sessions of other tools. Costs O(1) if nothing changed, else O(entries known).
-        With `in_loops` the dialect has a place for knowledge after a tool's results.
+        With `in_loops` a new delta may also follow a tool's results.
         """
         if not session.is_own:
             return []
@@ -184,9 +184,9 @@ class Planner:
         return News(tuple(changed), tuple(gone), tuple(late), outdated)
 
     def signatures_in_prompt(self, chain: Chain) -> DeltaNews:
-        """Return the signatures of the knowledge and layers in the prompt: the pinned ones, updated by every delta.
+        """Return what the prompt states, as signatures of meaning: what is pinned, updated by every delta.
 
-        Entries of knowledge are in `changed` by id (empty for one that was shortened), layers in `layers` by name;
+        `changed` has entries by id (an empty signature if a delta showed the entry cut), `layers` has layers by name;
         `removed` is empty.
         """
         entries = {fact.id: _sign_fact(fact) for fact in chain.pinned or ()}

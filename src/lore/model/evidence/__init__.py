@@ -1,6 +1,6 @@
 """Evidence from logs, clocks, usage and the provider: one struct for each kind of fact that a verdict rests on.
 
-A struct holds figures and texts; `sentence()` puts all of them in words, except those that are None or empty. Tokens
+A struct holds figures and texts; `sentence()` puts the main ones in words, without those that are None or empty. Tokens
 are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`, from
 several turns or runs in `lore.model.evidence.runs`; `lore.model.fact` has the rules for fields.
 """
@@ -68,7 +68,8 @@ class ModelChanged(EvidenceFact, frozen=True):
     after: Model | None  # of this request; None: it names no model
 
     def sentence(self) -> str:
-        return f"the model changed from {self.before} to {self.after}"
+        before, after = (name or "one that is not named" for name in (self.before, self.after))
+        return f"the model changed from {before} to {after}"
 
 
 class SignSeen(EvidenceFact, frozen=True):
@@ -192,7 +193,7 @@ class TotalShrank(EvidenceFact, frozen=True):
 class Paused(EvidenceFact, frozen=True):
     """A pause since the previous request."""
 
-    seconds: float  # from the previous answer (if unknown: its request) to this request
+    seconds: float  # from the previous request (its answer, if errors followed it) to this one
     lifetime: float | None  # of what that request wrote to the cache
 
     def sentence(self) -> str:
@@ -216,7 +217,7 @@ class ParallelStart(EvidenceFact, frozen=True):
 class OlderEntry(EvidenceFact, frozen=True):
     """The request read exactly up to the breakpoint before the newest one."""
 
-    seconds: float  # from the previous answer (if unknown: its request) to this request
+    seconds: float  # from the previous request (its answer, if errors followed it) to this one
     read_tokens: int  # tokens before that breakpoint, which were read
 
     def sentence(self) -> str:

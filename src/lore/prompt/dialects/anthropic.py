@@ -56,9 +56,9 @@ class Anthropic(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        """Return whether a body has `messages` and a sign of Anthropic's API: a `system`, schema, model or block.
+        """Return whether a body has `messages` and `system`, `anthropic_version` or tools with `input_schema`.
 
-        Blocks of calls, results and thinking are signs; `tool_calls` and messages of tools or the system rule it out.
+        Else a Claude model, call, result or thinking is enough, without `tool_calls`, tool or leading system message.
         """
         if "messages" not in body:
             return False
@@ -84,7 +84,7 @@ class Anthropic(Body):
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Return a unit's segments: results are a user's message; text joins a last message of its role if it may."""
+        """Return a unit's segments, results as a user message; if it `joins`, it extends a last one of its role."""
         writing = Writing(self.root, place, self.keys)
         if unit.role == "results":
             results = [self._result(call, writing.omitted) for call in unit.calls]
@@ -110,7 +110,7 @@ class Anthropic(Body):
         return CacheMark(b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Return whether a segment is a tool that is not deferred, or a block not of thinking or empty text."""
+        """Return whether it is a tool, not deferred, or an object block, neither thinking nor empty text."""
         data = segment.data
         if segment.kind == "tool":
             return b'"defer_loading"' not in data or (raw_members(data) or {}).get("defer_loading") != b"true"
