@@ -25,13 +25,14 @@ SHORT = body(words="Be brief.")
 OPENAI = {"model": "gpt-5.4", "instructions": LONG, "input": [{"role": "user", "content": "Go."}]}
 BODIES = {
     "refused": REFUSED, "clock": CLOCK, "stuck": STUCK, "unmarked": UNMARKED, "short": SHORT,
+    "tiny": {**GOOD, "system": "Be brief."},
     "unsorted": body(tools=TOOLS), "openai": OPENAI, "key": {**OPENAI, "prompt_cache_key": "k" * 65},
     "five": body(*(text("part", MARK) for _ in range(5))),
 }  # fmt: skip
 
 
-def codes(command: str, *paths: str) -> set[str]:
-    return {finding["code"] for finding in lore(command, *paths, "-v", "--json").json["findings"]}
+def codes(command: str, *paths: str) -> set[tuple[str, str]]:
+    return {(finding["code"], finding["fix"]) for finding in lore(command, *paths, "-v", "--json").json["findings"]}
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -196,7 +196,10 @@ def test_volatile_system_text_is_a_defect(words, codes):
     assert found(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
 
 
-@pytest.mark.parametrize(("names", "sorted_"), [("abc", True), ("aBc", True), ("acb", False), ("a", True), ("", True)])
+@pytest.mark.parametrize(
+    ("names", "sorted_"),
+    [("abc", True), ("aBc", True), ("BZac", True), ("BaZc", False), ("acb", False), ("a", True), ("", True)],
+)
 def test_unsorted_tools_are_a_defect(names, sorted_):
     tools = [{"name": name, "input_schema": {}} for name in names]
     assert found(claude(tools=tools)) == ([] if sorted_ else ["LORE183"])

@@ -197,15 +197,16 @@ def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
     return "user" if reader == "user" and facts.actor == "author" and has_own_fix else facts.actor
 
 
-def fix_of(code: str, reader: Reader, kind: CauseKind | None = None) -> str:
-    """Return the fix for this audience; the author's if the code has none for users.
+def fix_of(code: str, reader: Reader, kind: CauseKind | None = None, detail: str = "") -> str:
+    """Return the fix for this audience, the author's if the code has none for users; `detail` selects a precise one.
 
     If a prompt shrank for an unknown reason (`kind` unattributable), advice about tool results may be wrong: request
     bodies will show what it was.
     """
     is_unsure = kind == "unattributable" and code == Code.TOOL_RESULT_REWRITTEN
     facts = CODES[Code.CLIENT_CAUSE_UNKNOWN if is_unsure else code]
-    return (facts.fix_user if reader == "user" else "") or facts.fix
+    special = facts.fix_user if reader == "user" else facts.fixes.get(detail)
+    return special or facts.fix
 
 
 class Problem(Struct, frozen=True):

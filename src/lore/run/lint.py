@@ -23,7 +23,7 @@ from lore.judge.requests.outlook import Outlook
 from lore.judge.totals import is_unjudged, list_unjudged
 from lore.model.canonical import encode
 from lore.model.cause import Place
-from lore.model.codes import CODES, Code, Problem
+from lore.model.codes import Code, Problem
 from lore.model.jsonslice import value_at
 from lore.model.limits import LINTED_CONVERSATIONS
 from lore.model.results import Finding
@@ -273,9 +273,8 @@ def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
         broken.code, place, broken.evidence, kind=broken.kind, at=turn, section=broken.section or None,
         json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
     )  # fmt: skip
-    special = CODES[broken.code].fixes.get(defect.detail) if place.reader == "author" else None
     return replace(
-        made, fix=special or made.fix, body_offset=UNSET if at is None else sum(at),
+        made, body_offset=UNSET if at is None else sum(at),
         stake_tokens=UNSET if defect.tokens is None else defect.tokens,
         stake_dollars=UNSET if defect.dollars is None else defect.dollars,
     )  # fmt: skip

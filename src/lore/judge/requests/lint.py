@@ -16,7 +16,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.views import Count
-from lore.judge.base import paid_again, price_of
+from lore.judge.base import detail_of, paid_again, price_of
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.requests.tool_pairs import find_orphan
@@ -205,12 +205,8 @@ class Linter:
 
 def _defect(turn: Turn, broken: laws.Broken, cost: tuple[int | None, float | None]) -> Defect:
     """Return a broken rule with the text from its place on, by which it is found in the body."""
-    evidence, segment = broken.evidence, turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
-    if isinstance(evidence, BelowMinimum):
-        detail = "" if evidence.marked else "unmarked"
-    else:
-        detail = next((value for name in ("reason", "setting", "kind") if (value := getattr(evidence, name, ""))), "")
-    return Defect(broken, *cost, "" if segment is None else _text_of(segment), detail)
+    segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
+    return Defect(broken, *cost, "" if segment is None else _text_of(segment), detail_of(broken.evidence))
 
 
 def _text_of(segment: Segment) -> str:
@@ -247,10 +243,11 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
 
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
-    """Find the first tool that follows one with a later name."""
+    """Find the first tool that follows one with a later name; capitals may come first, as most languages sort."""
     tools = [(at, tool_name(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
+    is_sorted = all(before <= name for (_, before), (_, name) in zip(tools, tools[1:], strict=False))
     for (_, before), (at, name) in zip(tools, tools[1:], strict=False):
-        if name.casefold() < before.casefold():
+        if not is_sorted and name.casefold() < before.casefold():
             evidence = ToolsUnsorted(len(tools), before, name)
             yield laws.Broken(Code.TOOLS_UNSORTED, "tools", head[at].path, evidence, at=tools[0][0])
             return
