@@ -171,6 +171,9 @@ def test_tokens_left_uncached_show_switched_thinking():
     on, off = Sign("thinking", before="on", after="off"), Sign("thinking", before="off", after="on")
     assert observed(FIRST[0], turn(1, thinking(), 10), turn(2, text("a"), 8), turn(3, text("b"), 3)) == [on]
     assert observed(FIRST[0], turn(1, thinking(), 8), turn(2, text("a"), 0), turn(3, thinking(), 10)) == [on, off]
+    assert observed(FIRST[0], turn(1, text("a"), 2), turn(2, text("b"), 0), turn(3, thinking(), 10)) == [off]
     # this model leaves as much uncached either way, or nothing shows that thinking was on
     assert observed(FIRST[0], turn(1, thinking(), 2), turn(2, text("a"), 1), turn(3, thinking(), 3)) == []
     assert observed(FIRST[0], turn(1, text("a"), 10), turn(2, text("b"), 3)) == []
+    assert observed(FIRST[0], turn(1, text("a"), 8), turn(2, thinking(), 10)) == []
+    assert observed(FIRST[0], turn(1, text("a"), 2), turn(2, thinking(), 1_491)) == []

@@ -357,8 +357,8 @@ _CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  
 _EXITS = ("/exit", "/quit")  # commands that end the process
 _PLAN = b'"Implement the following plan'  # how a client opens the conversation that carries out an accepted plan
 # Tokens that a request with extended thinking leaves uncached, at least, and one without it, at most (Claude Code 2.0
-# and 2.1 with Opus 4.5: 7 to 10 and 0 to 3). Other models leave the same number either way.
-_UNCACHED_ON, _UNCACHED_OFF = 7, 3
+# and 2.1 with Opus 4.5: 7 to 11 and 0 to 3). Other models leave the same number either way.
+_UNCACHED_ON, _UNCACHED_MOST, _UNCACHED_OFF = 7, 11, 3
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
@@ -405,6 +405,7 @@ class ThinkingSetting:
     def __init__(self) -> None:
         self._latest = ""
         self._least: int | None = None  # uncached tokens of a request whose answer began with thinking
+        self._previous: int | None = None  # uncached tokens of the previous request
 
     def change(self, uncached: int | None, *, thinks: bool) -> Sign | None:
         """Return the signal that the next request switched the setting; None if it did not.
@@ -413,8 +414,10 @@ class ThinkingSetting:
         """
         if uncached is None:
             return None
-        before = self._latest
+        before, previous, self._previous = self._latest, self._previous, uncached
         if thinks:
+            was_off = previous is not None and previous <= _UNCACHED_OFF and _UNCACHED_ON <= uncached <= _UNCACHED_MOST
+            before = "off" if self._least is None and was_off else before
             self._least, self._latest = min(uncached, self._least or uncached), "on"
         elif self._least is not None and self._least >= _UNCACHED_ON and uncached <= _UNCACHED_OFF:
             self._latest = "off"
