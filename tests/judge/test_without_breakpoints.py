@@ -51,12 +51,21 @@ def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
 
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     """Findings about Gemini's implicit cache named the 60 minutes of its explicit ones."""
-    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]
+    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (3_000, 22_000, 9_600)]
     finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
     assert finding["code"] == "LORE130"
     expiry = next(reason for reason in finding["ruled_out"] if reason["reason"] == "expiry")
     assert (expiry["out"], expiry["limit"]) == (None, None)
     assert "lifetime unknown" in finding["message"]
+
+
+def test_hours_without_documented_lifetime_may_be_expiry(tmp_path):
+    """A miss after 7.6 hours was shown as the server's, to be reported with its request id."""
+    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]
+    finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
+    assert (finding["code"], finding["strength"], finding["actor"]) == ("LORE128", "weak", "nobody")
+    assert finding["evidence"]["lifetime"] is None
+    assert "5 min" not in finding["message"]
 
 
 def test_predicted_cost_counts_the_whole_prompt(tmp_path):

@@ -136,6 +136,11 @@ EXPIRED = EvidenceRule(
     "411 of 958 drops. Of five-minute entries 7 % outlived 2 % of grace, of one-hour entries 2 of 108.",
     ruled_out_by=find.old_entry_was_read,
 )  # fmt: skip
+POSSIBLY_EXPIRED = EvidenceRule(
+    Code.CACHE_EXPIRED, find.find_possible_expiry,
+    "411 of 958 drops; neither usage nor the provider's documents show how long the entries live.",
+    "weak", ruled_out_by=find.old_entry_was_read,
+)  # fmt: skip
 PARALLEL = EvidenceRule(
     Code.PARALLEL_START, find.find_parallel_start,
     "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching).",
@@ -318,11 +323,7 @@ RULES: tuple[EvidenceRule, ...] = (
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
         "weak", confirmed_by=(_fell_each_time, _verdict_agrees), ruled_out_by=_HEAD,
     ),
-    EvidenceRule(
-        Code.CACHE_EXPIRED, find.find_possible_expiry,
-        "411 of 958 drops; the usage does not show whether five minutes or an hour was asked for.",
-        "weak", ruled_out_by=find.old_entry_was_read,
-    ),
+    POSSIBLY_EXPIRED,
     EvidenceRule(Code.ERROR_BETWEEN, partial(find.find_signal, "api-error"), "9 of 18 fell.", "weak"),
     EvidenceRule(
         Code.SLASH_COMMAND, partial(find.find_signal, "slash-command"),
@@ -488,4 +489,4 @@ def explain_unread(facts: PairFacts) -> Cause | None:
         return None
     if state.head_changed or state.model_changed:
         return None
-    return first_cause(facts, EXPIRED, PARALLEL) or unexplained(facts)
+    return first_cause(facts, EXPIRED, PARALLEL, POSSIBLY_EXPIRED) or unexplained(facts)

@@ -52,10 +52,11 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
 
 
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
-    """Return the pause if it was over five minutes, and nothing shows whether an hour was asked for."""
-    if entry_lifetime(facts) is not None or not _has_unreported_writes(facts):
+    """Return the pause if nothing shows how long entries live: over five minutes, over an hour without breakpoints."""
+    is_implicit = facts.state is not None and facts.state.implicit
+    if entry_lifetime(facts) is not None or not (is_implicit or _has_unreported_writes(facts)):
         return None
-    pause = _expiry(facts, counts.FIVE_MINUTES)
+    pause = _expiry(facts, counts.ONE_HOUR if is_implicit else counts.FIVE_MINUTES)
     return None if pause is None else e.Paused(pause.seconds, None)
 
 
