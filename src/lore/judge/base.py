@@ -29,7 +29,6 @@ from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.deferred import pattern, sha256
-from lore.model.differences import BelowMinimum
 from lore.model.events import Usage
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import raw_members
@@ -132,13 +131,6 @@ def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) 
     return sha256(parts.encode("utf-8", "backslashreplace"))[:16]
 
 
-def detail_of(evidence: Evidence) -> str:
-    """Return the reason, setting or kind that evidence names, which selects the fix."""
-    if isinstance(evidence, BelowMinimum):
-        return "" if evidence.marked else "unmarked"
-    return next((value for name in ("reason", "setting", "kind") if (value := getattr(evidence, name, ""))), "")
-
-
 def finding(
     code: str, place: Place, evidence: Evidence, *, kind: CauseKind | None = None, at: Turn | None = None,
     **fields: object,
@@ -154,7 +146,7 @@ def finding(
         }  # fmt: skip
     known = CODES[code]
     kind = kind or known.kind
-    actor, fix = actor_of(code, kind, place.reader), fix_of(code, place.reader, kind, detail_of(evidence))
+    actor, fix = actor_of(code, kind, place.reader), fix_of(code, place.reader, kind, evidence.fix_detail())
     made = Finding(
         code, known.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
         **fields,  # pyright: ignore[reportArgumentType]

@@ -282,9 +282,7 @@ class RunTotals:
     def __init__(self, known: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
         self.summary = Summary()
         self.failed = False  # a finding is an error
-        self.unjudged: list[
-            Problem
-        ] = []  # why requests, or whole files, could not be judged; not those of the baseline
+        self.unjudged: list[Problem] = []  # why requests or whole files could not be judged, if the baseline has none
         self.paths: list[str] = []  # of recordings that were judged, up to a limit
         self.whole: set[str] = set()  # keys of files that were judged from end to end, or are not recordings
         self.partly: set[str] = set()  # keys of the others

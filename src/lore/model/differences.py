@@ -554,6 +554,9 @@ class BelowMinimum(EvidenceFact, frozen=True):
         often = f" ({whose})" if self.turns else ""
         return f"{size}; {self.model} caches at least {self.minimum:,}{often}"
 
+    def fix_detail(self) -> str:
+        return "" if self.marked else "unmarked"
+
 
 class VolatileText(EvidenceFact, frozen=True):
     """Text that differs in every request precedes the history, or has a breakpoint on it."""

@@ -45,6 +45,10 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
         """Return the excerpts before and after the change, or None if the fact does not quote both."""
         return None
 
+    def fix_detail(self) -> str:
+        """Return the reason, setting or kind that the fact names, which selects a more precise fix; empty: none."""
+        return next((value for name in ("reason", "setting", "kind") if (value := getattr(self, name, ""))), "")
+
 
 def text_kind(annotation: object) -> TextKind | None:
     """Return which kind of text a field's annotation holds; None if it holds no text (figures, `Literal`).

@@ -16,7 +16,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.views import Count
-from lore.judge.base import detail_of, paid_again, price_of
+from lore.judge.base import paid_again, price_of
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.requests.tool_pairs import find_orphan
@@ -206,7 +206,7 @@ class Linter:
 def _defect(turn: Turn, broken: laws.Broken, cost: tuple[int | None, float | None]) -> Defect:
     """Return a broken rule with the text from its place on, by which it is found in the body."""
     segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
-    return Defect(broken, *cost, "" if segment is None else _text_of(segment), detail_of(broken.evidence))
+    return Defect(broken, *cost, "" if segment is None else _text_of(segment), broken.evidence.fix_detail())
 
 
 def _text_of(segment: Segment) -> str:
