@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import Raw
 
 from cache.talk import bill
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.judge.attribution import RULES
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
-from lore.model.items import ToolCall
+from lore.model.items import ImageBlock, ToolCall, UserMessage
 from lore.model.state import SIGNS, Sign
 
 
@@ -212,6 +213,12 @@ def test_unnamed_micro_compaction_explains_a_fall():
     talk = shrank(12_002, signs=("micro-compaction",))
     assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
     assert talk.lead.also == ()
+
+
+def test_unnamed_micro_compaction_clears_images():
+    talk = opened()
+    talk.add(UserMessage("shown", blocks=(ImageBlock("image/png", Raw(b'"aGk="')),)))
+    assert dropped(talk, 11_000, signs=("micro-compaction",)).code == "LORE118"
 
 
 # counted signals

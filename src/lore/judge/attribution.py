@@ -277,8 +277,8 @@ RULES: tuple[EvidenceRule, ...] = (
         ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
-        "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell.",
+        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
+        "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
         ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(

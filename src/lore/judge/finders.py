@@ -21,6 +21,7 @@ from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.deferred import pattern
+from lore.model.items import ImageBlock
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
 from lore.model.turn import Segment, Turn
@@ -407,12 +408,15 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 # a prompt that shrank
 
 
-def find_cleared_results(facts: PairFacts) -> e.Evidence | None:
-    """Return that the log records cleared tool results without naming them, and the total did not shrink."""
+def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
+    """Return that the log records a clearing that names no result: of images, if the history has some."""
     boundary = signal_of(facts, "micro-compaction")
     if boundary is None or not _has_same_history(facts) or _shrunk_total(facts) is not None:
         return None
-    return _signal_evidence(boundary)
+    entries = () if facts.current.basis is None else facts.current.basis.entries
+    blocks = (block for entry in entries for block in getattr(entry.item, "blocks", None) or ())
+    evidence, has_image = _signal_evidence(boundary), any(isinstance(block, ImageBlock) for block in blocks)
+    return Cause(Code.IMAGE_CHANGED, "messages", evidence) if has_image else evidence
 
 
 def find_removed(what: Literal["head", "messages", "results"], facts: PairFacts) -> e.TotalShrank | None:
