@@ -19,6 +19,8 @@ from model.making import assistant, body, parsed, turn
 LONG = "one " * 10_000
 ONE, TWO = body(LONG), body(LONG, assistant("two"), "three")
 OTHER = body("two " * 10_000, assistant("two"), "three")
+KEPT = body("Summary.", LONG, "three")
+COMPACTED = {"changes": (Change("LORE125", "compacted"),)}
 
 
 def judged(left, right, *, usages=(None, None), **fields):
@@ -36,9 +38,10 @@ def lead(verdict):
     [
         (OTHER, {}, "LORE100", (9000, 9000, 0)),
         (TWO, {}, "LORE301", (9000, 0, 9000)),
-        (OTHER, {"changes": (Change("LORE125", "compacted"),)}, "LORE125", (9000, 0, 0)),
+        (OTHER, COMPACTED, "LORE125", (5, 0, 0)),  # the system prompt: what is new was never cached
+        (KEPT, COMPACTED, "LORE125", (9000, 0, 0)),
     ],
-    ids=["waste", "unattributable", "expected"],
+    ids=["waste", "unattributable", "summary", "kept"],
 )
 def test_lost_tokens_count_under_the_leading_cause(right, fields, code, sums):
     verdict = judged(ONE, right, usages=(Usage(0, 0, 9000), Usage(0, 0, 9100)), **fields)

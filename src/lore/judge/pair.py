@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from lore.cache.counts import (
+    BYTES_PER_TOKEN,
     TOLERANCE_TOKENS,
     bills_writes,
     cached,
@@ -168,10 +169,21 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     own = code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
     tokens = capped_by_usage(usage, tokens, own_breakpoints=own)
     if code == Code.COMPACTION and pair.bytes.current:
-        sent = capped_by_usage(usage, prompt_tokens(usage) or round(pair.bytes.current / pair.bytes_per_token))
-        unread = max(0, sent - round(pair.fresh_bytes / pair.bytes_per_token))
+        unread = _kept_unread(pair)
         tokens, source = (unread, "estimated") if unread < tokens else (tokens, source)
     return tokens, source
+
+
+def _kept_unread(pair: Pair) -> int:
+    """Return the tokens that a compaction kept and the cache did not: its summary was never cached.
+
+    If a log's cache has breakpoints, a read that is not 0 includes all of its tools and system prompt.
+    """
+    usage, read, is_log = pair.right.usage, first_pass_read(pair.right.usage), pair.right.is_rebuilt
+    per_token = BYTES_PER_TOKEN if is_log else pair.bytes_per_token  # the usage of a log includes unrecorded tools
+    if usage is None or read is None or (read and is_log and bills_writes(pair.left)):
+        return round(max(0, pair.bytes.current - pair.bytes.common - pair.fresh_bytes) / per_token)
+    return max(0, capped_by_usage(usage, prompt_tokens(usage)) - round(pair.fresh_bytes / per_token))
 
 
 # what bytes, usage and the verdict each show

@@ -121,17 +121,13 @@ def count_fresh_bytes(previous: Prompt, current: Prompt, common: int) -> int:
 
     What a compaction moves to another place is not fresh.
     """
-    had = Counter(canonical_of(segment) for segment in _contents(previous, common))
+    had = Counter(canonical_of(segment) for segment in iterate_from(previous, common, tail=True))
     fresh = 0
-    for segment in _contents(current, common):
+    for segment in iterate_from(current, common, tail=True):
         form = canonical_of(segment)
         fresh += 0 if had[form] else byte_size(segment)
         had[form] -= had[form] > 0
     return fresh
-
-
-def _contents(prompt: Prompt, common: int) -> Iterator[Segment]:
-    return (segment for segment in iterate_from(prompt, common, tail=True) if segment.kind != "envelope")
 
 
 # Relation, and the first difference
