@@ -242,9 +242,9 @@ def make_columns(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes | Non
 
 
 def _bytes_column(facts: PairFacts, sizes: Sizes | None) -> BytesColumn:
-    previous, overlap = facts.previous.prompt, facts.overlap
-    if sizes is None:
+    if sizes is None:  # neither prompt was made
         return BytesColumn(goes_on=True)
+    previous, overlap = facts.previous.prompt, facts.overlap
     if overlap.is_covered:
         return BytesColumn(goes_on=True, shared=sizes.total, total=sizes.total)
     place = locate_difference(previous, facts.current.prompt, overlap.common)
