@@ -525,7 +525,8 @@ class _SectionExplainer:
         evidence = d.ResultRewritten(path, *pair.excerpts(), self._context.cleared or None)
         rewritten = self._cause(pair.mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
         by_code: dict[Code, Cause] = {}
-        reasons = explain_text(before.text or "", after.text or "", self._budget) if pair.is_small else []
+        is_searched = pair.is_small and not self._context.cleared  # the log says why
+        reasons = explain_text(before.text or "", after.text or "", self._budget) if is_searched else []
         for reason in reasons[:16]:
             if reason.code is not None and reason.code in _RESULT_CODES:
                 by_code.setdefault(reason.code, self._reason_cause(pair, reason))
