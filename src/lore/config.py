@@ -29,7 +29,7 @@ from lore.model.deferred import pattern
 from lore.model.limits import SETTINGS_BYTES
 from lore.prompt.base import Rules
 
-__all__ = ["Loaded", "MemorySettings", "Sessions", "Settings"]
+__all__ = ["Loaded", "MemorySettings", "Sessions", "Settings", "find"]
 
 MOST_SECS = 1_000_000_000  # seconds: no pause is longer, and dates stay dates
 LABEL = 100  # characters of a label
