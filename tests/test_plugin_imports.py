@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
+
 SRC = Path(__file__).parents[1] / "src"
 PLUGINS = sorted((SRC / "lore_plugins").rglob("*.py"))
 ROOMS = sorted(
@@ -35,7 +37,7 @@ def imported(file: Path) -> Iterator[tuple[str, str]]:
             )
 
 
-@pytest.mark.parametrize("file", PLUGINS, ids=lambda file: str(file.relative_to(SRC)))
+@each(PLUGINS)
 def test_plugin_imports_only_exported_names(file):
     own = ".".join(("lore_plugins", *file.relative_to(SRC / "lore_plugins").parts[:1]))
     wrong = []
@@ -50,7 +52,7 @@ def test_plugin_imports_only_exported_names(file):
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@each(ROOMS)
 def test_public_names_of_a_room_agree(room):
     module = import_module(room)
     file = Path(str(module.__file__))

@@ -16,6 +16,7 @@ from cli.running import lore, process, put
 from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
+from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
 
@@ -382,11 +383,10 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fields", HOSTILE, ids=map(str, range(len(HOSTILE))))
-@pytest.mark.parametrize("args", [(), ("--by", "day"), ("--by", "project"), ("--by", "session"), ("--compare",)])
-def test_hostile_fields_are_shown_harmlessly(fields, args):
-    claude("a", FALLEN, **fields)
-    for command in ([*ALL, *args], ["compare", "home/.claude", "agent:claude-code"]):
+@crossed("number, args", range(len(HOSTILE)), ["", "--by day", "--by project", "--by session", "--compare"])
+def test_hostile_fields_are_shown_harmlessly(number, args):
+    claude("a", FALLEN, **HOSTILE[number])
+    for command in ([*ALL, *args.split()], ["compare", "home/.claude", "agent:claude-code"]):
         ran = lore(*command)
         assert ran.code == 0, ran.err
         assert not any(sign in ran.out for sign in ("\x1b", "\x07", "\x00", "\u202e"))

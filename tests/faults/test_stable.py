@@ -14,14 +14,14 @@ from faults.serving import judged, stable, waste
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_stable_capture_has_no_waste_and_no_break(dialect, tmp_path):
-    captures = [stable(dialect, seed) for seed in range(1, 16)]
+    captures = [stable(dialect, seed) for seed in range(1, 7)]
     said = judged(captures, tmp_path)
     assert [waste(one) for one in said] == [[]] * len(captures)
     assert [one.code for findings in said for one in findings if one.code.startswith("LORE10")] == []
 
 
 @pytest.mark.parametrize(
-    "part", [pytest.param(slice(3), id="some"), pytest.param(slice(3, None), id="others", marks=pytest.mark.soak)]
+    "part", [pytest.param(slice(1), id="some"), pytest.param(slice(1, None), id="others", marks=pytest.mark.soak)]
 )
 @pytest.mark.parametrize("number", range(len(EXPECTED)), ids=[one.name for one in EXPECTED])
 def test_expected_event_is_no_waste_and_named(number, part, tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from golden import digests
+from helpers.each import each
 
 
-@pytest.mark.parametrize("case", digests.reader_cases(), ids=lambda case: f"{case.parent.name}-{case.stem}")
+@each(digests.reader_cases())
 def test_reader_returns_rows_of_case(case):
     expected = digests.rows_file_of_case(case)
     assert expected.exists(), "no expected rows yet: run `make golden`"

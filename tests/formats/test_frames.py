@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import zlib
 
-import pytest
-
 from formats.calls import exchange, judged
 from formats.streaming import wrapped
+from helpers.each import each
 from helpers.frames import frame
 from lore.formats.contents import Content, framed_events, is_framed
 from lore.model.codes import Problem
@@ -39,7 +38,7 @@ def test_invoke_stream_holds_events_of_the_model():
     assert (found.response_id, found.usage) == ("msg_1", Usage(uncached_tokens=3, output_tokens=9))
 
 
-@pytest.mark.parametrize("end", range(0, len(CONVERSED), 7))
+@each(range(0, len(CONVERSED), 7))
 def test_cut_frames_give_whole_events(end):
     assert len(list(framed_events(CONVERSED[:end]))) <= 1
 

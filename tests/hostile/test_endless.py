@@ -95,7 +95,7 @@ def test_endless_recording_is_read_until_interrupted(desk, name, command):
     assert "bug in lore" not in err
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("command", some(COMMANDS))
 def test_silent_input_is_waited_for_until_interrupted(desk, command):
     process = subprocess.Popen(
         [sys.executable, "-c", _READY, *command],

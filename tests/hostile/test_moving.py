@@ -13,6 +13,7 @@ import threading
 
 import pytest
 
+from helpers.matrix import crossed
 from hostile.making import TWO, USER, assert_refused
 from lore.errors import LoreError
 from lore.files import WholeFile
@@ -75,8 +76,7 @@ if sys.platform != "win32":
     HAPPENINGS["vanish"] = os.unlink
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-@pytest.mark.parametrize("name", HAPPENINGS)
+@crossed("name, command", HAPPENINGS, COMMANDS)
 def test_file_changing_while_read_stops_no_command(lore, desk, then, name, command):
     path = log(desk)
     then(lambda: HAPPENINGS[name](path))

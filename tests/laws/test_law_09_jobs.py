@@ -32,7 +32,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", some([" ".join(one) for one in COMMANDS], 2))
+@pytest.mark.parametrize("command", some([" ".join(one) for one in COMMANDS]))
 def test_jobs_do_not_change_answer(folder, command):
     words, stdin = command.split(), session(session_id="piped")
     alone = lore(*words, "--jobs", "1", stdin=stdin)

@@ -7,6 +7,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
+from helpers.each import each
 from lore.model import differences as d
 from lore.model import evidence as e
 from lore.model.codes import Code
@@ -49,7 +50,7 @@ def filled(struct):
     return [struct(*row) for row in [*rows, [some[-1] for some in choices]]]
 
 
-@pytest.mark.parametrize("struct", STRUCTS)
+@each(STRUCTS)
 def test_sentence_of_redacted_evidence_has_no_content(struct):
     assert set(text_kinds(struct).values()) <= {*HIDDEN, "own"}
     for evidence in filled(struct):

@@ -10,6 +10,7 @@ import base64
 import json
 import random
 from collections.abc import Iterator
+from itertools import product
 from re._constants import MAXREPEAT
 from re._parser import SubPattern, parse
 from typing import Any
@@ -323,8 +324,9 @@ def _made(length: int, alphabet: str = _ALNUM) -> str:
     return "".join(_RANDOM.choices(alphabet, k=length - 1)) + "7"
 
 
-@pytest.mark.parametrize(("kind", "beginning"), [(kind, begin) for kind in KINDS for begin in kind.beginnings])
-def test_each_beginning_with_the_least_length_is_masked(kind, beginning):
+@each([(kind, begin) for kind in KINDS for begin in kind.beginnings])
+def test_each_beginning_with_the_least_length_is_masked(case):
+    kind, beginning = case
     body = _made(kind.least, _LETTERS.get(kind.alphabet, _ALNUM))
     assert mask(f"use {beginning}{body}.")[8:].rstrip(".").endswith("*" * (len(body) + len(beginning) - 4))
 
@@ -393,9 +395,10 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("spelled", SPELLED.values(), ids=SPELLED)
-@pytest.mark.parametrize(("name", "value"), VALUES.items(), ids=VALUES)
-def test_value_after_a_name_is_masked(name, value, spelled):
+@each(product(VALUES, SPELLED.values()))
+def test_value_after_a_name_is_masked(case):
+    name, spelled = case
+    value = VALUES[name]
     text = spelled.format(name, value)
     if "|" in spelled[:2] and name == "PARTED_TOKEN":
         text = f"| {name} | `aB3kZ9mPw2LtR8vNc5Yh` |"  # in a table a value of several parts may be a name

@@ -24,7 +24,7 @@ from lore.run.diff import TurnComparison, diff_session
 from oracle.naive import at_anthropic, dialect_of, flatten, relation, without_end
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
-PARTS = 12  # into which the generated captures are divided
+PARTS = 24  # into which the generated captures are divided
 
 
 def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
@@ -109,8 +109,8 @@ def _compared(captures, folder, monkeypatch, options) -> int:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_relations_in_stable_captures_equal_naive_ones(dialect, tmp_path, monkeypatch, injected):
-    captures = [stable(dialect, seed) for seed in range(1, 7)]
-    assert _compared(captures, tmp_path, monkeypatch, injected) >= 30
+    captures = [stable(dialect, seed) for seed in range(1, 4)]
+    assert _compared(captures, tmp_path, monkeypatch, injected) >= 15
 
 
 @pytest.mark.parametrize("first", some(range(PARTS)))
@@ -118,10 +118,10 @@ def test_relations_after_faults_equal_naive_ones(first, tmp_path, monkeypatch, i
     """Faults that only spell values otherwise are left out: parsed bodies do not show them."""
     seen = [number for number, one in enumerate(FAULTS) if one.content or one.code in ("LORE107", "LORE133")]
     captures = [case.capture for number in seen[first::PARTS] for case in alone(number)]
-    assert _compared(captures, tmp_path, monkeypatch, injected) >= 50
+    assert _compared(captures, tmp_path, monkeypatch, injected) >= 25
 
 
 @pytest.mark.parametrize("first", some(range(PARTS)))
 def test_relations_after_expected_events_equal_naive_ones(first, tmp_path, monkeypatch, injected):
     captures = [case.capture for number in range(first, len(EXPECTED), PARTS) for case in happening(number)]
-    assert _compared(captures, tmp_path, monkeypatch, injected) >= 25
+    assert _compared(captures, tmp_path, monkeypatch, injected) >= 10

@@ -21,8 +21,8 @@ from oracle.drawn import drawn_capture, drawn_session
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
 
-EACH = 10  # random sessions of one test
-PARTS = 36  # into which the generated captures are divided
+EACH = 5  # random sessions of one test
+PARTS = 72  # into which the generated captures are divided
 FILES = [file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*")]
 
 
