@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
+from datetime import timedelta
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -111,6 +113,16 @@ def test_stream_helper_returns_final_message():
     assert reply_of(Watched(), "anthropic").text == "Done."
 
 
+def test_raw_response_is_parsed_and_unopened_stream_refused():
+    """One was "a timedelta", of the other the hint was to give what the call returned."""
+    answer = ANSWERS["anthropic"](1, "Done.", [], 100, 90)
+    raw = SimpleNamespace(http_response="…", elapsed=timedelta(1), parse=lambda: answer)
+    assert reply_of(raw, "anthropic").text == "Done."
+    with pytest.raises(LoreError, match="is not opened") as caught:
+        reply_of(nullcontext(), "anthropic")
+    assert "with … as stream" in caught.value.hint
+
+
 @dialects
 def test_asyncio_stream_is_read_if_awaited(dialect):
     async def chunks():
@@ -118,7 +130,7 @@ def test_asyncio_stream_is_read_if_awaited(dialect):
             yield chunk
 
     async def answer():
-        return STREAMS[dialect]
+        return chunks()
 
     session = lore.Session(MODELS[dialect], dialect=dialect)
     session.user("hi")
@@ -129,7 +141,7 @@ def test_asyncio_stream_is_read_if_awaited(dialect):
     with pytest.raises(LoreError, match="coroutine"):
         session.assistant(waiting)
     waiting.close()
-    assert asyncio.run(session.assistant_async(chunks())).text == "Let me look."
+    assert asyncio.run(session.assistant_async(answer())).text == "Let me look."
 
 
 @dialects

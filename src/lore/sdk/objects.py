@@ -89,7 +89,7 @@ def _dumped(value: object, made: object) -> object:
 
 
 def final(response: Any) -> Any:
-    """Return the response of a helper that watched a stream; another object unchanged."""
+    """Return the response of a raw response, or of a helper that watched a stream; another object unchanged."""
     if isinstance(response, (*_PLAIN, Mapping, list, tuple)):
         return cast("object", response)
     finish = _finish_of(response)
@@ -103,7 +103,9 @@ def final(response: Any) -> Any:
 
 
 def _finish_of(response: object) -> Callable[[], Any] | None:
-    """Return the method of a helper that watched a stream that gives the response; None for another object."""
+    """Return the method of a raw response, or of a helper that watched a stream, that gives the response."""
+    if hasattr(response, "http_response"):  # of `with_raw_response`
+        return getattr(response, "parse", None)
     methods = (getattr(response, name, None) for name in _FINAL)
     return next((method for method in methods if callable(method)), None)
 
@@ -111,10 +113,10 @@ def _finish_of(response: object) -> Callable[[], Any] | None:
 async def awaited(response: Any) -> Any:
     """Return a response, or the chunks of a stream, of an SDK's asynchronous client."""
     if callable(getattr(response, "__await__", None)):
-        return await response
+        response = await response
     if (finish := _finish_of(response)) is not None:
-        made = finish()
-        return await made if callable(getattr(made, "__await__", None)) else made
+        response = finish()
+        response = await response if callable(getattr(response, "__await__", None)) else response
     if isinstance(response, AsyncIterable):
         return [chunk async for chunk in cast("AsyncIterable[object]", response)]
     return response
@@ -137,6 +139,8 @@ def chunks_of(response: object) -> list[object] | None:
         return list(cast("Iterable[object]", response))
     if isinstance(response, AsyncIterable):
         raise LoreError("this is a stream of asyncio", hint=_AWAITED)
+    if hasattr(response, "__enter__") or hasattr(response, "__aenter__"):
+        raise LoreError(f"{kind_of(response)} is not opened", hint="`with … as stream: session.assistant(stream)`")
     return None
 
 
