@@ -70,7 +70,7 @@ def _piped(data: bytes) -> Iterator[TextIO]:
 def process(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ran:
     """Run in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "lore", *args], input=stdin, capture_output=True, env=env, check=False, timeout=60
+        [sys.executable, "-m", "lore", *args], input=stdin, capture_output=True, env=env, check=False, timeout=180
     )
     return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
 

@@ -113,8 +113,8 @@ def _damage(result):
 
 
 def until(found, number):
-    """Wait until `number` are found; fails after 20 seconds."""
-    for _ in range(400):
+    """Wait until `number` are found; fails after two minutes."""
+    for _ in range(2400):
         if len(seen := found()) >= number:
             return seen
         time.sleep(0.05)

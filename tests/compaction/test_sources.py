@@ -23,7 +23,7 @@ WINDOW, ASKING = Window(1_700_000_000.0, 1_700_003_600.9), {"session_id": "sessi
 def ask(tmp_path):
     """Run sources given as code; return their joined answers and the notes."""
 
-    def asked(*codes, seconds=20.0, environ=ENVIRON, cap=2_000):
+    def asked(*codes, seconds=60.0, environ=ENVIRON, cap=2_000):
         sources = tuple(
             ContextSource(f"s{number}", (program(tmp_path, f"s{number}", code),), f"prompt {number}")
             for number, code in enumerate(codes)
@@ -43,7 +43,7 @@ def test_answers_are_in_configured_order(ask):
 
 
 def test_sources_run_in_parallel(ask, tmp_path):
-    wait = "open({!r}, 'w'); [time.sleep(0.01) for _ in range(1500) if not os.path.exists({!r})]; print('met')"
+    wait = "open({!r}, 'w'); [time.sleep(0.01) for _ in range(5000) if not os.path.exists({!r})]; print('met')"
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     assert ask(wait.format(one, two), wait.format(two, one)) == ("met\n\nmet", [])
 

@@ -194,7 +194,7 @@ def test_silent_server_is_given_up():
         server.done.wait(20)
 
     with serving(silent) as server:
-        Model(server.url, seconds=0.2).fails(r"no whole answer after 0\.2 s", GivenUpError)
+        Model(server.url, seconds=0.9).fails(r"no whole answer after 0\.9 s", GivenUpError)
         server.done.set()
     assert len(server.asked) == 1
 
@@ -218,16 +218,16 @@ HEADERS = b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
 @pytest.mark.parametrize(
     ("begin", "pieces"),
     [
-        (HEADERS + b"\r\n", [b" "] * 200 + [completion("late")]),
-        (HEADERS, [b"x-slow: 1\r\n"] * 200 + [b"\r\n", completion("late")]),
-        (b"", [b"HTTP/1.1 102 Processing\r\n\r\n"] * 200 + [HEADERS + b"\r\n", completion("late")]),
+        (HEADERS + b"\r\n", [b" "] * 1_000 + [completion("late")]),
+        (HEADERS, [b"x-slow: 1\r\n"] * 1_000 + [b"\r\n", completion("late")]),
+        (b"", [b"HTTP/1.1 102 Processing\r\n\r\n"] * 1_000 + [HEADERS + b"\r\n", completion("late")]),
     ],
     ids=["body", "headers", "informational"],
 )
 def test_slow_answer_is_given_up(begin, pieces):
     sent = []
     with serving(drips(begin, pieces, sent)) as server:
-        Model(server.url, seconds=0.3).fails(r"no whole answer after 0\.3 s", GivenUpError)
+        Model(server.url, seconds=0.9).fails(r"no whole answer after 0\.9 s", GivenUpError)
     assert len(server.asked) == 1
     assert len(sent) < len(pieces) // 2
 

@@ -38,7 +38,7 @@ def served(remembered: Path) -> Iterator[str]:  # noqa: F811
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert err == "Open it in a browser on this computer. Ctrl-C ends it.\n"
 
@@ -63,7 +63,7 @@ def test_printed_address_answers(served: str) -> None:
     match = re.fullmatch(r"http://(127\.0\.0\.1:\d+)(/[\w-]{43}/)", served)
     assert match is not None
     for path, status in ((match[2], 200), ("/", 404), (f"{match[2]}user?user=ann", 200)):
-        connection = http.client.HTTPConnection(match[1], timeout=10)
+        connection = http.client.HTTPConnection(match[1], timeout=60)
         connection.request("GET", path)
         answer = connection.getresponse()
         assert (answer.status, answer.getheader("server")) == (status, None)

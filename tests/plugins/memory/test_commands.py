@@ -354,7 +354,10 @@ def test_wipe_without_terminal_needs_yes():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
-@pytest.mark.parametrize(("typed", "code"), [("n\n", 2), ("\n", 2), ("\x04", 2), ("y\n", 0)])
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [("\n", 2), ("y\n", 0), *(pytest.param(typed, 2, marks=pytest.mark.soak) for typed in ("n\n", "\x04"))],
+)
 def test_wipe_on_a_terminal_asks_first(typed, code):
     filled("sqlite:s.db")
     command = [sys.executable, "-m", "lore", "memory", "wipe", "--user", "ann", "--store", "sqlite:s.db"]

@@ -50,7 +50,7 @@ def test_watch_without_a_policy_remembers_idle_sessions():
         try:
             first = watch.stdout.readline()
             watch.send_signal(signal.SIGTERM)
-            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 removed, 1 topic dreamt\n", 0)
+            assert (first, watch.wait(timeout=120)) == (b"s-1: idle: 1 remembered, 0 removed, 1 topic dreamt\n", 0)
         finally:
             watch.kill()
     ran = lore("memory", "show", "user_preferences", "--user", "ada", "--store", "sqlite:s.db")

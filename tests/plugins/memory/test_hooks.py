@@ -283,4 +283,4 @@ def test_background_thread_reports_every_exception(error):
     def make():
         raise error
 
-    assert run_in_thread(make, "test").exception(timeout=10) is error
+    assert run_in_thread(make, "test").exception(timeout=60) is error

@@ -75,13 +75,13 @@ def test_second_save_on_one_base_waits_then_fails(opening, monkeypatch):
 
     def slow(connection):
         written.set()
-        assert go_on.wait(30)
+        assert go_on.wait(120)
         commit(connection)
 
     monkeypatch.setattr(one.link, "commit", slow)
     with ThreadPoolExecutor(2) as pool:
         winner = pool.submit(add, one, message("u1"), base=base)
-        assert written.wait(30)
+        assert written.wait(120)
         loser = pool.submit(add, other, message("u2"), base=base)
         waits_for_a_lock(opening())
         go_on.set()
@@ -157,11 +157,11 @@ def test_child_forked_during_a_call_can_read(opening):
     def hold():
         with store.transaction(write=False):
             inside.set()
-            go_on.wait(30)
+            go_on.wait(120)
 
     holding = Thread(target=hold)
     holding.start()
-    assert inside.wait(30)
+    assert inside.wait(120)
     copy = Postgres(store.link)
     read, write = os.pipe()
     child = os.fork()

@@ -256,7 +256,7 @@ def served(application):
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(120)
         listener.close()
 
 

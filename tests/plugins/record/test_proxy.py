@@ -122,12 +122,12 @@ def test_answer_is_written_before_it_is_sent(answer, tmp_path, monkeypatch):
 
 def test_large_bodies_pass_in_pieces(upstream, standin, tmp_path):
     chunk = bytes(range(256)) * 4096  # a megabyte that is no text
-    whole = hashlib.sha256(chunk * 20).hexdigest()
+    whole = hashlib.sha256(chunk * 8).hexdigest()
     answer, longest = hashlib.sha256(), 0
     kept = {"request": hashlib.sha256(), "response": hashlib.sha256()}
     with recording(tmp_path / "c.jsonl", upstream) as large:
         url = f"{large.address}{X}/echo"
-        with httpx.stream("POST", url, content=iter([chunk] * 20), trust_env=False, timeout=300) as stream:
+        with httpx.stream("POST", url, content=iter([chunk] * 8), trust_env=False, timeout=300) as stream:
             for piece in stream.iter_raw():
                 answer.update(piece)
         with large.path.open("rb") as file:

@@ -23,7 +23,7 @@ def recorded(kind: str) -> list[list[int]]:
     return [json.loads(line) for line in (ANSWERS / f"sglang-{kind}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("step", some([3, 1]))
+@pytest.mark.parametrize("step", some([6, 1]))
 @pytest.mark.parametrize("kind", LEAST)
 def test_reads_equal_sglang(kind, step):
     answers = recorded(kind)
