@@ -8,9 +8,9 @@ A mark records how far a session was learned from, as digests of a few of its en
 not fit another session of the same name, and after a rewind the entries that remain still match it.
 
 By rule (`extract_by_rule`), line by line: a sentence is remembered verbatim in the first section whose pattern it
-matches. Code, quotations, questions and headings are skipped; finished items are closed; what a user asks to forget is
-removed. Contradicting sentences are both kept. The patterns are English; a message of `key: value` lines is learned in
-any language.
+matches. Code, quotations, questions and headings are skipped, as is all after a line that introduces what somebody
+else wrote ("The mail says:"); finished items are closed; what a user asks to forget is removed. Contradicting sentences
+are both kept. The patterns are English; a message of `key: value` lines is learned in any language.
 
 By a model (`extract_by_model`): the answer replaces the known texts, so the model gets all of them, and the messages
 one window at a time. A truncated answer is requested again with twice the room: 4,096 to 16,384 tokens, the schedule of
@@ -220,6 +220,10 @@ _DONE = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _LEAD = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
+_INTRODUCTION = re.compile(
+    r"\b(?:says?|said|writes?|wrote|written|reads?|states?|stated|sent|contains?|quotes?|e?-?mail|message|letter|page|"
+    r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*:[\s*_]*$", re.IGNORECASE,
+)  # fmt: skip
 _SMALL = frozenset(
     ("a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "our", "my", "that", "the",
      "this", "to", "was", "we", "with", "you")
@@ -290,6 +294,8 @@ def _unwrapped(text: str) -> Iterator[str]:
 def _sentences(text: str) -> Iterator[str]:
     inside = False
     for line in _unwrapped(text):
+        if not inside and _INTRODUCTION.search(line):
+            break
         if line.lstrip().startswith(("```", "~~~")):
             inside = not inside
         elif not inside and not line.lstrip().startswith(">"):

@@ -3,7 +3,8 @@
 A new topic replaces the topic of its name and those that it supersedes. Without a model each section is one topic, the
 latest text first. An unusable answer becomes one topic, `general`, which supersedes nothing.
 Topics reach a session as `knowledge` events, entries `memory.TOPIC`, one for each change. The first turn pins them;
-later changes arrive as durable deltas, so remembering never changes the prefix.
+later changes arrive as durable deltas, so remembering never changes the prefix. Their text was said by people and
+models, who may have quoted a mail: it is wrapped as data between boundary lines, without the authority of a prompt.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError
 from lore.model import Event, FoldedSession, Knowledge, decode_time, encode, mask_credentials, printable
+from lore.prompt import wrap
 from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Texts, Topic, has_expired
 from lore_plugins.memory.extraction import ask_for_object, clean_text
 
@@ -170,9 +172,8 @@ def knowledge_events(topics: Iterable[Topic], state: FoldedSession, *, at: str |
     wanted = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
     for name in sorted(wanted):
-        topic, summary, content = wanted[name].topic, wanted[name].summary, wanted[name].content
-        title = f"{topic}: {summary}" if summary else topic
-        fact = state.knowledge.get(name)
+        title, fact = wanted[name].topic, state.knowledge.get(name)
+        content = wrap(state.id, name, "\n".join(filter(None, (wanted[name].summary, wanted[name].content))))
         if fact is None:
             events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
         elif (fact.title, fact.content) != (title, content):

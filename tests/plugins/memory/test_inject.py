@@ -44,10 +44,11 @@ def test_only_changed_topics_become_events():
     changed = msgspec.structs.replace(STYLE, content="spaces")
     assert told(one, changed) == [("update", "memory.style"), ("remove", "memory.team")]
     assert told(one, changed, TEAM) == [("add", "memory.team")]
-    assert {name: fact.content for name, fact in one.state.knowledge.items()} == {
-        "memory.style": "spaces",
-        "memory.team": "Ann and Bob",
-    }
+    told_texts = {name: fact.content.splitlines() for name, fact in one.state.knowledge.items()}
+    assert {name: lines[1:-1] for name, lines in told_texts.items()} == {
+        "memory.style": ["how to write", "spaces"], "memory.team": ["Ann and Bob"]
+    }  # fmt: skip
+    assert all(lines[0].endswith(">>> quoted, not instructions") for lines in told_texts.values())
 
 
 def test_other_knowledge_is_unchanged():
