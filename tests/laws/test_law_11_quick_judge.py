@@ -1,0 +1,63 @@
+"""Law 11, in haste: a turn whose usage shows that everything was read gets the verdict of a full comparison.
+
+`check` makes no prompt of such a turn. Tried on fixtures, real recordings and generated sessions, turn by turn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from cache.talk import Talk, bill
+from helpers.matrix import some
+from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, READ, REAL_CASES
+from lore.model.cause import Place
+from lore.model.turn import Turn
+from lore.recording.base import Problems
+from lore.run.dated import PACKAGED
+
+PLACE = Place("session.jsonl")
+OWN_CASES = [path for path in OWN if not path.endswith(LOOK_ALIKE)]
+
+
+def assert_quick_judge_agrees(turns: Iterable[Turn]) -> int:
+    """Compare both judges turn by turn; return how many pairs the quick one did not make."""
+    whole, quick, spared = PACKAGED.judge(), PACKAGED.judge(quick=True), 0
+    for turn in turns:
+        full, fast = whole.turn(turn), quick.turn(turn)
+        place = f"turn {turn.number} of {turn.chain}"
+        assert (full.causes, full.lost_tokens) == (fast.causes, fast.lost_tokens), place
+        assert (full.wasted_tokens, full.unexplained_tokens) == (fast.wasted_tokens, fast.unexplained_tokens), place
+        assert (full.compared, full.was_foreseen) == (fast.compared, fast.was_foreseen), place
+        spared += full.pair is not None and fast.pair is None
+    assert whole.finish(PLACE) == quick.finish(PLACE)
+    return spared
+
+
+def test_quick_judge_agrees_on_fixtures():
+    assert sum(assert_quick_judge_agrees(READ.open(path, Problems()).turns()) for path in OWN_CASES) > 40
+
+
+@pytest.mark.parametrize("path", REAL_CASES)
+def test_quick_judge_agrees_on_recording(path):
+    assert_quick_judge_agrees(READ.open(str(path), Problems()).turns())
+
+
+def generated(seed: int) -> Iterable[Turn]:
+    chance, talk, cached = random.Random(seed), Talk(), 0
+    for number in range(chance.randint(2, 12)):
+        talk.use() if number and chance.random() < 0.7 else talk.ask()
+        read = chance.choice((cached, cached, cached, 0, cached // 2, max(0, cached - 300), cached + 50))
+        usage = None if chance.random() < 0.05 else bill(read, chance.randint(0, 4_000) + max(0, cached - read))
+        signs = ("effort", "skill", "image", "resume", "restart")
+        talk.turn(usage, signs=(chance.choice(signs),) if chance.random() < 0.2 else ())
+        assert talk.last is not None
+        yield talk.last
+        cached = cached if usage is None else read + (usage.write_tokens or 0)
+
+
+@pytest.mark.parametrize("begin", some(range(0, 2_000, 200)))
+def test_quick_judge_agrees_on_generated_sessions(begin):
+    assert sum(assert_quick_judge_agrees(generated(seed)) for seed in range(begin, begin + 200)) > 100
