@@ -162,6 +162,15 @@ class Sums:
         """Add a request."""
         self._added.append(request)
 
+    def include(self, other: Sums) -> None:
+        """Add what another one sums."""
+        other._sum_added()
+        self._sessions |= other._sessions
+        self._sizes += other._sizes
+        self._counts.update(other._counts)
+        for name, amounts in other._amounts.items():
+            self._amounts[name] += amounts
+
     @property
     def requests(self) -> int:
         """How many requests were added."""

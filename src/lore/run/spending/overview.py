@@ -139,10 +139,10 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
                 before.add(sent)
     biggest = now.biggest()
     result = Overview(
-        since=since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
+        since=since, until=request.until, total=now.total("all"), agents=now.by("agent"),
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
         biggest=None if biggest is None else _with_saving(biggest, ledgers, here.home), by=request.by,
-        groups=now.by(request.by), before=before.total.result("before") if request.compared else None,
+        groups=now.by(request.by), before=before.total("before") if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
         limits=limits.results(),
@@ -184,10 +184,8 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
     "day": lambda request: day_of(request.at),
     "week": lambda request: local_time(request.at, "%G-W%V") or "unknown",
     "month": lambda request: local_time(request.at, "%Y-%m") or "unknown",
-    "session": lambda request: request.session,
     "model": lambda request: request.row.model or "unknown",
     "project": lambda request: request.project or "unknown",
-    "agent": lambda request: request.agent,
 }
 
 
@@ -195,35 +193,48 @@ class Period:
     """The requests of a time: their sums in all and by group, and their causes."""
 
     def __init__(self) -> None:
-        self.total = Sums()
         self._requests: list[LedgerRequest] = []
-        self._agents, self._sessions = defaultdict[str, Sums](Sums), defaultdict[str, Sums](Sums)
+        self._sums: dict[tuple[str, str], Sums] = {}  # by agent and session: each request is summed once
         self._first: dict[str, LedgerRequest] = {}
         self._causes = CauseSums()
         self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> what they cost
 
     def add(self, request: LedgerRequest) -> None:
+        key = request.agent, request.session
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = Sums()
+            self._first.setdefault(request.session, request)
+        sums.add(request)
         self._requests.append(request)
-        self.total.add(request)
-        self._agents[request.agent].add(request)
-        self._sessions[request.session].add(request)
-        self._first.setdefault(request.session, request)
-        self._causes.add(request)
         if request.row.loss is not None and request.row.loss.tokens:
+            self._causes.add(request)
             codes, code = self._codes[request.session], request.row.loss.code
             codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
 
-    def by_agent(self) -> list[Spending]:
-        return _ordered(self._agents)
+    def _by(self, key: Callable[[str, str], str]) -> dict[str, Sums]:
+        """Return the sums of each group of sessions; `key` names the group of an agent's session."""
+        groups = defaultdict[str, Sums](Sums)
+        for (agent, session), sums in self._sums.items():
+            groups[key(agent, session)].include(sums)
+        return groups
+
+    def total(self, name: str) -> Spending:
+        """Return the sums of all requests under this name."""
+        return self._by(lambda _, __: "").get("", Sums()).result(name)
 
     def by(self, name: GroupBy | None) -> list[Spending]:
         """Return the sums of each group: of times in their order, of others those that cost most first."""
         if name is None:
             return []
+        if name == "agent":
+            return _ordered(self._by(lambda agent, _: agent))
+        if name == "session":
+            return _ordered(self._by(lambda _, session: session), titled=True)
         groups = defaultdict[str, Sums](Sums)
         for request in self._requests:
             groups[_KEYS[name](request)].add(request)
-        return _ordered(groups, in_time=name in ("day", "week", "month"), titled=name == "session")
+        return _ordered(groups, in_time=name in ("day", "week", "month"))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
@@ -239,10 +250,11 @@ class Period:
 
     def biggest(self) -> SpendingSession | None:
         """Return the session that cost most; None if no request has a price."""
-        best = max(self._sessions, key=lambda name: (self._sessions[name].dollars or 0.0, name), default=None)
+        sessions = self._by(lambda _, session: session)
+        best = max(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), default=None)
         if best is None:
             return None
-        sums, first = self._sessions[best].result(best), self._first[best]
+        sums, first = sessions[best].result(best), self._first[best]
         return SpendingSession(
             path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
             dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
