@@ -222,6 +222,7 @@ CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id
     ("made", "codes"),
     [
         (openai(prompt_cache_key=None), ["LORE185"]),
+        (openai(prompt_cache_key=None, instructions="Be brief."), ["LORE306 expected"]),  # no key would help
         (openai(prompt_cache_key="k" * 65), ["LORE186 waste"]),
         (openai(prompt_cache_retention="in_memory"), ["LORE186"]),
         (openai(prompt_cache_retention="24h"), []),

@@ -12,6 +12,7 @@ from lore.model.turn import Call
 from model.making import parsed, turn
 
 OPENAI = Call(endpoint="api.openai.com/v1/chat/completions")
+GATEWAY = Call(endpoint="openrouter.ai/api/v1/chat/completions")
 LLAMA = Call(endpoint="127.0.0.1:8080/v1/chat/completions", answered_by="llama.cpp")
 WORDS = "Read the file of the parser, and describe it in one sentence. " * 60  # some 800 tokens
 
@@ -107,6 +108,12 @@ def test_breakpoints_at_which_nothing_is_written_are_named(reads):
 
 def test_text_after_the_last_breakpoint_is_no_plateau():
     assert "LORE307" not in chain_codes(claude(0, 2_000, 2_000, 2_000, 2_000, breakpoint=None))
+
+
+@pytest.mark.parametrize(("grown", "is_found"), [(4_000, False), (5_000, True)])
+def test_plateau_within_a_step_of_gemini_is_none(grown, is_found):
+    turns = talk(0, 3_328, 3_328, 3_328, grown=grown, model="gemini-3-pro", call=GATEWAY)
+    assert ("LORE307" in chain_codes(turns)) == is_found
 
 
 @pytest.mark.parametrize(("level", "found"), [(4_867, [(2, "LORE307")]), (None, [])])

@@ -11,7 +11,7 @@ from lore.judge.attribution import RULES
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ImageBlock, ToolCall, UserMessage
-from lore.model.state import SIGNS, Sign
+from lore.model.state import SIGNS, Change, Sign
 
 
 def test_every_signal_has_an_existing_code():
@@ -213,6 +213,14 @@ def test_unnamed_micro_compaction_explains_a_fall():
     talk = shrank(12_002, signs=("micro-compaction",))
     assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
     assert talk.lead.also == ()
+
+
+def test_expired_entries_lead_over_another_model():
+    """The advice to keep the model could have saved nothing."""
+    talk = opened()
+    talk.model = "claude-y"
+    talk.turn(bill(0, 12_500), after=700.0, changes=(Change("LORE119", "model changed"),))
+    assert (talk.lead.code, other_codes(talk.lead)) == ("LORE128", ["LORE119"])
 
 
 def test_unnamed_micro_compaction_clears_images():

@@ -27,6 +27,11 @@ def test_usage_shows_how_short_a_prompt_is():
     assert "all 2 requests with breakpoints of this chain" in said
 
 
+def test_prompt_that_the_provider_compacted_is_not_short():
+    passes = (replace(bill(0, 5000), kind="compaction"), replace(bill(0, 0, 900), kind="message"))
+    assert chain_codes(talk(replace(bill(0, 0, 900), iterations=passes))) == []
+
+
 def test_short_prompt_without_usage_is_estimated():
     assert chain_codes(talk(None, None)) == ["LORE306"]
     assert chain_codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few

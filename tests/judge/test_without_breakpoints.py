@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from cli.running import lore
 
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
@@ -51,7 +53,7 @@ def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
 
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     """Findings about Gemini's implicit cache named the 60 minutes of its explicit ones."""
-    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (3_000, 22_000, 9_600)]
+    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (1_500, 22_000, 9_600)]
     finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
     assert finding["code"] == "LORE130"
     expiry = next(reason for reason in finding["ruled_out"] if reason["reason"] == "expiry")
@@ -59,10 +61,11 @@ def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     assert "lifetime unknown" in finding["message"]
 
 
-def test_hours_without_documented_lifetime_may_be_expiry(tmp_path):
-    """A miss after 7.6 hours was shown as the server's, to be reported with its request id."""
+@pytest.mark.parametrize(("model", "dialect"), [("gemini-3-pro", "gemini"), ("gpt-5.5", "openai-responses")])
+def test_hours_within_unsure_lifetime_may_be_expiry(model, dialect, tmp_path):
+    """A miss after 7.6 hours was shown as the server's; no entry of GPT-5.5 (24 hours) outlived 31 minutes."""
     bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]
-    finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
+    finding = found(log(tmp_path, bills, model, dialect))
     assert (finding["code"], finding["strength"], finding["actor"]) == ("LORE128", "weak", "nobody")
     assert finding["evidence"]["lifetime"] is None
     assert "5 min" not in finding["message"]

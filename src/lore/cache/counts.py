@@ -80,6 +80,11 @@ def prompt_tokens(usage: Usage | None) -> int:
     return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
 
+def sent_tokens(usage: Usage | None) -> int:
+    """Return the reported tokens of the prompt as it was sent, which the provider may compact for later passes."""
+    return 0 if usage is None else max(map(prompt_tokens, usage.passes))
+
+
 def first_pass_read(usage: Usage | None) -> int | None:
     """Return tokens read by the first pass that answered, or by a usage without passes; None: unknown."""
     return None if usage is None else (usage.first_pass if usage.iterations else usage).read_tokens

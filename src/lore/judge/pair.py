@@ -154,6 +154,8 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     if pair.uncacheable or is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
     tokens, source = round(pair.lost[number] / pair.bytes_per_token), "estimated"
+    if pair.causes[number].code == Code.MODEL_CHANGED and pair.right.is_rebuilt and pair.left.usage is not None:
+        tokens = prompt_tokens(pair.left.usage)  # all of it, also what the log does not record
     if counted is not None:
         tokens, source = counted, "counted"
     if pair.short is not None:

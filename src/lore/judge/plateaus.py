@@ -32,6 +32,8 @@ from lore.prefix.overlap import byte_size, iterate_from
 
 _FEWEST = 3  # reads at one level
 _BLOCKS = 2  # by which the repeated part exceeds that level
+# Tokens: reads of Gemini through gateways rise in steps of 7,500 to 8,200 (5 sessions; no provider documents it).
+_STEPS = {"gemini": 8192}
 _MOST_BEHIND = 64  # segments after the last breakpoint
 
 
@@ -80,7 +82,10 @@ class Plateaus:
             turns=current.turns + 1, unread=current.unread + max(0, repeated - read),
         )  # fmt: skip
         beyond, grown = repeated - current.level, repeated - current.begun
-        if current.turns < _FEWEST or min(beyond, grown) <= max(_BLOCKS * block, TOLERANCE_SHARE * repeated):
+        if current.turns < _FEWEST:
+            return
+        step = _STEPS.get(served_by(turn).provider, _BLOCKS * block)
+        if min(beyond, grown) <= max(step, TOLERANCE_SHARE * repeated):
             return
         is_longest = self._longest is None or current.unread > self._longest.unread
         if is_longest and repeated >= (minimum_tokens(self._rules(), turn) or 0):

@@ -52,8 +52,10 @@ from lore.prefix.purpose import asks_for_summary
 
 
 def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return every cause of a break, the leading ones first."""
-    return _add_hashes(facts, limit_by_verdict(facts, _find_causes(facts)))
+    """Return every cause of a break, the leading ones first: of what had expired another model could lose nothing."""
+    causes = limit_by_verdict(facts, _find_causes(facts))
+    expired = EXPIRED.explain(facts) if causes and causes[0].code == Code.MODEL_CHANGED else None
+    return _add_hashes(facts, causes if expired is None else (replace(expired, also=causes[:1]), *causes[1:]))
 
 
 def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:

@@ -124,7 +124,9 @@ class Linter:
         """Yield the rules about sizes that a request breaks."""
         turn, prompt = sized.turn, sized.prompt
         yield from _images(sized)
-        if sized.where.provider == "openai" and prompt.params.get("prompt_cache_key", b"null") == b"null":
+        is_long = bool(sized.upto) and sized.upto[-1] >= (minimum_tokens(self._rules(), turn) or 0)
+        no_key = prompt.params.get("prompt_cache_key", b"null") == b"null"
+        if sized.where.provider == "openai" and no_key and is_long:
             per_minute = self._rules().number(
                 "requests_per_minute", "openai", turn.model, sized.where.platform, turn.at
             )

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.counts import has_unseen, lifetime_of, prompt_tokens
+from lore.cache.counts import has_unseen, lifetime_of, sent_tokens
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules, seconds
@@ -99,7 +99,7 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
     upto = list(estimated_positions(Views(_VIEW, count).iterate_pieces(turn.prompt)))
-    billed = prompt_tokens(turn.usage)
+    billed = sent_tokens(turn.usage)
     if upto and 0 < billed < upto[-1]:
         upto = [tokens * billed // upto[-1] for tokens in upto]
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
@@ -127,7 +127,7 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     second = predictor.predict(again).prediction
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
     least = rules.number(rule, where.provider, turn.model, where.platform, at)
-    first, second = (_limit(sent, prompt_tokens(turn.usage), int(least or 0)) for sent in (first, second))
+    first, second = (_limit(sent, sent_tokens(turn.usage), int(least or 0)) for sent in (first, second))
     if second.read is None:
         return unknown
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import BreakpointRule
-from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, prompt_tokens
+from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, sent_tokens
 from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.model.canonical import printable, text_of
@@ -256,7 +256,7 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
     if size < fewest * BYTES_PER_TOKEN * UNDERRATED:
         return None
     tokens = round(size / BYTES_PER_TOKEN)
-    tokens = min(tokens, prompt_tokens(turn.usage) or tokens)
+    tokens = min(tokens, sent_tokens(turn.usage) or tokens)
     if not prompt.breakpoints:
         return BreakpointsMissing(tokens, fewest)
     cached = 0
@@ -269,7 +269,7 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
 
 def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:
     """Return how short the prefix up to the last breakpoint is; None if it is long enough, or its size is unknown."""
-    billed = prompt_tokens(turn.usage)
+    billed = sent_tokens(turn.usage)
     estimate = up_to_last(turn.prompt, billed)
     most = min(estimate * UNDERRATED, billed) if billed else estimate * UNDERRATED
     if most >= MOST:

@@ -199,7 +199,7 @@ class Paused(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         pause = f"{format_duration(self.seconds)} since the previous request"
         if self.lifetime is None:
-            is_short = self.seconds <= 3600  # without breakpoints, no lifetime is asked for
+            is_short = self.seconds <= 1800  # a longer pause is named of caches whose lifetime nobody asks for
             return f"{pause}; the cache lifetime is not recorded{': 5 min, unless one hour was asked for' * is_short}"
         live = " and had not expired" if self.seconds <= self.lifetime else ""
         return f"{pause}; the cache lives {format_duration(self.lifetime)}{live}"
