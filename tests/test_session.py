@@ -10,6 +10,7 @@ import pytest
 from helpers.states import dump_state
 from lore import Session, event
 from lore.errors import LoreError, MisuseError
+from lore.events import knowledge
 from lore.model.events import ContextPersisted, PromptDelta, TurnStarted, encode
 from lore.prompt.base import Rules
 from lore.prompt.dialects.template import JinjaTemplate
@@ -284,3 +285,15 @@ def test_messages_of_four_threads_are_all_kept(stored):
         list(pool.map(write, range(4)))
     assert sum(len(message["content"]) for message in session.request()["messages"]) == 200
     assert session.log().count(b'"user_message"') == 200
+
+
+def test_restored_open_turn_gets_no_second_delta():
+    """What one delta left waiting came with a second one when the session was read in the same turn again."""
+    session = Session("claude-opus-5", rules=Rules(knowledge_tokens=30))
+    session.user("one")
+    session.request()
+    session.assistant("yes")
+    session.apply(*[knowledge("add", f"k{number}", content=f"{number} " * 40) for number in range(9)])
+    session.user("two")
+    sent = session.request()
+    assert Session.read(session.log(), rules=session.rules).request() == sent

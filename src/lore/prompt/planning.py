@@ -121,14 +121,15 @@ class Planner:
         return self._knowledge(session, chain, turn, place, behind=True) if in_loops else ()
 
     def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
-        """Return the events that the log holds for this turn; None without any."""
+        """Return the events that the log holds for this turn and the chain does not have yet; None without any."""
         resets = self._log.events_of(CacheReset, chain.id, turn.turn)
         if resets and chain.reset != turn.turn:
             return [resets[0]]
-        deltas = [
-            delta for delta in self._log.events_of(PromptDelta, chain.id, turn.turn) if delta.seq not in chain.deltas
-        ]
-        return [_replace(delta, selector=with_place(delta.selector, place)) for delta in deltas] or None
+        deltas = self._log.events_of(PromptDelta, chain.id, turn.turn)
+        new = [delta for delta in deltas if delta.seq not in chain.deltas]
+        if not new and not any(chain.deltas[delta.seq].age == chain.turns for delta in deltas):
+            return None
+        return [_replace(delta, selector=with_place(delta.selector, place)) for delta in new]
 
     def _knowledge(
         self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, *, behind: bool = False
