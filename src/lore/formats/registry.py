@@ -167,16 +167,13 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
     FORMATS.update(rows)
 
 
-def measures_cache(name: str) -> bool:
-    """Return whether files of a format measure the reads of an engine's cache."""
-    row = FORMATS.get(name)
-    return row is not None and row.measures
-
-
-def is_by_time(name: str) -> bool:
-    """Return whether files of a format give the times of requests, and may hold them in another order."""
-    row = FORMATS.get(name)
-    return row is not None and row.by_time
+def row_of(name: str) -> Format:
+    """Return the row of a format; the reader class of a plug-in describes itself."""
+    if name in FORMATS:
+        return FORMATS[name]
+    kind = READERS[name]
+    title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
+    return Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -249,11 +246,7 @@ def formats() -> list[FormatResult]:
     names = [*FORMATS, *(name for name in READERS if name not in FORMATS)]
     found: list[FormatResult] = []
     for name in sorted(names, key=lambda name: order.index(READERS[name].yields)):
-        row, kind = FORMATS.get(name), READERS[name]
-        if row is None:
-            title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
-            row = Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
-        lacks = lacks_of(name) or None
+        row, kind, lacks = row_of(name), READERS[name], lacks_of(name) or None
         found.append(FormatResult(
             name, row.title, HOLDS[kind.yields], row.fidelity, row.requests, row.bills, row.system_prompt, row.tools,
             row.compaction, lacks,

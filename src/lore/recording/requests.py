@@ -25,7 +25,7 @@ from msgspec import Struct
 from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.outputs import output_items
-from lore.formats.registry import is_by_time, measures_cache
+from lore.formats.registry import row_of
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
@@ -82,7 +82,7 @@ class RequestRecording(Recording):
         super().__init__(path, reader, data, problems, options)
         self.dialect = options.asked_dialect
         self._memos = memos  # by dialect; shared by recordings that are compared
-        self._sorted = not growing and is_by_time(reader.name)
+        self._sorted = not growing and row_of(reader.name).by_time
         self._chains = Chains(join=output_items)
         self._continuations = Continuations()
 
@@ -101,7 +101,7 @@ class RequestRecording(Recording):
             if isinstance(read.value, Exchange):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
-        if not requests and measures_cache(self.reader.name):
+        if not requests and row_of(self.reader.name).measures:
             if not self.measures:
                 raise UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
             from shlex import quote  # noqa: PLC0415 - only for an error

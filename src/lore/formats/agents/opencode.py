@@ -333,7 +333,7 @@ class OpenCode(DocumentReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version = ""
+        self.client = "opencode"  # with its version
         self.reverted_from = ""  # the first message that was taken back
         self.reverted: list[str] | None = None  # items that were taken back; None before the first
         self.dialect: str | None = None
@@ -354,7 +354,7 @@ class OpenCode(DocumentReader):
         self._start_session(_SESSION.decode((raw_members(data) or {}).get("info", b"{}")))
 
     def _start_session(self, info: OpenCodeSession) -> None:
-        self.version = info.version
+        self.client = f"opencode {info.version}".rstrip()
         self.reverted_from = text_in((info.revert or {}).get("messageID", NULL))
         title = text_in(info.title)
         title = None if title.startswith(DEFAULT_TITLES) else title or None
@@ -430,7 +430,7 @@ class OpenCode(DocumentReader):
         if added or removed:
             signs.append(Sign("tools-delta", bounded_names(added), bounded_names(removed)))
         self.asked = Asked(info.agent or asked.agent, effort, system, tools)
-        self.session.version = self.version
+        self.session.version = self.client.partition(" ")[2]
         self.session.signal(*signs)
         self.session.version = ""
 
@@ -499,8 +499,8 @@ class OpenCode(DocumentReader):
     def _end_turn(
         self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, cost: Raw, *, is_last: bool
     ) -> None:
-        session, client = self.session, f"opencode {self.version}".rstrip()
-        usage = usage_of(tokens, cost, client, dialect_of(info.provider, info.asked or ""))
+        session = self.session
+        usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.asked or ""))
         if info.error is None or not is_last:
             session.end_turn(usage, name_of(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:

@@ -67,50 +67,6 @@ class _UsageLine(Struct, frozen=True):
     lore_usage: _Usage
 
 
-class DatabaseUsage:
-    """The rows that belong to no request yet."""
-
-    def __init__(self) -> None:
-        self.problem = ""  # why the database could not be read
-        self.skipped = 0  # rows that belong to no request of the log
-        self.missing = 0  # requests of the log without a row; 0 if there is no database
-        self._rows: dict[str, list[UsageRow]] = {}  # by agent, the next one last
-
-    def read(self, line: bytes) -> None:
-        """Read the line before a log."""
-        try:
-            usage = msgspec.json.decode(line, type=_UsageLine).lore_usage
-        except ValueError:
-            self.problem = "the usage in its database cannot be read"
-            return
-        self.problem = usage.problem
-        for row in reversed(usage.rows):
-            self._rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
-
-    @property
-    def left(self) -> int:
-        """The number of rows without a request."""
-        return sum(map(len, self._rows.values())) + self.skipped
-
-    def has(self, agent: str) -> bool:
-        """Return whether the database has rows of an agent."""
-        return agent in self._rows
-
-    def take(self, agents: tuple[str, ...], model: str | None, output: int | None) -> UsageRow | None:
-        """Return the row of an agent's next request, by the first of its names that has rows; None if it has none."""
-        if not self._rows:
-            return None
-        rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
-        for back in range(1, min(_ROWS_TRIED, len(rows)) + 1):
-            if rows[-back].fits(model, output):
-                row = rows[-back]
-                self.skipped += back - 1
-                del rows[-back:]
-                return row
-        self.missing += 1
-        return None
-
-
 _NANO_AIU_PER_DOLLAR = 10**11  # an AI unit is an AI credit: a cent
 _MOST = 10**15  # of a stated total; a larger one is not believed
 
@@ -241,7 +197,9 @@ class CopilotBills:
     def __init__(self, session: SessionBuilder) -> None:
         self.session = session
         self.chains: dict[str, CopilotChain] = {}
-        self.database = DatabaseUsage()
+        self._rows: dict[str, list[UsageRow]] = {}  # that belong to no request yet, by agent, the next one last
+        self._skipped = 0  # rows that belong to no request of the log
+        self._missing = 0  # requests of the log without a row; 0 if there is no database
         self.spent: dict[str, Spent] = {}  # by model
         self.compactions = 0
         self._stated: dict[str, float] = {}  # the client's latest totals, by field of `RecordedCost`
@@ -249,16 +207,35 @@ class CopilotBills:
 
     def read_database(self, line: bytes) -> None:
         """Read the line before a log."""
-        self.database.read(line)
-        if self.database.problem:
-            self.session.problem(Code.UNREADABLE_FILE, self.database.problem)
+        try:
+            usage = msgspec.json.decode(line, type=_UsageLine).lore_usage
+        except ValueError:
+            usage = _Usage(problem="the usage in its database cannot be read")
+        if usage.problem:
+            self.session.problem(Code.UNREADABLE_FILE, usage.problem)
+        for row in reversed(usage.rows):
+            self._rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
+
+    def _take_row(self, agents: tuple[str, ...], model: str | None, output: int | None) -> UsageRow | None:
+        """Return the row of an agent's next request, by the first of its names that has rows; None if it has none."""
+        if not self._rows:
+            return None
+        rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
+        for back in range(1, min(_ROWS_TRIED, len(rows)) + 1):
+            if rows[-back].fits(model, output):
+                row = rows[-back]
+                self._skipped += back - 1
+                del rows[-back:]
+                return row
+        self._missing += 1
+        return None
 
     def usage_of_answer(self, answer: records.CopilotAnswer) -> e.Usage:
         """Return the usage of a request: the database's, or the output tokens of its answer."""
         session = self.session
         is_main = session.chain == e.MAIN
         agents = ("",) if is_main else tuple(filter(None, (session.agent, answer.parent_tool_call_id)))
-        row = self.database.take(agents, answer.model, answer.output_tokens)
+        row = self._take_row(agents, answer.model, answer.output_tokens)
         if row is None:
             return self._usage(records.CopilotUsage(output_tokens=answer.output_tokens))
         output = answer.output_tokens if row.output_tokens is None else row.output_tokens
@@ -299,8 +276,8 @@ class CopilotBills:
         if model is not None:
             self.session.emit(e.SessionChanged(model=model, chain=chain))
         self.session.emit(e.TurnStarted(turn=1, at=asked_at or at, chain=chain))
-        if self.database.has(COMPACTION):
-            self.database.take((COMPACTION,), used.model, used.output_tokens)
+        if COMPACTION in self._rows:
+            self._take_row((COMPACTION,), used.model, used.output_tokens)
         usage = self._usage(used, model)
         self.end_turn(chain, Answer(1, at, compaction.request_id or uuid, model, usage))
         self.spend(chain, model, usage)
@@ -379,10 +356,10 @@ class CopilotBills:
 
     def report_missing(self) -> None:
         """Report requests without a row in the database."""
-        database = self.database
-        if database.missing:
-            requests = f"{database.missing} requests of the log have no usage in session-store.db"
-            self.session.problem(Code.UNKNOWN_ID, f"{requests}; {database.left} of its rows belong to no request")
+        if self._missing:
+            left = sum(map(len, self._rows.values())) + self._skipped
+            requests = f"{self._missing} requests of the log have no usage in session-store.db"
+            self.session.problem(Code.UNKNOWN_ID, f"{requests}; {left} of its rows belong to no request")
 
 
 def _tokens(sums: Spent | records.CopilotUsage) -> tuple[int | None, ...]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.formats.registry import GENERIC, measures_cache
+from lore.formats.registry import GENERIC, row_of
 from lore.recording import corpus, filesystem
 from lore.recording.agents.beside import md5_name
 from lore.recording.agents.companions import session_of
@@ -107,7 +107,7 @@ def newest(paths: list[str], format: str | None) -> str:
 def is_recording(path: str, format: str | None) -> bool:
     """Return whether a file is a recording; a generic format is read up to its first turn."""
     kind = kind_of(corpus.open_head(path).head, format)
-    if kind is None or format is not None or (kind.name not in GENERIC and not measures_cache(kind.name)):
+    if kind is None or format is not None or (kind.name not in GENERIC and not row_of(kind.name).measures):
         return kind is not None
     try:
         return next(Options().open(path).turns(), None) is not None
