@@ -199,12 +199,11 @@ def usage_with_cached_input(
     besides: tuple[Usage, ...] = (),
 ) -> Usage:  # fmt: skip
     """Return the usage of counts whose input includes cached tokens; a contradiction if these are more than it."""
-    cached = (read or 0) + (write or 0)
-    if whole is not None and cached > whole:
-        odd = f"{cached} cached tokens are more than all {whole} of the input"
-        return Usage(None, read, write, output, iterations=besides, client=client, contradiction=odd)
+    cached, odd = (read or 0) + (write or 0), ""
     uncached = None if whole is None else whole - cached
-    return Usage(uncached, read, write, output, iterations=besides, client=client)
+    if uncached is not None and uncached < 0:
+        uncached, odd = None, f"{cached} cached tokens are more than all {whole} of the input"
+    return Usage(uncached, read, write, output, iterations=besides, client=client, contradiction=odd)
 
 
 def usage_without_cached_input(
@@ -216,13 +215,12 @@ def usage_without_cached_input(
     Writes of 0 are unknown if the dialect does not bill writes. `hour` counts writes that live for an hour.
     """
     write = write if write or dialect in _BILLS_WRITES else None
-    sent = (uncached or 0) + (read or 0) + (write or 0)
+    sent, odd = (uncached or 0) + (read or 0) + (write or 0), ""
     if total and total < sent:
-        odd = f"{sent} tokens of input are more than all {total} of the request"
-        return Usage(
-            None, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd, recorded=recorded
-        )
-    return Usage(uncached, read, write, output, write_1h_tokens=hour, client=client, recorded=recorded)
+        uncached, odd = None, f"{sent} tokens of input are more than all {total} of the request"
+    return Usage(
+        uncached, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd, recorded=recorded
+    )
 
 
 def recorded_dollars(stated: bytes) -> RecordedCost | None:

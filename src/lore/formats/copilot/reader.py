@@ -306,9 +306,7 @@ _SIMPLE = (
 )  # fmt: skip
 _DATA: dict[str, Callable[[Raw], Any]] = {  # by the type of a line: how its data is decoded
     **dict.fromkeys(_CHANGES, lenient.decoding(records.CopilotChange)),
-    **dict.fromkeys(
-        ("system.message", "system.notification", "user.message"), lenient.decoding(records.CopilotMessage)
-    ),
+    **dict.fromkeys(_MESSAGES, lenient.decoding(records.CopilotMessage)),
     "assistant.message": lenient.decoding(records.CopilotAnswer),
     "tool.execution_complete": lenient.decoding(records.CopilotResult),
     "session.compaction_complete": lenient.decoding(records.CopilotCompaction),

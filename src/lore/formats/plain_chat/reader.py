@@ -105,23 +105,6 @@ def dialect_of(message: Members, role: Role) -> str:
     return "anthropic" if anthropic or text_at(message, "model").startswith("claude") else ""
 
 
-def usage_of(message: Members) -> e.Usage | None:
-    """Return the usage of the response; None if the message has none."""
-    return billed_of(message.get("usage", message.get("usage_metadata", b"null")))
-
-
-def model_of(message: Members) -> str | None:
-    """Return the model of an answer; None if the message does not name it."""
-    metadata = raw_members(message.get("response_metadata", b"")) or {}
-    return text_at(message, "model") or text_at(metadata, "model_name", "model") or None
-
-
-def tools_in(raw: bytes) -> tuple[Raw, ...] | None:
-    """Return the tools that a conversation lists, as JSON or as JSON in a text; None without any."""
-    listed = text_in(raw).encode() if raw[:1] == b'"' else raw
-    return tuple([Raw(tool) for tool in elements_of(listed) if tool[:1] == b"{"]) or None
-
-
 def elements_of(raw: bytes) -> list[bytes]:
     """Return the elements of text that is a JSON array; none of other text."""
     return array(raw) if raw[:1] == b"[" and is_json(raw) else []
@@ -340,9 +323,11 @@ class Chat(LogReader):
         self._end_conversation()
 
     def _describe(self, record: Members) -> None:
-        conversation = self._conversation
+        conversation, tools = self._conversation, record.get("tools", b"")
         conversation.system = texts_of(Raw(record.get("system", b"null")))
-        conversation.tools, conversation.model = tools_in(record.get("tools", b"")), text_at(record, "model") or None
+        listed = elements_of(text_in(tools).encode() if tools[:1] == b'"' else tools)
+        conversation.tools = tuple([Raw(tool) for tool in listed if tool[:1] == b"{"]) or None
+        conversation.model = text_at(record, "model") or None
 
     def _end_conversation(self) -> None:
         """End a conversation; messages without an answer are its next request."""
@@ -402,13 +387,14 @@ class Chat(LogReader):
     def _read_answer(self, message: Members, uuid: str, *, has_calls_in_text: bool) -> None:
         open_calls = self._conversation.open
         items = spoken(parts_of_answer(message, has_calls_in_text=has_calls_in_text), uuid, uuid)
-        self._start_turn(model_of(message))
+        metadata = raw_members(message.get("response_metadata", b"")) or {}
+        self._start_turn(text_at(message, "model") or text_at(metadata, "model_name", "model") or None)
         for item in items:
             if type(item) is ToolCall and item.status == "running":
                 open_calls.append((item.call_id, item.name))
             self.session.append(item)
         del open_calls[:-OPEN_CALLS]
-        self.session.end_turn(usage_of(message))
+        self.session.end_turn(billed_of(message.get("usage", message.get("usage_metadata", b"null"))))
 
     def _read_prompt(self, message: Members, uuid: str, source: str) -> None:
         """Read a message that the model did not make: its results, then its other parts."""
