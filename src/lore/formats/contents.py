@@ -19,6 +19,7 @@ import base64
 import binascii
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -140,34 +141,30 @@ def decompress(data: bytes, encoding: str = "") -> bytes:
 
     Raises ContentError if that fails or the result is too large.
     """
-    named = encoding.lower().strip()
-    if data[:2] == _GZIP:
-        return _inflated(data, zlib.MAX_WBITS | 32)
-    if data[:4] == _ZSTD:
-        return _unpacked_zstd(data)
+    named, limit = encoding.lower().strip(), min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     is_text = data[:1] in (b"{", b"[", b":") or data[:5] in (b"data:", b"event")
-    if not named or named == "identity" or is_text:
+    if data[:2] == _GZIP:
+        found = _inflated(data, limit, zlib.MAX_WBITS | 32)
+    elif data[:4] == _ZSTD:
+        found = _unpacked_zstd(data, limit)
+    elif not named or named == "identity" or is_text:
         return data
-    if named == "deflate":
-        try:
-            return _inflated(data, zlib.MAX_WBITS)
-        except ContentError:
-            return _inflated(data, -zlib.MAX_WBITS)
-    if named == "br":
-        return _unpacked_brotli(data)
-    raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not decompress")
-
-
-def _inflated(data: bytes, bits: int) -> bytes:
-    limit = min(BODY_BYTES, max(len(data), 1024) * INFLATION)
-    try:
-        unpacker = zlib.decompressobj(bits)
-        found = unpacker.decompress(data, limit)
-    except zlib.error:
-        raise ContentError("its compressed bytes are damaged") from None
-    if unpacker.unconsumed_tail:
+    elif named == "deflate":  # with zlib's header, or without
+        found = _inflated(data, limit, zlib.MAX_WBITS, -zlib.MAX_WBITS)
+    elif named == "br":
+        found = _unpacked_brotli(data, limit)
+    else:
+        raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not decompress")
+    if len(found) >= limit:
         raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
     return found
+
+
+def _inflated(data: bytes, limit: int, *forms: int) -> bytes:
+    for bits in forms:
+        with suppress(zlib.error):
+            return zlib.decompressobj(bits).decompress(data, limit)
+    raise ContentError("its compressed bytes are damaged")
 
 
 def zstd_library() -> Any:
@@ -178,22 +175,21 @@ def zstd_library() -> Any:
         return import_module("zstandard")
 
 
-def _unpacked_zstd(data: bytes) -> bytes:
-    limit, library = min(BODY_BYTES, max(len(data), 1024) * INFLATION), zstd_library()
+def _unpacked_zstd(data: bytes, limit: int) -> bytes:
+    library = zstd_library()
     unpacker = library.ZstdDecompressor()
     try:
         if not hasattr(unpacker, "stream_reader"):
-            return _bounded(unpacker.decompress(data, limit), limit)
+            return unpacker.decompress(data, limit)
         with unpacker.stream_reader(data, read_across_frames=True) as reader:
-            return _bounded(reader.read(limit), limit)
+            return reader.read(limit)
     except library.ZstdError:
         raise ContentError("its compressed bytes are damaged") from None
 
 
-def _unpacked_brotli(data: bytes) -> bytes:
+def _unpacked_brotli(data: bytes, limit: int) -> bytes:
     """Return brotli's bytes decompressed, of a stream that was cut as far as it goes."""
     library: Any = import_module("brotli")  # it has no types
-    limit = min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     unpacker, found, rest = library.Decompressor(), bytearray(), data
     try:
         while len(found) < limit:
@@ -205,13 +201,7 @@ def _unpacked_brotli(data: bytes) -> bytes:
             raise ContentError("its compressed bytes are cut off")
     except library.error:
         raise ContentError("its compressed bytes are damaged") from None
-    return _bounded(bytes(found), limit)
-
-
-def _bounded(found: bytes, limit: int) -> bytes:
-    if len(found) >= limit:
-        raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
-    return found
+    return bytes(found)
 
 
 def _decoded(raw: bytes) -> bytes:
