@@ -263,28 +263,24 @@ def _usage(own: Record) -> Usage | None:
     return billed_from({"prompt_tokens": None, **found})
 
 
-# Keys with a number, and the member that they name.
-_PROMPT = re.compile(
-    r"gen_ai\.prompt\.(\d{1,9})\.(role|content|tool_call_id|tool_calls\.\d{1,9}\.(?:id|name|arguments))$"
-)
-_CALLED = re.compile(r"tool_calls\.(\d{1,9})\.(id|name|arguments)$")
-_FUNCTION = re.compile(r"llm\.request\.functions\.(\d{1,9})\.(name|description|parameters)$")
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
+_DIGITS = 9  # of a number in a key
 
 
-def _numbered(own: Mapping[str, bytes], keys: re.Pattern[str]) -> list[dict[str, bytes]]:
-    """Return the members that keys name for each number, in the order of the numbers."""
+def _numbered(own: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:
+    """Return the members that keys name for each number after a prefix (`PREFIX.N.MEMBER`), in order."""
     found: dict[int, dict[str, bytes]] = {}
     for key, value in own.items():
-        if (match := keys.match(key)) is not None:
-            found.setdefault(int(match[1]), {})[match[2]] = value
+        number, dot, member = key.removeprefix(prefix).partition(".") if key.startswith(prefix) else ("", "", "")
+        if dot and number.isdecimal() and len(number) <= _DIGITS:
+            found.setdefault(int(number), {})[member] = value
     return [found[number] for number in sorted(found)]
 
 
 def _numbered_tools(own: Record) -> bytes:
     """Return the tools of a call as an array; empty bytes if it has none."""
     functions: list[bytes] = []
-    for function in _numbered(own.members, _FUNCTION):
+    for function in _numbered(own.members, "llm.request.functions."):
         parameters = function.get("parameters", b"")
         if parameters[:1] == b'"':
             text = unescape(parameters).strip()
@@ -296,8 +292,8 @@ def _numbered_tools(own: Record) -> bytes:
 
 def _numbered_messages(own: Record) -> list[bytes]:
     found: list[bytes] = []
-    for message in _numbered(own.members, _PROMPT):
-        calls = _numbered(message, _CALLED)
+    for message in _numbered(own.members, "gen_ai.prompt."):
+        calls = _numbered(message, "tool_calls.")
         if message.get("content") == b'""' and message.get("role") != b'"tool"':
             del message["content"]
         if calls or message.keys() & {"role", "content"}:
