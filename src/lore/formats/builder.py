@@ -6,8 +6,7 @@ remembers which items each message made (so that compactions and rewinds can nam
 
 How to write a reader: a subclass of `LogReader` (a record a line) or `DocumentReader` (the records are the elements
 of one array) with `handle(data)`, which decodes one record, sets `session.at` (and `chain`, `agent`), and calls the
-builder. A record that `handle` refuses with ValueError is kept as an opaque event with a problem. Without content
-(`read(data, content=False)`) the builder replaces the texts of items by white space (`sizes.py`).
+builder. A record that `handle` refuses with ValueError is kept as an opaque event with a problem.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, peek
 from lore.formats.documents import ElementCutter
 from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many
-from lore.formats.sizes import sized
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
@@ -62,7 +60,6 @@ class SessionBuilder:
         self.chain = e.MAIN  # the chain that it belongs to
         self.agent: str | None = None  # the subagent that wrote it
         self.is_started = False
-        self.has_content = True  # False: items and results keep their size, not their text
         self._reads: list[Read] = []
 
     # records
@@ -100,8 +97,7 @@ class SessionBuilder:
         self._reads.append(self.placed(event))
 
     def placed(self, event: e.Event) -> Read:
-        """Return an event with the place of the record; without its content if that is not wanted."""
-        event = event if self.has_content else sized(event)
+        """Return an event with the place of the record."""
         return Read(event, self.line.number, self.line.byte, self.file)
 
     def problem(self, code: str, message: str) -> None:
@@ -141,7 +137,6 @@ class SessionBuilder:
 
     def append(self, item: Item) -> None:
         """Emit an item of the timeline."""
-        item = item if self.has_content else sized(item)
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
@@ -240,9 +235,7 @@ class LogReader(LineReader):
         super().__init__()
         self.session = SessionBuilder()
 
-    def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
-        """Yield what a file holds. Without `content` items and results keep their size, not their text."""
-        self.session.has_content = content
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data)
         return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else self._read_lines(data)
 
@@ -297,9 +290,8 @@ class DocumentReader(LogReader):
         super().__init__()
         self.is_whole = False  # the end of the array was read
 
-    def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
-        """Yield what a document holds. Without `content` items and results keep their size, not their text."""
-        self.session.has_content = content
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield what a document holds."""
         records = ElementCutter(data, self.paths)
         if records.find_array():
             self._read_head((records.begin or b"").removeprefix(BOM).lstrip(SPACE))

@@ -76,7 +76,7 @@ class Copilot(LogReader):
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
-    def read(self, data: Iterable[bytes], *, content: bool = True) -> Iterator[Read]:
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         begin, pieces = b"", filter(None, data)
         while OPENING.startswith(begin[: len(OPENING)]) and b"\n" not in begin and (piece := next(pieces, b"")):
             begin += piece
@@ -85,7 +85,7 @@ class Copilot(LogReader):
             self.session.start_record(Line(1, 0, b""))
             self.bills.read_database(line)
             yield from self.session.take()
-        yield from super().read(chained((begin,), pieces), content=content)
+        yield from super().read(chained((begin,), pieces))
 
     def handle(self, data: bytes) -> None:
         record, session = records.decode_line(data), self.session
