@@ -30,7 +30,7 @@ from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
 
-class Message(Struct):
+class Message(Struct, eq=False):
     """One message of the history."""
 
     items: list[str] = field(default_factory=list[str])  # uuids of the items that it made
