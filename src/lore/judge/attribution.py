@@ -100,17 +100,12 @@ def _fell_each_time(facts: PairFacts, cause: Cause) -> bool:
     return tally is not None and tally.fell == tally.seen >= 2
 
 
-def _restarted_twice_over(facts: PairFacts, _: Cause) -> bool:
-    """Return whether the log has two kinds of signals of a restart."""
+def _surely_restarted(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the log records that the client's process ended or began, or has two kinds of signals of it."""
     restart = find.signal_of(facts, "restart")
+    names = () if restart is None else restart.names
     others = (find.signal_of(facts, name) for name in ("resume", "client-version"))
-    return any(others) or (restart is not None and len(restart.names) > 1)
-
-
-def _process_ended(facts: PairFacts, _: Cause) -> bool:
-    """Return whether the log records that the client's process ended or began."""
-    restart = find.signal_of(facts, "restart")
-    return restart is not None and any(name != PENDING for name in restart.names)
+    return len(names) > 1 or any(name != PENDING for name in names) or any(others)
 
 
 def _prompt_shrank(facts: PairFacts, _: Cause) -> bool:
@@ -251,9 +246,7 @@ RULES: tuple[EvidenceRule, ...] = (
         Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
         "weak", ruled_out_by=_HEAD,
-        confirmed_by=(
-            _process_ended, _restarted_twice_over, _read_head_alone, _fell_each_time, _verdict_agrees,
-        ),
+        confirmed_by=(_surely_restarted, _read_head_alone, _fell_each_time, _verdict_agrees),
     ),
     EvidenceRule(
         Code.RESUME_RERENDERED, find.find_resume,

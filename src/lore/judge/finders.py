@@ -153,20 +153,15 @@ def find_named_route(facts: PairFacts) -> e.RoutedElsewhere | None:
         return e.RoutedElsewhere(before.answered_by, after.answered_by)
     if before.deployment and after.deployment and before.deployment != after.deployment:
         return e.RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
-    missing = _find_missing_answers(facts)
-    return missing if missing is not None and missing.ids else None
+    return find_missing_answers(facts, is_foreign=True)
 
 
-def find_missing_answers(facts: PairFacts) -> e.RoutedElsewhere | None:
-    """Return that answers between the two requests were not received in this recording, which may be cut."""
-    missing = _find_missing_answers(facts)
-    return missing if missing is not None and not missing.ids else None
+def find_missing_answers(facts: PairFacts, *, is_foreign: bool = False) -> e.RoutedElsewhere | None:
+    """Return that answers between the two requests were not received in this recording, which may be cut.
 
-
-def _find_missing_answers(facts: PairFacts) -> e.RoutedElsewhere | None:
-    """Return the answers between two requests, without the first, which the previous request received.
-
-    If the request continues one that is not the last of its chain, others of the recording received them.
+    `is_foreign`: their call ids are another provider's, so that it is not cut. The first answer does not count, which
+    the previous request received. If the request continues one that is not the last of its chain, others of the
+    recording received them.
     """
     if facts.current.basis is not None or not facts.overlap.is_covered or not facts.billed:
         return None
@@ -177,9 +172,9 @@ def _find_missing_answers(facts: PairFacts) -> e.RoutedElsewhere | None:
     own = next((ids for ids in (answers[0], *reversed(list(_call_ids(before)))) if ids), list[str]())
     between = {begin for ids in answers[1:] for begin in ids}
     known, others = ({*map(provider_by_id, begins)} - {""} for begins in (own, between))
-    is_foreign = bool(known and others - known)
-    ids = tuple(sorted({*own, *between})) if is_foreign else ()
-    return e.RoutedElsewhere(unreceived=len(answers) - 1, ids=ids)
+    if bool(known and others - known) != is_foreign:
+        return None
+    return e.RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if is_foreign else ())
 
 
 def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
@@ -329,9 +324,8 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
 
 def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
     """Return that no answer to the first prompt holds thinking, in versions with which the next prompt's read fell."""
-    signals = () if facts.state is None else facts.state.signals
-    found = any(signal.name == "first-without-thinking" for signal in signals)
-    return e.FirstWithoutThinking() if found else None
+    found = _state_signal(facts, "first-without-thinking", is_delayed=False)
+    return None if found is None else e.FirstWithoutThinking()
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:
@@ -341,15 +335,15 @@ def find_resume(facts: PairFacts) -> e.Evidence | None:
     return None if sign is None else _signal_evidence(sign)
 
 
-def _delayed_signal(facts: PairFacts, name: str) -> Signal | None:
-    """Return the signal of text that came since the last prompt of the user, and may be moved at this one."""
+def _state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
+    """Return a signal; `is_delayed`: of text since the user's last prompt, which may be moved at this one."""
     signals = () if facts.state is None else facts.state.signals
-    return next((signal for signal in signals if signal.name == name and signal.is_delayed), None)
+    return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
 
 
 def delayed_skill(facts: PairFacts) -> Signal | None:
     """Return the signal of a skill that was used since the user's last prompt, in versions that move its text."""
-    skill = _delayed_signal(facts, "skill")
+    skill = _state_signal(facts, "skill")
     if skill is None:
         return None
     model = normal_name(facts.current.model)
@@ -364,34 +358,27 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
 
 def find_hook_text(facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the user spoke again."""
-    hook = _delayed_signal(facts, "hook-context")
+    hook = _state_signal(facts, "hook-context")
     return None if hook is None else e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved)
 
 
 def dropped_reasoning(facts: PairFacts) -> Signal | None:
     """Return the reasoning that the provider omits from this prompt of the user on."""
-    return _delayed_signal(facts, "reasoning")
+    return _state_signal(facts, "reasoning")
 
 
-def find_dropped_reasoning(facts: PairFacts) -> e.ReasoningDropped | None:
-    """Return omitted reasoning, unless less was read than precedes it; `exact`: no more was read either."""
-    found = _compare_reasoning(facts)
-    return None if found is None or found[1] < -counts.DROP else found[0]
+def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
+    """Return reasoning that a cache without breakpoints omits; `exact`: what precedes it was read, and no more.
 
-
-def find_reasoning_beyond_read(facts: PairFacts) -> e.ReasoningDropped | None:
-    """Return omitted reasoning if less was read than precedes it: it explains the part of the fall that follows it."""
-    found = _compare_reasoning(facts)
-    return None if found is None or found[1] >= -counts.DROP else found[0]
-
-
-def _compare_reasoning(facts: PairFacts) -> tuple[e.ReasoningDropped, int] | None:
-    """Return reasoning that a cache without breakpoints omits, and how many tokens beyond its place were read."""
+    `is_missed`: less was read than precedes it, so that it explains only the part of the fall that follows it.
+    """
     dropped, read, state = dropped_reasoning(facts), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
     beyond = read - dropped.read_if_moved
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= counts.DROP), beyond
+    if (beyond < -counts.DROP) != is_missed:
+        return None
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= counts.DROP)
 
 
 def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:

@@ -33,7 +33,7 @@ def unexplained(facts: PairFacts) -> Cause:
     """Return the cause of a fall that nothing explains, with everything that was examined."""
     usage = facts.previous.usage
     evidence: e.Evidence = e.NothingRead(counts.prompt_tokens(usage))
-    dropped = find.find_reasoning_beyond_read(facts)
+    dropped = find.find_dropped_reasoning(facts, is_missed=True)
     if facts.fell:
         reachable = counts.cached(usage) or 0
         if dropped is not None:  # what follows the reasoning could not be read
