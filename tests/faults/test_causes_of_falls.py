@@ -65,6 +65,14 @@ def test_omitted_thinking_may_leave_the_head_alone(tmp_path):
     assert breaks(answered_prompts(SONNET, shrinks=True, read=16_000), tmp_path) == [(4, "LORE116", "expected")]
 
 
+def test_feedback_of_a_stop_hook_omits_thinking(tmp_path):
+    """The client's own message after a finished answer is a new prompt to the provider."""
+    session = begun(model=SONNET)
+    session.ask("Stop hook feedback:\n- [lint]: 2 problems", isMeta=True)
+    session.answer(16_000, 12_500, 10)
+    assert breaks(session, tmp_path) == [(4, "LORE116", "expected")]
+
+
 @pytest.mark.parametrize("model", [OPUS, "claude-sonnet-4-6", "claude-opus-4-8"])
 def test_shrunk_prompt_of_later_model_was_cleared(model, tmp_path):
     assert breaks(answered_prompts(model, shrinks=True), tmp_path) == [(4, "LORE117", "waste")]

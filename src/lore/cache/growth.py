@@ -49,7 +49,7 @@ class Growth(Struct, frozen=True):
     input_bytes: int = 0  # everything else
     images: int = 0  # in results and messages
     positions: int = 0  # as a breakpoint's lookback counts them
-    prompted: bool = False  # a message of the user is among them
+    prompted: bool = False  # a message of the user is among them, or one of the client after a finished answer
     has_thinking: bool = False  # thinking is among them, though its text may not be recorded
 
 
@@ -60,12 +60,13 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     """
     runs = lookback(at).runs
     answer = given = images = positions = 0
-    prompted, thinks, group = False, False, -1
+    prompted, thinks, answered, group = False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
         if isinstance(item, ToolCall):
             size = len(item.output) + len(item.error)
             answer += len(item.input) + len(item.name)
+            answered = False
             if size > _LOOKED_AT and _IMAGE in bytes(memoryview(item.output)[:_LOOKED_AT]):
                 images += 1
             else:
@@ -80,13 +81,13 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 answer += _bytes(blocks)
                 thoughts = sum([type(block) is not TextBlock and _is_thinking(block) for block in blocks])
                 positions += len(blocks) - thoughts
-                thinks = thinks or thoughts > 0
+                thinks, answered = thinks or thoughts > 0, True
             case UserMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
                 given += _bytes(blocks)
                 images += sum([isinstance(block, ImageBlock) for block in blocks])
                 positions += len(blocks)
-                prompted = prompted or item.source != "context_injection"
+                prompted = prompted or answered or item.source != "context_injection"
             case CompactDivider():
                 given += len(item.summary)
                 positions += 1
