@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.running import lore
+from judge.captures import SYSTEM, call, judged
 
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
@@ -132,3 +133,31 @@ def test_pause_over_lifetime_explains_a_missing_read(tmp_path):
 
 def test_unknown_cache_has_no_findings(tmp_path):
     assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}
+
+
+def asked_again(tmp_path, model, pause, url="https://api.openai.com/v1/chat/completions", **fields):
+    """Return the causes of the second of two captured requests, which read nothing after a pause."""
+    first = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Go on."}]
+    bodies = [{"model": model, "messages": first + first[1:] * number, **fields} for number in range(2)]
+    bills = [{"prompt_tokens": 7_000, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
+             for read in (6_912, 0)]  # fmt: skip
+    calls = [call(pause * at, body, bill, url=url) for at, (body, bill) in enumerate(zip(bodies, bills, strict=True))]
+    verdicts, _ = judged(tmp_path, *calls)
+    return verdicts[1].causes
+
+
+@pytest.mark.parametrize(("model", "pause", "strength"), [
+    ("gpt-5.4", 90_000, "strong"),  # longer than the 24 hours that are the most
+    ("gpt-5.5", 30_000, "weak"),
+    ("kimi-k3", 700, "strong"),
+])  # fmt: skip
+def test_captured_request_after_documented_lifetime_is_expired(tmp_path, model, pause, strength):
+    host = "api.moonshot.ai" if model == "kimi-k3" else "api.openai.com"
+    (cause,) = asked_again(tmp_path, model, pause, f"https://{host}/v1/chat/completions")
+    assert (cause.code, cause.kind, cause.strength) == ("LORE128", "expected", strength)
+
+
+@pytest.mark.parametrize(("model", "pause"), [("gpt-5.4", 30), ("gpt-5.5", 3_000), ("gpt-5.6", 900)])
+def test_captured_request_within_an_hour_is_unexplained(tmp_path, model, pause):
+    (cause,) = asked_again(tmp_path, model, pause)
+    assert cause.code == "LORE301"

@@ -25,6 +25,7 @@ from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, normal_name, served_by
 from lore.model.deferred import pattern
 from lore.model.patterns import matches_shell
+from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
@@ -280,9 +281,15 @@ def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
 
 
 def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return the seconds that a cache keeps an unused prefix (`lifetime_implicit`, else `lifetime`); None: unknown."""
+    """Return the seconds that a cache keeps an unused prefix; None: unknown.
+
+    The rule is `lifetime_long` if the request asks for that, else `lifetime_implicit`, else `lifetime`.
+    """
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if implicit is None else "lifetime_implicit"
+    asks_long = turn.basis is None and turn.prompt.params.get("prompt_cache_retention") == b'"24h"'
+    if asks_long and not has_exact_breakpoints(turn.model):  # those ignore it
+        rule = "lifetime_long"
     lifetime = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
     return None if lifetime is None else float(lifetime)
 

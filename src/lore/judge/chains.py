@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
+from lore.cache.served import served_by
 from lore.judge.attribution import explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import Pair, PairFacts, Tally
@@ -69,16 +71,21 @@ class _Hashed(NamedTuple):
 
 
 class ComparedChain:
-    """The memory of one chain; `billed`: each turn follows the previous one, so that usages can be compared."""
+    """The memory of one chain; `billed`: each turn follows the previous one, so that usages can be compared.
 
-    def __init__(self, *, billed: bool = True) -> None:
+    `rules` tell how long caches without breakpoints keep the prompts of recorded requests.
+    """
+
+    def __init__(self, *, billed: bool = True, rules: Callable[[], DatedRules] | None = None) -> None:
         self._billed = billed
+        self._rules = rules
         self._last: Turn | None = None
         self._last_read: Turn | None = None  # the last turn of a log that read anything
         self._by_cache: dict[_Cache, Turn] = {}  # the last billed turn of a log in each cache
         self._hashed: dict[_Cache, _Hashed] = {}
         self._shown: dict[str, Tally] = {}
         self._lifetime: float | None = None
+        self._least_lifetime: float | None = None  # of recorded requests, if a rule tells the lifetime
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._remarks = Remarks()
         self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
@@ -187,7 +194,7 @@ class ComparedChain:
         return PairFacts(
             previous, current, overlap, fell, billed=self._billed, last_use=last_use, shown=self._shown,
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
-            positions=self._positions if last_use is None else (),
+            least_lifetime=self._least_lifetime, positions=self._positions if last_use is None else (),
             state=state_of() if fell and not is_compacted else None, hash_causes=self._hash_causes(current),
             has_tool_call=self._has_tool_call(current),
         )  # fmt: skip
@@ -276,7 +283,13 @@ class ComparedChain:
         self._last = turn
         if turn.basis is not None and counts.first_pass_read(turn.usage):
             self._last_read = turn
-        self._lifetime = counts.lifetime(turn, self._lifetime)
+        if turn.basis is None and self._rules is not None:
+            kept = lifetime_after(turn, Lifetime(self._lifetime), self._rules)
+            self._lifetime = kept.seconds
+            is_by_rule = kept.seconds is not None and not kept.billed
+            self._least_lifetime = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
+        else:
+            self._lifetime = counts.lifetime(turn, self._lifetime)
         self._remarks.note(turn)
 
 
@@ -325,7 +338,8 @@ def _without_model_change(turn: Turn) -> Turn:
 class ComparedChains:
     """The chains of one recording; `seen` counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Callable[[], DatedRules] | None = None) -> None:
+        self._rules = rules
         self._chains: dict[str, ComparedChain] = {}
         self._latest: dict[str, Turn] = {}  # the last recorded request of each chain
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
@@ -363,7 +377,7 @@ class ComparedChains:
 
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
-        chain = self._chains[turn.chain] = ComparedChain()
+        chain = self._chains[turn.chain] = ComparedChain(rules=self._rules)
         self.seen += 1
         if turn.basis is not None or turn.failed:
             return chain

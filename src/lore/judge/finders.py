@@ -57,11 +57,13 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
 
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if entries may have expired by it: over five minutes, over half an hour without breakpoints."""
-    is_implicit = facts.state is not None and facts.state.implicit
+    state = facts.state
+    is_implicit = facts.least_lifetime is not None if state is None else state.implicit
     is_unknown = is_implicit or (entry_lifetime(facts) is None and _has_unreported_writes(facts))
     if not is_unknown or find_expiry(facts) is not None:
         return None
-    pause = _expiry(facts, _OUTLIVED if is_implicit else counts.FIVE_MINUTES)
+    least = facts.least_lifetime if state is None else state.least_lifetime
+    pause = _expiry(facts, max(_OUTLIVED, least or 0.0) if is_implicit else counts.FIVE_MINUTES)
     return None if pause is None else e.Paused(pause.seconds, None)
 
 
@@ -83,7 +85,7 @@ def entry_lifetime(facts: PairFacts) -> float | None:
 def _has_unreported_writes(facts: PairFacts) -> bool:
     """Return whether a log's cache has breakpoints, and its usage omits writes, as that of a gateway may."""
     state, usage = facts.state, facts.previous.usage
-    return state is not None and not state.implicit and usage is not None and usage.write_tokens is None
+    return state is not None and not state.implicit and usage is not None and not usage.write_tokens
 
 
 def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:

@@ -73,7 +73,7 @@ class Judge:
         self._tolerance = tolerance  # the share of a prompt by which a read may fall short of its prediction
         self._quick = quick  # no pair is made of a turn that extends the previous one and read all of it
         self._labels = labels  # beginnings of a program's own text, in addition to lore's list
-        self._chains = ComparedChains()
+        self._chains = ComparedChains(rules)
         self._transcripts: Transcripts | None = None
         self._rules: dict[str, list[TurnRule]] = {}  # by chain
         self._beside = Beside()  # what the rules of chains share, as the next two

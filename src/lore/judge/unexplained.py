@@ -83,8 +83,9 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
         lifetime = find.entry_lifetime(facts)
         if lifetime is None and state is not None and not state.implicit and pause <= counts.FIVE_MINUTES:
             lifetime = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
-        by_rule = state is not None and state.implicit and facts.lifetime in (None, state.lifetime)
-        least = state.least_lifetime if state is not None and by_rule else None
+        least = facts.least_lifetime
+        if state is not None and state.implicit and facts.lifetime in (None, state.lifetime):
+            least = state.least_lifetime
         is_unknown = lifetime is None or (least is not None and pause > least)
         yield RuledOut("expiry", None if is_unknown else True, seconds=pause, limit=lifetime)
     pause = find.seconds_since(previous, current)

@@ -141,7 +141,7 @@ def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengt
 
 
 def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: bool) -> Pair:
-    chain = ComparedChain(billed=same and after.number == before.number + 1)
+    chain = ComparedChain(billed=same and after.number == before.number + 1, rules=comparison.dated.rules)
     chain.advance(before)
     pair = chain.advance(after)
     assert pair is not None  # a second turn makes a pair
