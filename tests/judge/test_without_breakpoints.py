@@ -157,7 +157,7 @@ def test_captured_request_after_documented_lifetime_is_expired(tmp_path, model, 
     assert (cause.code, cause.kind, cause.strength) == ("LORE128", "expected", strength)
 
 
-@pytest.mark.parametrize(("model", "pause"), [("gpt-5.4", 30), ("gpt-5.5", 3_000), ("gpt-5.6", 900)])
-def test_captured_request_within_an_hour_is_unexplained(tmp_path, model, pause):
+@pytest.mark.parametrize(("model", "pause"), [("gpt-5.4", 30), ("gpt-5.5", 1_500), ("gpt-5.6", 900)])
+def test_captured_request_within_half_an_hour_is_unexplained(tmp_path, model, pause):
     (cause,) = asked_again(tmp_path, model, pause)
     assert cause.code == "LORE301"
