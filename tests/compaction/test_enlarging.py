@@ -148,7 +148,7 @@ def test_refused_gap_compaction_still_adds_context():
     add_exchanges(kept, "hi", "hello")
     source = ContextSource("mail", ("never-run",))
     settings = Compaction(gap_secs=60, keep_recent=2, context_sources=(source,))
-    means = Dependencies(Verbose(), lambda _: [SourceText("mail", "two new")], b"a key of the store")
+    means = Dependencies(Verbose(), lambda _: [SourceText("mail", "two new")])
     done = Continuous(kept, settings, means).before_turn(NOON)
     assert (done.pruned, bool(done.refused), len(done.events)) == (0, True, 1)
     kept.apply(event("append", item=user("u9")))

@@ -104,7 +104,7 @@ def test_untimed_session_is_reported_once(kept):
 
 def test_outside_context_precedes_the_first_answer(kept):
     asked = []
-    means = Dependencies(Extractive(), lambda window: asked.append(window) or [SourceText("rain", "it rained")], b"key")
+    means = Dependencies(Extractive(), lambda window: asked.append(window) or [SourceText("rain", "it rained")])
     settings = Compaction(
         gap_secs=100, keep_recent=2, context_sources=(source(),)
     )  # the source itself is never run: `ask` stands for it
@@ -122,7 +122,7 @@ def test_outside_context_precedes_the_first_answer(kept):
 def test_gap_in_short_session_adds_context(kept, news):
     settings = Compaction(gap_secs=100, keep_recent=6, context_sources=(source(),))
     continuous = Continuous(
-        kept, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [], b"key")
+        kept, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [])
     )
     exchange(kept, 1, 1)
     before = kept.head
@@ -225,8 +225,6 @@ def test_nested_process_compacts_nothing(kept):
 def test_invalid_settings_are_refused(kept):
     with pytest.raises(LoreError, match="keep_recent is below 0"):
         Continuous(kept, Compaction(keep_recent=-1), Dependencies(Extractive()))
-    with pytest.raises(LoreError, match="needs a key"):
-        Continuous(kept, GAP, Dependencies(Extractive(), lambda _: ()))
 
 
 @pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import subprocess
 import sys
 from contextlib import ExitStack, closing
@@ -12,7 +11,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from lore.errors import LoreError
-from lore.store.locks import KEY_BYTES, boundary_key, lock_path, trylock
+from lore.store.locks import lock_path, trylock
 from lore.store.registry import open_store
 from lore.testing.scenarios import header
 
@@ -118,38 +117,3 @@ def test_file_system_without_locks_names_the_variable(tmp_path, monkeypatch):
     with pytest.raises(LoreError, match="no locks available") as refused, trylock(URL, "a", "u", folder=tmp_path):
         pass
     assert "$LORE_STATE" in (refused.value.hint or "")
-
-
-# the key of boundary lines
-
-
-def test_key_is_made_once_and_private(tmp_path):
-    folder = tmp_path / "state"
-    key = boundary_key(folder)
-    assert len(key) == KEY_BYTES
-    assert boundary_key(folder) == key
-    assert boundary_key(tmp_path / "another") != key
-    (file,) = folder.iterdir()
-    if os.name == "posix":
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-def test_key_is_written_whole(tmp_path, monkeypatch):
-    """It was made empty and written then: who came in between, or after a crash, found a key of no bytes for ever."""
-
-    def crash(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("secrets.token_bytes", crash)
-        with pytest.raises(KeyboardInterrupt):
-            boundary_key(tmp_path)
-    assert len(boundary_key(tmp_path)) == KEY_BYTES
-
-
-def test_file_that_is_no_key_is_an_error(tmp_path):
-    (tmp_path / "boundary.key").write_bytes(b"short")
-    tmp_path.chmod(0o700)
-    with pytest.raises(LoreError, match="is not a key of 32 bytes") as caught:
-        boundary_key(tmp_path)
-    assert caught.value.hint == "delete it: another one is made"

@@ -59,7 +59,6 @@ class Dependencies(NamedTuple):
 
     summarizer: Summarizer
     ask: Callable[[Window], Sequence[SourceText]] | None = None  # asks the sources, as `commands.outside_context` does
-    key: bytes = b""  # of boundary lines around outside context
     tell: Tell = ignore  # receives notes for the user
     memory: SessionMemory | None = None
 
@@ -179,7 +178,7 @@ def prepare(
     window = prepared.firing.window
     if window is not None and dependencies.ask is not None:
         answers = dependencies.ask(window)
-        context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
+        context = context_refresh(answers, session_id=session.id, at=window.end)
     return prepared._replace(context=context, ids=_ids_before_cut(folded, prepared.firing), at=at)
 
 

@@ -84,8 +84,6 @@ class Continuous:
         fault = "" if settings is None else settings.fault()
         if fault:
             raise LoreError(f"compaction: {fault}")
-        if settings is not None and dependencies.ask is not None and not dependencies.key:
-            raise LoreError("outside context needs a key for its boundary lines", hint="Dependencies(key=secret bytes)")
         self.stored, self.cache = stored, cache
         self.is_waiting = False  # a cadence waits for a cold cache
         self.is_untimed = False  # it was reported that the session holds no times

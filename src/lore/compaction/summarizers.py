@@ -43,7 +43,6 @@ from lore.model.canonical import decode, encode
 from lore.model.limits import ANSWER_BYTES
 from lore.model.mask import mask
 from lore.store.base import Tell
-from lore.store.locks import boundary_key, state_folder
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, one_line
 
@@ -183,7 +182,7 @@ def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: st
             settings, window, session_id=session_id, agent=agent, user=user, environ=os.environ, tell=tell
         )
 
-    return Dependencies(summarizer, ask, boundary_key(state_folder()), tell)
+    return Dependencies(summarizer, ask, tell)
 
 
 def refuse_nested() -> None:

@@ -1,4 +1,4 @@
-"""The lock of an agent and its user, for one compaction at a time, and the secrets of this machine's user.
+"""The lock of an agent and its user, for one compaction at a time.
 
 The lock holds for all who share a store: between machines if the store has a lock of its own (PostgreSQL), else as an
 empty file, in the folder of the store's files. Without files of a store it is in `locks` in `$LORE_STATE`, else in
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,14 +18,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from lore.errors import LoreError
-from lore.files import replaced
 from lore.model.canonical import encode
 from lore.store.base import Store
 from lore.store.registry import mask_url, place_of
 
 FOLDER = "LORE_STATE"
-KEY_BYTES = 32
-_KEY = "boundary.key"
 
 
 @contextmanager
@@ -70,7 +66,7 @@ def lock_path(store_url: str, agent: str, user: str, folder: Path | None = None)
 
 
 def state_folder() -> Path:
-    """Return the folder of this user's locks and secrets, which may not exist yet; raises LoreError."""
+    """Return the folder of this user's locks and approvals, which may not exist yet; raises LoreError."""
     if os.environ.get(FOLDER):
         return Path(os.environ[FOLDER])
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -91,21 +87,6 @@ def private(folder: Path) -> Path:
     if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022):
         raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
     return folder
-
-
-def boundary_key(folder: Path) -> bytes:
-    """Return this user's random secret for boundary lines, which is made when it is first needed; raises LoreError."""
-    path = private(folder) / _KEY
-    try:
-        if not path.exists():  # written whole: of two processes that make one, neither reads half of it
-            with replaced(str(path), private=True) as file:
-                file.write(secrets.token_bytes(KEY_BYTES))
-        key = path.read_bytes()
-    except OSError as error:
-        raise _refused(f"a key in {path}", error) from None
-    if len(key) != KEY_BYTES:
-        raise LoreError(f"{path} is not a key of {KEY_BYTES} bytes", hint="delete it: another one is made")
-    return key
 
 
 def _refused(what: str, error: OSError) -> LoreError:
