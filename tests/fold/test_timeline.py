@@ -13,7 +13,8 @@ from helpers.states import dump_state
 from lore.fold import timeline
 from lore.model import events as e
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
-from lore.model.state import Chain, Index
+from lore.model.state import Chain, Entry, Index
+from lore.model.vector import Vector
 from model.making import Fold, append, call, event, said, started, user
 
 
@@ -268,6 +269,16 @@ def test_index_follows_every_change_of_the_timeline(data):
         index, fresh = timeline.index_of(chain), Index(chain.entries)
         assert {uuid: index.place(uuid) for uuid in index.numbers} == fresh.numbers
         assert {name: index.call(name) for name in index.call_numbers} == fresh.call_numbers
+
+
+def test_earlier_call_is_found_when_a_repeated_one_goes():
+    """A call that was put in the middle hid the earlier call of its id from the index."""
+    first, repeated = (ToolCall(uuid, "c", "ls", Raw(b"{}")) for uuid in ("t1", "t2"))
+    before = Vector([Entry(first, 0, 1), Entry(UserMessage("u", text=Raw(b'"x"')), 0, 2)])
+    index = Index(before)
+    index.insert(Vector([before[0], Entry(repeated, 0, 1), before[1]]), 1)
+    index.remove([repeated], before)
+    assert index.call("c") == 0
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 The rows are in `data/*.toml` and in a user's own file (`rule_file` reads both). If several rows match, the user's own
 holds; then the one with the most specific model pattern; then the one for this platform; then the one for the longest
-prompts; then the latest. If no row matches, or it says "unknown", the answer is None: nothing is guessed.
+prompts; then the latest. If no row matches, or it says "unknown", nothing is guessed.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ _HOURS = pattern(r"(\d{1,3})-(\d{1,3})", re.ASCII)
 
 
 def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
-    """Return "1-4,6-10" as pairs of hours (0 to 24), the end not included; None for any other text."""
+    """Return "1-4,6-10" as pairs of hours (0 to 24), ends excluded; None for other text, or "22-2"."""
     matches = [_HOURS.fullmatch(part) for part in hours.split(",")]
     spans = tuple([(int(match[1]), int(match[2])) for match in matches if match is not None])
     fitting = len(spans) == len(matches) and all(begin < end <= 24 for begin, end in spans)
@@ -295,7 +295,7 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
 
 
 def least_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return the seconds for which an unused prefix is surely kept: `lifetime_least`, else as `idle_lifetime`."""
+    """Return the seconds of `lifetime_least`, for which an unused prefix surely stays, else `idle_lifetime`."""
     least = rules.number("lifetime_least", where.provider, turn.model, where.platform, turn.at)
     return idle_lifetime(rules, where, turn) if least is None else float(least)
 
@@ -310,15 +310,14 @@ class Lifetime(Struct, frozen=True):
 def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], DatedRules]) -> Lifetime:
     """Return the lifetime that holds after a turn; `before` held before it in its chain.
 
-    The lifetime that the usage names counts. If it names none, a cache with breakpoints keeps the previous lifetime,
-    and another one that of its rule.
+    It is that of the turn's writes (`lifetime`). Without any, Anthropic's and Bedrock's caches keep `before`;
+    others have their `idle_lifetime`.
     """
     where = served_by(turn)
-    breakpoints = cache_of(turn, where) in WITH_BREAKPOINTS
-    billed = lifetime(turn, before.seconds if breakpoints else None)
+    billed = lifetime(turn, None)
     if billed is not None:
         return Lifetime(billed, billed=True)
-    return Lifetime() if breakpoints else Lifetime(idle_lifetime(rules(), where, turn))
+    return before if cache_of(turn, where) in WITH_BREAKPOINTS else Lifetime(idle_lifetime(rules(), where, turn))
 
 
 def allowed_breakpoints(rules: DatedRules, turn: Turn) -> BreakpointRule | None:

@@ -180,7 +180,7 @@ class PrefixTree:
 
 
 def key_of(piece: Piece) -> bytes:
-    """Return a key that differs between pieces in the same place."""
+    """Return a key that only pieces of equal kind and bytes share."""
     data = piece.data
     kind = piece.kind.encode()
     if len(data) <= _SMALL:
@@ -315,7 +315,7 @@ class Ruler:
         return ""
 
     def note_billed(self, node: int, tokens: int) -> None:
-        """Note the position of a node that is on no path yet, unless it is known."""
+        """Note the billed position of a node on no path yet; a known position stays."""
         self._known.setdefault(node, tokens)
 
     def _position(self, place: int) -> float:

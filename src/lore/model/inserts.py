@@ -51,7 +51,7 @@ class Insert(Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """A sort key for prompts: by place, by `age`, then by kind and number as in `key`."""
+        """A sort key for prompts: `place`, then `age`, then the two numbers of `key`."""
         return (self.place, self.age, *self.key)
 
 
@@ -136,9 +136,9 @@ class DeltaNews(Struct, frozen=True):
 
 
 def delta_news(delta: Insert) -> DeltaNews:
-    """Return what a delta updates, as ids and signatures without texts (`mut` of its selector).
+    """Return what a delta updates, read from `mut` of its selector: ids and signatures, no texts.
 
-    Empty for an unreadable selector, and for a delta that another program wrote without `mut`.
+    Empty without a readable selector, or without `mut`, as other programs may write it.
     """
     mut = raw_members((raw_members(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
     return DeltaNews(
@@ -172,7 +172,7 @@ def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
 
 
 def normal_form(text: str) -> str:
-    """Return a text in lower case, with quotes, mark-up, punctuation and white space as single spaces between words."""
+    """Return a text in lower case; ASCII quotes, brackets, `.,;:*_~#…—–` and white space become single spaces."""
     return " ".join(text.lower().translate(_BLANK).split())
 
 

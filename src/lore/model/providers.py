@@ -85,7 +85,7 @@ def provider_by_id(name: str) -> str:
 
 
 def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
-    """Return the provider by the endpoint's host; without a host by dialect `bedrock`, then by model; `""`: unknown."""
+    """Return the provider: of `host/path` by host alone, without host by dialect `bedrock` or model; `""`: unknown."""
     host = endpoint.partition("/")[0].partition(":")[0].lower()
     if host:
         return next((name for part, name in _HOSTS if _is_host(host, part)), UNKNOWN)
@@ -139,7 +139,7 @@ def model_in(endpoint: str) -> str | None:
 
 
 def place_in(endpoint: str) -> str:
-    """Return an endpoint without its model, a stream's path as a whole answer's: equal ones can share a cache."""
+    """Return an endpoint to compare: without its model, and a stream's path as that of a whole answer."""
     match = _model_in_path(endpoint)
     if match is not None:
         start, end = match.span(match.lastgroup or 0)

@@ -100,7 +100,7 @@ class OpenTurn(Struct, frozen=True, gc=False):
 
     @property
     def is_inherited(self) -> bool:
-        """Whether the request was sent and billed in another session, of which a fork's log holds a copy."""
+        """Whether another session sent it (`call.inherited_from`), and this log, of a fork, has a copy."""
         return self.call is not None and bool(self.call.inherited_from)
 
 
@@ -185,7 +185,7 @@ class Index:
             self.call_numbers[item.call_id] = max(known, number)
 
     def replace(self, item: Item, new: Item, after: Vector[Entry]) -> None:
-        """Replace `item` by `new`, of the same uuid and place, in O(1); `after` is the timeline with `new`."""
+        """Replace `item` by `new`, of its uuid and place; `after` is the timeline with `new`. Usually O(1)."""
         if isinstance(item, ToolCall) and not (isinstance(new, ToolCall) and new.call_id == item.call_id):
             if self.has_repeated_calls:  # an earlier call of this id may be the last one now
                 self.__init__(after)
@@ -199,7 +199,9 @@ class Index:
 
         Costs O(items from there on), or O(all) if an item was removed before or a call id occurs twice.
         """
-        if self.has_repeated_calls or self.removed:
+        item = after[place].item
+        is_repeated = isinstance(item, ToolCall) and item.call_id in self.call_numbers
+        if self.has_repeated_calls or self.removed or is_repeated:
             self.__init__(after)
             return
         for number, entry in enumerate(after.since(place), place):

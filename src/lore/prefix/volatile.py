@@ -1,7 +1,7 @@
 """Find text that changes with time or request, and name what a text is about.
 
 Only forms and markers that clocks, agents and programs write count (`volatile_patterns.py`); plain words prove nothing.
-Of longer texts the first `VARYING_TEXT` characters are searched, or none if two texts are compared. Cost: O(text).
+Of longer texts the first `VARYING_TEXT` characters are searched; a longer difference is not searched. Cost: O(text).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class VolatileWord(Struct, frozen=True):
 
 
 def find_volatile_word(text: str) -> VolatileWord | None:
-    """Return the first clock, else request id, else count of tokens left, changed or not; None without one."""
+    """Return a clock that the text has, else a request id, else a count of tokens left; None without any."""
     lowered = text[:VARYING_TEXT].lower()
     for what, find_signs, form in _VOLATILE:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
@@ -126,7 +126,7 @@ _VOLATILE_KINDS = {"a clock": "date", "the id of one request": "id", "a count of
 
 
 def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] | None:
-    """Return code and kind of volatile text that one text has after the end of the other; else None."""
+    """Return code and kind if one text is the other plus up to 2,000 volatile characters; else None."""
     shorter, longer = (previous, current) if len(previous) < len(current) else (current, previous)
     size = len(longer) - len(shorter)
     if size > _LONGEST_ADDITION or not longer.startswith(shorter):
@@ -141,9 +141,9 @@ def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] |
 
 
 def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> VolatileWord | None:
-    """Return the first volatile word of a system prompt, else the first label of a tail; None without.
+    """Return a volatile word of a system prompt, else its first line with a label; None if it has neither.
 
-    `labels` are those of the settings, searched besides lore's own.
+    `labels` are those of the settings, besides lore's own.
     """
     word = find_volatile_word(text)
     if word is None and (label := next(iter(find_labels(text, labels)), None)) is not None:
@@ -157,8 +157,8 @@ def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> Volatile
 def find_topic(context: str, previous: str, current: str) -> str | None:
     """Return what a difference is about: `git`, `memory`, or None if no marker says it.
 
-    `context` is the text before it: its last 4,096 characters are searched for headings. Of either side the first line,
-    labels of recalled memory and lines of git count.
+    A label of recalled memory in a text decides first, then a line of git or of a directory tree. Then headings
+    do: in the first lines, or open at the end of `context`, the text before (4,096 characters).
     """
     for text in (previous[:_CONTEXT], current[:_CONTEXT]):
         if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in find_labels(text)):
@@ -228,7 +228,7 @@ def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextW
 
 
 def is_reminder(text: str) -> bool:
-    """Return whether a text is a program's: it begins with reminder words, or has a program's tag soon after."""
+    """Return whether a program wrote a text: "reminder" or "system:" begins it, or `<system-reminder>` comes soon."""
     return p.REMINDER.search(text.lstrip()[:_OPENING]) is not None
 
 

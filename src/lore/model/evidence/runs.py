@@ -119,7 +119,7 @@ class ReadBelowForecast(EvidenceFact, frozen=True):
 
 
 class OverBudget(EvidenceFact, frozen=True):
-    """A figure exceeds its budget."""
+    """A figure exceeds its budget; `reuse` falls below it."""
 
     what: Literal["reuse", "breaks", "lost-tokens"]  # which budget
     value: Number  # a share from 0 to 1 for `reuse`, else a count
@@ -135,7 +135,7 @@ class OverBudget(EvidenceFact, frozen=True):
 
 
 class Unneeded(EvidenceFact, frozen=True):
-    """An exemption or a baseline entry that matches fewer findings than it did."""
+    """An exemption that no finding needs, or a baseline entry that lists more than occur."""
 
     what: Literal["exemption", "baseline"]  # which of the two
     code: Own  # that it is about
@@ -146,6 +146,7 @@ class Unneeded(EvidenceFact, frozen=True):
 
     def sentence(self) -> str:
         if self.what == "exemption":
-            return f"no finding of {self.code} in {self.where} needs this exemption any more ({self.reason})"
+            place = f" in {self.where}" if self.where else ""
+            return f"no finding of {self.code}{place} needs this exemption any more ({self.reason})"
         state = f"{self.left} of {self.entries} still occur" if self.left else "no finding matches it"
         return f"{self.code} {self.where}: {state}"

@@ -77,7 +77,10 @@ def decoded(raw: Raw | bytes) -> str:
 
 
 def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
-    """Return the decoded texts of blocks in order, and add names of other blocks, except thinking, to `omitted`."""
+    """Return the texts of text and raw blocks; the kinds of others are added to `omitted`, an image's as `image`.
+
+    A `ThinkingBlock` is left out without a word.
+    """
     found: list[str] = []
     for block in blocks:
         match block:
@@ -173,7 +176,7 @@ class ChatML(RenderedText):
         return base.Rendered(tuple(segments), base.Spot(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return the prompt with the fidelity of rendered text."""
+        """Return the prompt, marked as rendered text (`fidelity`)."""
         return replace(prompt, fidelity="rendered")
 
     def write(self, prompt: Prompt) -> bytes:

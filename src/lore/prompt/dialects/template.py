@@ -241,7 +241,7 @@ class JinjaTemplate(RenderedText):
         return (*listed, *texts)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
-        """Return the end of the messages before any unit: after the system messages; one, if texts are joined."""
+        """Return the end of the system messages: one for each text, or one if the template takes no more."""
         texts = sum(1 for segment in head if segment.section == "system")
         return Spot(texts if self._several else 1, "system") if texts else Spot()
 
@@ -409,7 +409,7 @@ def _read(segment: Segment) -> Any:
 
 
 def moment(text: str | None) -> datetime:
-    """Return a date or RFC 3339 time in UTC, 1970-01-01 for None; raises LoreError for other text."""
+    """Return an ISO date or time in UTC, 1970-01-01 for None; raises LoreError for other text."""
     try:
         found = datetime(1970, 1, 1, tzinfo=UTC) if text is None else datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
