@@ -250,7 +250,7 @@ def test_openai_counts_the_latest_three_explicit_breakpoints():
 def test_estimated_positions_are_those_of_a_new_ruler():
     parts = [
         Piece(b"x" * 900, "tools"), Piece(b"y" * 401, "system"), Piece(b"z" * 77, "messages", "call"),
-        Piece(b"i" * 5_000, "messages", "image"), Piece(b"c" * 30, "messages", counted=11),
+        Piece(b"i" * 5_000, "messages", "image"), Piece(b"c" * 30, "tools", counted=11),
         Piece(b"t" * 30, "messages", tokens=12), Piece(b"w" * 333, "messages", "result"),
     ]  # fmt: skip
     ruler, asked = Ruler(), request(parts)

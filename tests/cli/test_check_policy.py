@@ -280,3 +280,13 @@ def test_run_that_ends_early_still_writes_reports(command, code):
     (found,) = json.loads(Path("s.json").read_text("utf-8"))["runs"][0]["results"]
     assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad.jsonl"
     assert "::warning file=bad.jsonl" in ran.out
+
+
+@pytest.mark.parametrize(("path", "said"), [("r.jsonl", False), ("lgos/**", True), ("logs/*.json", True)])
+def test_settings_for_a_path_without_files_are_named(path, said):
+    waste()
+    put("logs/other.jsonl", Path("r.jsonl").read_bytes())
+    settings(f'[[check.per_path]]\npath = "logs/**"\n[[check.per_path]]\npath = "{path}"\nignore = ["LORE101"]\n')
+    ran = lore("check", "r.jsonl")
+    assert (f"check.per_path, entry 2: no file matches '{path}'" in ran.err) is said
+    assert "entry 1" not in ran.err

@@ -12,6 +12,13 @@ def test_recordings_are_those_that_the_script_writes():
     assert {name: FOLDER.joinpath(name).read_bytes() for name in recordings()} == recordings()
 
 
+def test_prompt_sent_anew_is_predicted_from_the_first_count():
+    """The first request is counted, the others are measured in bytes: both have to give the same size."""
+    found = lore("simulate", "--all", "--json", str(FOLDER.parent / "captures" / "har" / "breaks.har")).json
+    for turn in found["turns"][:3]:
+        assert turn["predicted"]["write_tokens"] == pytest.approx(turn["billed"]["write_tokens"], rel=0.03)
+
+
 @pytest.mark.parametrize("name", ["stable.jsonl", "clock_in_system.jsonl"])
 def test_prediction_equals_the_recorded_usage(name):
     found = lore("simulate", "--all", "--json", str(FOLDER / name)).json
@@ -20,5 +27,5 @@ def test_prediction_equals_the_recorded_usage(name):
         assert abs(read - billed) <= 3
         whole = billed + turn["billed"]["write_tokens"] + turn["billed"]["uncached_tokens"]
         predicted = read + turn["predicted"]["write_tokens"] + turn["predicted"]["uncached_tokens"]
-        assert predicted == pytest.approx(whole, rel=0.02)
+        assert predicted == pytest.approx(whole, rel=0.03)
     assert found["agreement"]["within_2_percent"] == 3

@@ -164,14 +164,22 @@ def test_annotation_path_has_no_leading_dot():
     assert text("github", checked(found(path="./logs/a.jsonl"))).startswith("::error file=logs/a.jsonl,")
 
 
-def test_annotation_path_is_relative_to_the_repository(tmp_path, monkeypatch):
+@pytest.mark.parametrize("by_workflow", [True, False])
+@pytest.mark.parametrize("absolute", [True, False])
+def test_paths_are_relative_to_the_repository(tmp_path, monkeypatch, by_workflow, absolute):
     (tmp_path / "sub" / "logs").mkdir(parents=True)
     (tmp_path / "sub" / "logs" / "a.jsonl").touch()
     monkeypatch.chdir(tmp_path / "sub")
-    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
-    assert text("github", checked(found())).startswith("::error file=sub/logs/a.jsonl,line=3,")
-    place = sarif(found())["results"][0]["locations"][0]["physicalLocation"]
+    if by_workflow:
+        monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    else:
+        monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+        (tmp_path / ".git").mkdir()
+    one = found(path=str(tmp_path / "sub/logs/a.jsonl") if absolute else "logs/a.jsonl")
+    assert text("github", checked(one)).startswith("::error file=sub/logs/a.jsonl,line=3,")
+    place = sarif(one)["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "sub/logs/a.jsonl"
+    assert "  logs/a.jsonl:3  " in text("terminal", checked(one)).replace("✗ ", "  ", 1)
     assert text("github", checked(found(path="none.jsonl"))).startswith("::error file=none.jsonl,")
 
 
@@ -250,3 +258,11 @@ def test_json_lines_end_with_the_sums():
 
 
 # all of them
+
+
+def test_costliest_causes_list_breaks_without_a_cause():
+    unexplained = found("LORE301", lost_tokens=50, lost_dollars=0.5, is_break=True)
+    sums = {"unattributable": 1, "unexplained_tokens": 50, "unexplained_dollars": 0.5}
+    written = text("terminal", checked(found(), unexplained, **sums), verbose=True)
+    line = "  no cause found for sure: 50 tokens re-billed ($0.50) in 1 cache break: LORE301 billed-read-fell (1)\n"
+    assert line in written

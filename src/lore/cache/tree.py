@@ -205,6 +205,7 @@ RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0,
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
 _CLASSES = tuple(RATES)
 _STEP = 0.5  # how far one usage moves a rate
+_PRIOR = 300  # counted tokens that the first estimate of a rate is worth
 FEWEST, MOST = 0.02, 4.0  # times the first estimate: other counts cannot belong to these bytes
 SLACK = 2_000  # tokens that a provider adds: the prompt of its tools
 
@@ -241,22 +242,38 @@ class Ruler:
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
         self._rates: dict[str, list[float]] = {}
+        self._counts: dict[str, list[list[int]]] = {}  # by model: tokens and bytes counted of each class, until a usage
         self._scales: dict[str, _Scale] = {}
         self._scale = _Scale()
         self._rate = list(RATES.values())
+        self._count: list[list[int]] = []  # of the latest path's model
 
     def measure(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
         """Measure along the chain's latest path from now on; call it for each path of the chain, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
+        self._count = self._counts.setdefault(model or "", [[0, 0] for _ in RATES])
         same = path.kept + common_nodes(path.cut, path.nodes[path.kept :])
         self._leave(scale, path, same)
         scale.cut(same)
         scale.nodes = path.nodes
         for place in range(len(scale.counted), len(pieces)):
             scale.add(pieces[place])
+            if self._count and pieces[place].counted is not None and pieces[place].section != "tools":
+                self._rate_by_count(pieces[place])
             if path.nodes[place] in self._known:
                 scale.known.append(place)
+
+    def _rate_by_count(self, piece: Piece) -> None:
+        """Give uncounted pieces the rate of counted ones: after the first usage nothing is counted.
+
+        Schemas of tools are left out: other JSON has more tokens a byte.
+        """
+        number = _CLASSES.index(_class_by_kind(piece))
+        tokens, size = self._count[number] = [
+            self._count[number][0] + (piece.counted or 0), self._count[number][1] + len(piece.data)
+        ]  # fmt: skip
+        self._rate[number] = (tokens + _PRIOR) / (size + _PRIOR / [*RATES.values()][number])
 
     def _leave(self, scale: _Scale, path: TreePath, same: int) -> None:
         """Keep the position at which a path parts from the previous one, in proportion to that one's usage.
@@ -352,15 +369,20 @@ class Ruler:
         whole = sum(parts)
         if whole <= 0 or ratio <= 0:
             return
+        by_count = parts[_CLASSES.index("counted")]
         for number, (part, first) in enumerate(zip(parts, RATES.values(), strict=True)):
+            part += by_count if self._count and self._count[number][1] else 0.0
             moved = self._rate[number] * ratio ** (_STEP * part / whole)
             self._rate[number] = min(max(moved, FEWEST * first), MOST * first)
+        self._count.clear()
 
 
 def _class_of(piece: Piece) -> int:
-    if piece.counted is not None:
-        return _CLASSES.index("counted")
-    return _CLASSES.index(_CLASS.get(piece.kind, "json" if piece.section == "tools" else "text"))
+    return _CLASSES.index("counted" if piece.counted is not None else _class_by_kind(piece))
+
+
+def _class_by_kind(piece: Piece) -> str:
+    return _CLASS.get(piece.kind, "json" if piece.section == "tools" else "text")
 
 
 def _size_of(piece: Piece) -> float:

@@ -274,6 +274,8 @@ def _report(
         own["junit"] = Junit(outcome.recordings, outcome.unjudged)
     with common.writing():
         write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, own=own)
+    for note in outcome.notes:
+        common.tell(note)
     name_unjudged(outcome.unjudged)
     if options.baseline and outcome.failed and not context.update and not outcome.result.summary.known:
         common.tell(
@@ -289,11 +291,13 @@ def _report(
 
 def name_unjudged(problems: Sequence[Problem]) -> None:
     """Write the files with unjudged parts to standard error, and the reasons."""
+    from lore.report.plain import place_of
+
     by_file: dict[str | None, list[Problem]] = {}
     for problem in problems:
         by_file.setdefault(problem.file, []).append(problem)
     for file, found in list(by_file.items())[:_UNJUDGED_NAMED]:
-        place = f"{file}:{found[0].line}" if found[0].line else file
+        place = place_of(file or "", found[0].line)
         reason = found[0].message.removeprefix(f"cannot read {file}: ")
         more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
         common.tell(f"not judged: {place}: {reason}{more}")

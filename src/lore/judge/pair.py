@@ -111,7 +111,7 @@ class Pair(Struct, frozen=True):
     short: int | None  # the same without tolerance
     bytes_per_token: float  # of the right, from its usage or a default
     columns: Columns
-    fresh_bytes: int = 0  # after a compaction: content of the right that the left did not have, such as the summary
+    fresh_bytes: int | None = None  # content of the right that the left had nowhere; None: no compaction is between
     price: Price | None = None
     priced_as: Usage | None = None  # of which price lost tokens are, if the right has no usage
     uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
@@ -168,16 +168,16 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     evidence = pair.causes[number].evidence
     if isinstance(evidence, ReadFell):  # what another cause made unreadable is not counted with it
         tokens = min(tokens, evidence.lost_tokens)
-    code, usage = pair.causes[number].code, pair.right.usage
-    own = code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
+    usage = pair.right.usage
+    own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
     tokens = capped_by_usage(usage, tokens, own_breakpoints=own)
-    if code == Code.COMPACTION and pair.bytes.current:
-        unread = _kept_unread(pair)
+    if pair.fresh_bytes is not None:
+        unread = _kept_unread(pair, pair.fresh_bytes)
         tokens, source = (unread, "estimated") if unread < tokens else (tokens, source)
     return tokens, source
 
 
-def _kept_unread(pair: Pair) -> int:
+def _kept_unread(pair: Pair, fresh_bytes: int) -> int:
     """Return the tokens that a compaction kept and the cache did not: its summary was never cached.
 
     If a log's cache has breakpoints, a read that is not 0 includes all of its tools and system prompt.
@@ -185,8 +185,8 @@ def _kept_unread(pair: Pair) -> int:
     usage, read, is_log = pair.right.usage, first_pass_read(pair.right.usage), pair.right.is_rebuilt
     per_token = BYTES_PER_TOKEN if is_log else pair.bytes_per_token  # the usage of a log includes unrecorded tools
     if usage is None or read is None or (read and is_log and bills_writes(pair.left)):
-        return round(max(0, pair.bytes.current - pair.bytes.common - pair.fresh_bytes) / per_token)
-    return max(0, capped_by_usage(usage, prompt_tokens(usage)) - round(pair.fresh_bytes / per_token))
+        return round(max(0, pair.bytes.current - pair.bytes.common - fresh_bytes) / per_token)
+    return max(0, capped_by_usage(usage, prompt_tokens(usage)) - round(fresh_bytes / per_token))
 
 
 # what bytes, usage and the verdict each show

@@ -230,7 +230,7 @@ def judge_pair(
         causes = tuple([_weaken(cause) for cause in causes])
     columns = make_columns(facts, causes, sizes)
     is_compacted = any(cause.code == Code.COMPACTION for cause in causes)
-    fresh = count_fresh_bytes(previous.prompt, current.prompt, overlap.common) if is_compacted else 0
+    fresh = count_fresh_bytes(previous.prompt, current.prompt, overlap.common) if is_compacted else None
     return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns, fresh)
 
 

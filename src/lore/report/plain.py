@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import BinaryIO
 from unicodedata import normalize
 
+from lore.files import relative
 from lore.model.deferred import pattern
 from lore.model.mask import INVISIBLE, INVISIBLE_BEYOND, mask
 from lore.model.turn import Prompt
@@ -63,8 +65,15 @@ def turn_of(number: int, chain: str | None) -> str:
 
 
 def place_of(path: str, line: int | None) -> str:
-    """Return `PATH:LINE`, or `PATH` if the line is unknown."""
+    """Return `PATH:LINE`, or `PATH` if the line is unknown; see `shorten_path`."""
+    path = shorten_path(path)
     return path if line is None else f"{path}:{line}"
+
+
+def shorten_path(path: str, folder: str = "") -> str:
+    """Return an absolute path as a relative one if it is below a folder (empty: the current one), else unchanged."""
+    short = relative(path, folder) if os.path.isabs(path) else os.pardir
+    return path if short.startswith(os.pardir) else short
 
 
 def when(

@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterable
+from pathlib import Path
 
 from lore.files import current_folder
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported, command_of, merge_findings
-from lore.report.plain import counted, visible
+from lore.report.plain import counted, shorten_path, visible
 from lore.report.sentences.findings import describe_cost_and_fix
 
 SHOWN = 10
@@ -45,12 +46,20 @@ GITHUB = TextReport(_commands, mixes=True)
 
 
 def path_in_repository(path: str) -> str:
-    """Return the path of a file in the repository that a workflow of GitHub checked out, else the path as it is."""
-    root, folder = os.environ.get("GITHUB_WORKSPACE"), current_folder()
-    if not root or not folder or not os.path.lexists(os.path.join(folder, path)):
+    """Return the path of a file in the repository around the current folder, else the path as it is.
+
+    That is the one that a workflow of GitHub checked out, or the nearest folder above with `.git`; without one, the
+    path is from the current folder.
+    """
+    folder = current_folder()
+    if not folder or not os.path.lexists(whole := os.path.join(folder, path)):
         return path
-    relative = os.path.relpath(os.path.join(folder, path), root)
-    return path if relative.startswith(os.pardir) else relative.replace(os.sep, "/")
+    parents = (folder, *map(str, Path(folder).parents))
+    root = os.environ.get("GITHUB_WORKSPACE") or next(
+        (parent for parent in parents if os.path.lexists(os.path.join(parent, ".git"))), folder
+    )
+    inside = shorten_path(os.path.abspath(whole), root)
+    return path if os.path.isabs(inside) else inside.replace(os.sep, "/")
 
 
 def _annotation(finding: Finding, turns: str) -> str:

@@ -1,8 +1,8 @@
 """SARIF 2.1.0, for code scanning.
 
-A result names its line and its file, relative to `%SRCROOT%`: the repository in a workflow of GitHub, else the folder
-that lore ran in. Its fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the page that
-`lore explain` prints; only rules with results are listed. No text of a recording becomes a link.
+A result names its line and its file, relative to `%SRCROOT%`: the repository, else the folder that lore ran in. Its
+fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the page that `lore explain` prints;
+only rules with results are listed. No text of a recording becomes a link.
 
 Sources: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0; GitHub's limits of SARIF files.
 """

@@ -16,7 +16,7 @@ from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.model.results.lint import LintResult, LintSummary
 from lore.report.console import Console, line
-from lore.report.plain import counted, place_of, turn_of
+from lore.report.plain import counted, place_of, shorten_path, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
     describe_missing,
@@ -208,8 +208,22 @@ class Terminal:
         for number, cause in enumerate(causes, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
+        if verbose and causes and sums.unattributable:
+            out.print(line(f"  no cause found for sure: {_describe_unexplained(result)}"))
         for command, purpose in _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
+
+
+def _describe_unexplained(result: CheckResult) -> str:
+    """Return the cost of cache breaks without a sure cause, and how often each code was found for them."""
+    sums = result.summary
+    codes = Counter(
+        f"{finding.code} {finding.name}" for finding in result.findings
+        if finding.is_break and finding.kind == "unattributable"
+    )  # fmt: skip
+    named = ", ".join(f"{name} ({count})" for name, count in codes.most_common())
+    tokens = f"{sums.unexplained_tokens:,} tokens re-billed{_dollars(sums.unexplained_dollars)}"
+    return f"{tokens} in {counted(sums.unattributable, 'cache break')}{f': {named}' if named else ''}"
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
@@ -225,7 +239,7 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     costliest = max(tokens, key=lambda path: tokens[path])
     from lore.report.commands import in_shell  # noqa: PLC0415 - only if something can be saved
 
-    path = in_shell(costliest)
+    path = in_shell(shorten_path(costliest))
     if not path or costliest == "<stdin>":
         return
     if result.summary.waste_tokens:

@@ -27,7 +27,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies
 from lore.recording.opening import reader_named
-from lore.run.checking.exemptions import unused_exemptions
+from lore.run.checking.exemptions import unmatched_paths, unused_exemptions
 from lore.run.checking.verdicts import (
     CheckContext,
     InterruptedRunError,
@@ -77,6 +77,7 @@ class CheckOutcome(Struct, frozen=True):
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
+    notes: list[str] = []  # settings that hold for no file
 
     @property
     def incomplete(self) -> bool:
@@ -119,6 +120,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             file.write(baseline.encode(written))
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths,
+        notes=[*unmatched_paths(totals, context)] if stopped is UNSET else [],
         baselined=None if written is None else sum(entry.count for entry in written), unseen=unseen,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Find exemptions that excuse nothing any more.
+"""Find exemptions that excuse nothing any more, and settings for paths that name no file.
 
 An exemption is reported only if every file that its path names was judged from end to end in this run, or none is left.
 So a run over the files of one commit, over `--last`, or with `--select` reports none of the others.
@@ -38,6 +38,15 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
             unneeded = Unneeded("exemption", exempt.code, where, exempt.reason)
             place = Place(context.settings or "lore.toml")
             yield finding(Code.EXEMPTION_UNUSED, place, unneeded, json_path=f"check.exempt[{number}]")
+
+
+def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
+    """Yield what to say of entries of `per_path` whose paths name no file."""
+    may_match = _Unjudged(totals, context.root).may_match
+    for number, entry in enumerate(context.policy.per_path, 1):
+        pattern = PathPattern(entry.path)
+        if not any(map(pattern.matches, (*totals.whole, *totals.partly))) and not may_match(entry.path):
+            yield f"{context.settings or 'lore.toml'}: check.per_path, entry {number}: no file matches {entry.path!r}"
 
 
 class _Unjudged:
