@@ -39,12 +39,23 @@ class Context(TypedDict, total=False):
 class AutomaticCompaction(Protocol):
     """When a session is compacted by itself: `lore.CompactionPolicy` is one."""
 
-    def begin(self) -> Callable[[Sequence[Event], FoldedSession, str, str | None], Iterable[Event]]:
-        """Return a function that is called before each request of one session.
+    def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event]]:
+        """Return a function that is called before each request of one session; it may add followers to the session.
 
-        With the events since its last call, the session's state, the chain and the time it returns the events of the
-        compaction that is due.
+        With the session's state, the chain and the time it returns the events of the compaction that is due.
         """
+        ...
+
+
+class Follower(Protocol):
+    """Gets every event of a session."""
+
+    def restart(self) -> None:
+        """Forget all events: the session is loaded again."""
+        ...
+
+    def add(self, event: Event) -> None:
+        """Take the session's next event."""
         ...
 
 

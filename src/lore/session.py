@@ -41,6 +41,7 @@ from lore.conversation import (
     Context as Context,
 )
 from lore.conversation import (
+    Follower,
     dialect_of_model,
     given_dialect,
     is_empty_message,
@@ -149,7 +150,8 @@ class Session:
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
-        self._compaction = compaction
+        self.followers: list[Follower] = []  # get every event that is applied from now on
+        self._due_events = None if compaction is None else compaction.begin(self.followers)
         self._begin()
         if model is not None:
             name = dialect_of_model(model) if self._dialect is None else self._dialect.name
@@ -171,8 +173,8 @@ class Session:
         self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
         self.user_messages = 0  # by users in the main chain, also those that were compacted or removed since
-        self._due_events = None if self._compaction is None else self._compaction.begin()
-        self._new_events: list[Event] = []  # since a compaction was last looked for; empty without a policy
+        for follower in self.followers:
+            follower.restart()
         self._saved = SavedEvents(events)
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
@@ -265,9 +267,9 @@ class Session:
     def _record(self, *events: Event) -> None:
         """Add events that were applied to the log."""
         self._log += events
-        if self._due_events is not None:
-            self._new_events += events
         for given in events:
+            for follower in self.followers:
+                follower.add(given)
             if isinstance(given, Append) and isinstance(given.item, UserMessage) and given.chain == MAIN:
                 self.user_messages += given.item.source == "user"
 
@@ -343,8 +345,7 @@ class Session:
             refuse_open_calls("calls of the last answer have", self.pending(chain))
             at = at or self._time()
             if self._due_events is not None:
-                new, self._new_events = self._new_events, []
-                self.apply(*self._due_events(new, self.state, chain, at))
+                self.apply(*self._due_events(self.state, chain, at))
         return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
     @guarded

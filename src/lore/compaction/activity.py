@@ -155,6 +155,10 @@ class SessionActivity:
         for event in events:
             self.add(event)
 
+    def restart(self) -> None:
+        """Forget all events."""
+        self.__init__()
+
     def chain(self, name: str = MAIN) -> ChainActivity:
         """Return the activity of a chain; it changes with the events that follow."""
         return self._chains.get(name) or self._chains.setdefault(name, ChainActivity())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
 from lore.asking import Summarizer, SummaryError
 from lore.compaction.activity import SessionActivity
@@ -10,6 +11,7 @@ from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AUTOMATIC
 from lore.compaction.settings import Compaction
+from lore.conversation import Follower
 from lore.errors import MisuseError
 from lore.events.strict import named
 from lore.model.events import Event
@@ -44,22 +46,17 @@ class CompactionPolicy:
             raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
         self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
 
-    def begin(self) -> Callable[[Sequence[Event], FoldedSession, str, str | None], tuple[Event, ...]]:
+    def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], tuple[Event, ...]]:
         """Return a function that returns the events of the compaction that is due in one session."""
         activity = SessionActivity()
+        followers.append(activity)
+        return partial(self._due_events, activity)
 
-        def due_events(new: Sequence[Event], state: FoldedSession, chain: str, at: str | None) -> tuple[Event, ...]:
-            """Return the events that are due before a request of a chain. Costs O(the chain), and the summariser."""
-            for event in new:
-                activity.add(event)
-            return self._compact(activity, state, chain, parse_timestamp(at))
-
-        return due_events
-
-    def _compact(
-        self, activity: SessionActivity, state: FoldedSession, chain: str, now: float | None
+    def _due_events(
+        self, activity: SessionActivity, state: FoldedSession, chain: str, at: str | None
     ) -> tuple[Event, ...]:
-        """Return the events of the compaction that is due; none if none is due, or it would not help."""
+        """Return the events that are due before a request of a chain. Costs O(the chain), and the summariser."""
+        now = parse_timestamp(at)
         firing, _ = judge_moment(activity, settled(state.chain(chain)), self.settings, AUTOMATIC, now=now)
         if firing is None:
             return ()

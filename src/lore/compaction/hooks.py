@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -74,12 +74,13 @@ class Continuous:
 
     `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits.
     `dependencies.tell` receives notes for the user, `explain` why each trigger fires or is skipped.
+    `events` are those of the session, if they are at hand: else they are read from the store.
     """
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
         cache: CacheCosts | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
-        explain: Tell | None = None,
+        explain: Tell | None = None, events: Iterable[Event] | None = None,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()
         if fault:
@@ -95,11 +96,8 @@ class Continuous:
         self._is_off = is_unset or is_nested(environ)
         if self._is_off and not is_unset:
             dependencies.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
-        self._restart()
-
-    def _restart(self) -> None:
-        self._loads = self.stored.loads
-        self.activity, self._events = SessionActivity(), 0  # how many events it has
+        self.activity = SessionActivity(Session.events_of(stored.log()) if events is None else events)
+        stored.followers.append(self.activity)
 
     def before_turn(self, now: float) -> CompactionOutcome | None:
         """Compact after a pause or if the window is full, and give the session the remembered topics.
@@ -128,7 +126,6 @@ class Continuous:
             if self._has_lock(lock):
                 self._work = lock, run_in_thread(self._preparation(firing, now, self._dependencies), "lore-compaction")
         if self._memory is not None:
-            self._catch_up()
             window = 0 if self._settings is None else self._settings.window
             self._memory.after_turn(self.chain().entries, window, now)
         return done
@@ -137,7 +134,6 @@ class Continuous:
         """Start to remember in the background after a long silence: for a timer between turns."""
         if self._is_off or self._memory is None:
             return
-        self._catch_up()
         self._memory.while_idle(self.chain().entries, self.activity.moves, self.activity.moved_at, now)
 
     def settle(self, now: float, *, wait: bool = False) -> CompactionOutcome | None:
@@ -165,7 +161,6 @@ class Continuous:
         settings = self._settings
         if settings is None:
             return None
-        self._catch_up()
         chain, tracked = self.chain(), self.activity.chain(MAIN)
         if "gap" in triggers and settings.gap_secs and not self.is_untimed and not tracked.is_timed:
             self.is_untimed = True
@@ -184,12 +179,6 @@ class Continuous:
             if self._has_lock(lock):
                 return self._apply(self._preparation(firing, now, dependencies or self._dependencies), now)
         return None
-
-    def add(self, events: list[Event]) -> None:
-        """Add events that were stored and applied to the session by somebody else."""
-        for event in events:
-            self.activity.add(event)
-        self._events += len(events)
 
     def _preparation(self, firing: Firing, now: float, dependencies: Dependencies) -> Callable[[], Prepared]:
         assert self._settings is not None
@@ -212,7 +201,6 @@ class Continuous:
         if done.refused:
             tell(f"no {done.trigger} compaction: {done.refused}")
         self.stored.apply(*done.events)
-        self._catch_up()
         self.stored.save(at=format_timestamp(now))
         return done
 
@@ -233,9 +221,3 @@ class Continuous:
             return True
         self._dependencies.tell("the store holds more than is known here: skipped until the session is loaded again")
         return False
-
-    def _catch_up(self) -> None:
-        """Add events saved or applied since the last call. Costs O(their bytes)."""
-        if self.stored.loads != self._loads:  # it was loaded again
-            self._restart()
-        self.add(Session.events_of(self.stored.log(self._events)))

@@ -179,8 +179,7 @@ class Watch:
         explain = self._hands.explain
         continuous = Continuous(
             stored, self._settings, own,
-            explain=None if explain is None else lambda text: explain(f"{session_id}: {text}"),
+            explain=None if explain is None else lambda text: explain(f"{session_id}: {text}"), events=events,
         )  # fmt: skip
         continuous.is_waiting, continuous.is_untimed = seen.is_waiting, seen.is_untimed
-        continuous.add(events)
         return continuous, seen

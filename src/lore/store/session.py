@@ -89,13 +89,11 @@ class StoredSession(Session):
         self.store = store
         self.session_id = data.session_id
         self.owns_store = False  # whether closing the session closes its store
-        self.loads = 0  # how often it was loaded: other writers' events may come in with each
         self._saving = asyncio.Lock()  # held while `save_async` waits
         self._load(data)
 
     def _load(self, data: SessionData) -> None:
         """Continue from the stored state."""
-        self.loads += 1
         self._read(data.log)
         self._log.clear()  # from now on the events that are not saved yet
         self.created_at, self.updated_at = data.created_at, data.updated_at

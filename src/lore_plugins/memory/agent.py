@@ -49,7 +49,7 @@ R = TypeVar("R", bound=Struct)
 NO_COUNTS: Mapping[str, int] = {}
 GAP_SECS = Sessions().gap_secs
 WINDOW = 60_000  # tokens that a model reads at once
-TRIES = 3  # times that an extraction is repeated because another writer changed the bucket
+TRIES = 4  # extractions at most: another writer may change the bucket during each
 NO_NEWS = "nothing was extracted since the last dream"
 BUSY = "another pass is under way"
 NOTHING_NEW = "nothing was said since the session was last learned from"
@@ -94,27 +94,22 @@ class AgentMemory:
         """
         at, name, mark = self._clock(), self._session_id, mark_of(entries, stop)
         learnt = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
-        tries = 0
-
-        def extract(known: KnownMemory) -> tuple[KnownMemory, NewEntries, Extraction]:
-            new = select_new_entries(entries, None if again else self._stored_mark(known), stop)
-            return known, new, self._extract(known.texts, new)
-
-        before, new, found = extract(read_bucket(self.store, self.bucket))
+        before, new, found, tries = KnownMemory(), NO_ENTRIES, Extraction({}), 0
 
         def change(known: KnownMemory) -> KnownMemory:
             nonlocal before, new, found, tries
-            if (known.texts, known.learnt) != (before.texts, before.learnt):
+            if not tries or (known.texts, known.learnt) != (before.texts, before.learnt):
                 tries += 1
                 if tries > TRIES:
                     raise StoreError("gave up after repeated write conflicts", hint="extract again")
-                before, new, found = extract(known)
+                new = select_new_entries(entries, None if again else self._stored_mark(known), stop)
+                before, found = known, self._extract(known.texts, new)
             if new is NO_ENTRIES or found.failure:
                 return known
             after = known.with_texts(found.texts, at=at, session_id=name)
             return after if learnt is None else after.with_mark(learnt)
 
-        if new is not NO_ENTRIES and not found.failure and (learnt or found.texts != before.texts):
+        if change(known := read_bucket(self.store, self.bucket)) != known:
             change_bucket(self.store, self.bucket, change, at=at)
         if found.failure:
             self._tell(f"{self._owner} remembered nothing: {found.failure}; the known texts stay as they were")
@@ -137,12 +132,12 @@ class AgentMemory:
 
     def _result(self, kind: type[R], **fields: object) -> R:
         """Return a result about this memory; fields that are not given are empty."""
-        empty = {"removed": {}, "added": {}, "topics": (), "superseded": (), "skipped": None, "failure": None}
-        whose = {
+        values: dict[str, object] = {
             "store": self.store.url, "user": self.bucket.user, "agent": self._agent or self.bucket.agent,
-            "shared": self.bucket.agent == SHARED, "session_id": self._session_id or "",
+            "shared": self.bucket.agent == SHARED, "session_id": self._session_id or "", "removed": {}, "added": {},
+            "topics": (), "superseded": (), "skipped": None, "failure": None,
         }  # fmt: skip
-        return convert({**empty, **whose, **fields}, kind)
+        return convert(values | fields, kind)
 
     def _extract(self, known: Texts, new: NewEntries) -> Extraction:
         if new is NO_ENTRIES:
