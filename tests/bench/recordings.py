@@ -5,6 +5,10 @@ Figures are (measure, bar, measured, met), the fields of a row. Without a corpus
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +25,10 @@ from lore.run.checking.check import check
 PIECE = 256 * 1024  # bytes that a reader gets at a time
 Fields = tuple[str, str, str, bool | None]
 ABSENT = "not measured: no real recordings (LORE_CORPUS)"
+RATIO = 1.8  # of checking to parsing
+_IMPORTS = """import pathlib, sys
+from bench.recordings import _parse_lines, check
+paths = [pathlib.Path(path) for path in sys.argv[2:]]"""
 LOGS = ("codex", "copilot", "pi", "opencode", "mini-swe-agent", "cline-roo", "gemini")  # folders of the corpus
 
 
@@ -38,14 +46,38 @@ def sessions(most: int | None = None) -> list[Path]:
 def parse(pairs: int, most: int | None) -> Fields:
     """Measure the check pipeline in process, on one core, in CPU time."""
     measure = "the check pipeline on all Claude Code sessions of the corpus against `orjson.loads` over their lines"
-    bar = "at most 1.6 times"
+    bar = f"at most {RATIO} times"
     paths = sessions(most)
     if not paths:
         return measure, bar, ABSENT, None
     names = [str(path) for path in paths]
     _parse_lines(paths)
     ratio = clock.alternate(lambda: check(names), lambda: _parse_lines(paths), pairs, clock.CPU)
-    return measure, bar, _seconds(ratio, paths), ratio.median <= 1.6
+    return measure, bar, _seconds(ratio, paths), ratio.median <= RATIO
+
+
+def instructions(most: int | None) -> Fields:
+    """Count instructions of the same with valgrind, in the second of two passes, when everything is imported."""
+    measure = "the check pipeline on all Claude Code sessions of the corpus against `orjson.loads`, in instructions"
+    valgrind, bar, paths = shutil.which("valgrind"), f"at most {RATIO} times", sessions(most)
+    if valgrind is None or not paths:
+        return measure, bar, "not measured: no valgrind" if paths else ABSENT, None
+    passes: dict[str, int] = {}
+    for work in ("check([str(path) for path in paths])", "_parse_lines(paths)"):
+        code = f"{_IMPORTS}\nfor _ in range(int(sys.argv[1])): {work}"
+        command = [valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable]
+        environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+        counted = [
+            subprocess.run(
+                [*command, "-c", code, times, *map(str, paths)], env=environment, capture_output=True, check=True
+            ).stderr
+            for times in ("1", "2")
+        ]
+        once, twice = (int(found.rpartition(b"refs:")[2].split()[0].replace(b",", b"")) for found in counted)
+        passes[work] = twice - once
+    check_count, parse_count = passes.values()
+    said = f"{check_count / parse_count:.2f}; {check_count / 1e6:,.0f} against {parse_count / 1e6:,.0f} million"
+    return measure, bar, said, check_count <= RATIO * parse_count
 
 
 def logs(pairs: int) -> Iterator[Fields]:
