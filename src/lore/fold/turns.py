@@ -80,8 +80,7 @@ def _without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, P
 
 
 def _impossible_counts(usage: e.Usage) -> list[str]:
-    counts = ((name, getattr(usage, name)) for name in e.COUNTS)
-    return [name for name, count in counts if count is not None and not 0 <= count <= MOST_TOKENS]
+    return [name for name in e.COUNTS if (count := getattr(usage, name)) is not None and not 0 <= count <= MOST_TOKENS]
 
 
 def _add(totals: Totals, usage: e.Usage | None, sign: int = 1) -> Totals:

@@ -63,7 +63,9 @@ class Vector(Generic[T]):
 
     def last(self) -> T | None:
         """Return the last item; None if the vector is empty."""
-        return self[-1] if len(self) else None
+        if self._tail:
+            return self._tail[-1]
+        return self._chunks[-1][-1] if self._chunks else None
 
     def append(self, item: T) -> Vector[T]:
         """Return this vector with one more item."""

@@ -63,6 +63,7 @@ class EventRecording(Recording):
         self._opaque_types: dict[str, OpaqueTypes] = {}  # by chain
         self._assemblers: dict[str, Assembler] = {}  # by chain
         self._forgotten: list[str] = []
+        self._origins: dict[str, type[Reader]] = {}  # by format
 
     def reads(self) -> Iterator[Read]:
         """Yield events, those of companions last; problems are collected and left out."""
@@ -159,9 +160,12 @@ class EventRecording(Recording):
     def _origin(self) -> type[Reader]:
         """The reader of the format in which the session was recorded first."""
         origin = self._folding.session.format
-        if origin not in READERS:
-            load_plugins()
-        return READERS.get(origin, type(self.reader))
+        found = self._origins.get(origin)
+        if found is None:
+            if origin not in READERS:
+                load_plugins()
+            found = self._origins[origin] = READERS.get(origin, type(self.reader))
+        return found
 
     @property
     def _is_of_requests(self) -> bool:
