@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from helpers.matrix import crossed
 from hostile.making import GOOD, assert_refused
 
 NOT_RECORDINGS = {
@@ -30,9 +31,8 @@ NOT_RECORDINGS = {
 }
 
 
-@pytest.mark.parametrize("command", ["fold", "assemble", "check"])
-@pytest.mark.parametrize("name", list(NOT_RECORDINGS))
-def test_unrecognised_file_is_refused(lore, desk, command, name):
+@crossed("name, command", NOT_RECORDINGS, ["fold", "assemble", "check"])
+def test_unrecognised_file_is_refused(lore, desk, name, command):
     (desk / "file").write_bytes(NOT_RECORDINGS[name])
     assert_refused(lore(command, "file"))
 

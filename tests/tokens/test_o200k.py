@@ -7,6 +7,7 @@ from importlib import resources
 
 import pytest
 
+from helpers.matrix import crossed
 from lore.errors import LoreError
 from lore.tokens import o200k
 from lore.tokens.o200k import CHUNK, LONGEST, Counter, chunks, encoding
@@ -87,9 +88,9 @@ def test_bytes_that_are_no_text_can_be_counted():
     assert Counter().count(b"\xff\xfe abc") > 0
 
 
-@pytest.mark.parametrize("text", TEXTS[1:], ids=range(1, len(TEXTS)))
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.55, 0.97, 1.0])
-def test_common_tokens_equal_a_plain_comparison(text, share):
+@crossed("number, share", range(1, len(TEXTS)), [0.0, 0.3, 0.55, 0.97, 1.0])
+def test_common_tokens_equal_a_plain_comparison(number, share):
+    text = TEXTS[number]
     place = int(len(text) * share)
     other = text[:place] + "~" + text[place + 1 :]
     counter = Counter()
