@@ -11,6 +11,7 @@ import pytest
 
 import lore as package
 from cli.running import lore, process, put, session
+from helpers.matrix import some
 from model.making import body
 
 
@@ -94,7 +95,7 @@ def test_closed_pipe_keeps_exit_code():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("words", ["check s.jsonl", "--version", "--help", "explain"])
+@pytest.mark.parametrize("words", some(["check s.jsonl", "--version", "--help", "explain"], 2))
 def test_full_disk_exits_2(words):
     """`lore --version` ended in a traceback."""
     put("s.jsonl", session())

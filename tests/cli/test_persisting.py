@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
+from helpers.matrix import some
 from helpers.strategies.sessions import Agent
 from lore.prompt.base import Rules
 
@@ -41,10 +42,10 @@ def test_refused_output_leaves_log_unchanged(options, output):
 
 # A body that met a full disk was lost, and the log had grown all the same.
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-@pytest.mark.parametrize("options", [[], ["--all"], ["--explain"], ["--explain", "--json"], ["-o", "-"]])
+@pytest.mark.parametrize("options", some(["", "--explain", "--all", "--explain --json", "-o -"], 2))
 def test_full_standard_output_leaves_log_unchanged(options):
     with open("/dev/full", "wb") as full:
-        words = [sys.executable, "-m", "lore", "assemble", "p.jsonl", "--persist", *options]
+        words = [sys.executable, "-m", "lore", "assemble", "p.jsonl", "--persist", *options.split()]
         ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
     assert ran.returncode == 2
     assert b"no space left" in ran.stderr

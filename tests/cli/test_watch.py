@@ -61,14 +61,6 @@ def test_screen_shows_what_judging_says(log):
     assert "9,900" in rows[2]
 
 
-def test_truncated_log_is_shown_from_scratch(log):
-    live = Screen(log, width=200)
-    live.drawn()
-    log.write_bytes(lines(*BILLS[:2]))
-    shown = live.drawn()
-    assert [row.split()[0] for row in shown[-2:]] == ["1", "2"]
-
-
 def test_clock_counts_down_without_a_look(log):
     live = Screen(log)
     live.drawn()

@@ -1,8 +1,6 @@
-"""Rows of a ledger: what a request cost, split so that nothing is counted twice, as `simulate` counts it."""
+"""Rows of a ledger. That their sums are those of `simulate` is in `tests/laws/test_law_11_same_sums.py`."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -12,55 +10,7 @@ from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
 from lore.model.ledger import LedgerRow
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.dated import PACKAGED
-from lore.run.simulate import SimulateRequest, simulate
 from lore.run.spending.ledgers import Ledgers
-
-FIXTURES = sorted(
-    str(path)
-    for folder in ("recordings", "causes", "claude-code", "captures")
-    for path in (Path(__file__).parents[2] / "fixtures" / folder).rglob("*")
-    if path.suffix in (".jsonl", ".json", ".yaml", ".har") and path.is_file()
-)
-
-
-def requests(path):
-    """Return every row of a recording and of its subagents' files; no rows if it is unreadable."""
-    made = [Ledgers(Options()).made(file) for file in inputs([str(path)])]
-    if any(ledger is None or ledger.message is not None for ledger in made):
-        return []
-    return [row for ledger in made for row in ledger.rows]
-
-
-def played(path):
-    (result,) = simulate(SimulateRequest([str(path)]), Options(), PACKAGED.rules())
-    return result
-
-
-def holds(path):
-    """Sums of a ledger are those of `simulate`: two ways to count the same bills."""
-    every = requests(path)
-    if not every:
-        return 0
-    result = played(path)
-    rows = [row for row in every if row.spent is not None]
-    totals = result.totals
-    assert len(every) >= totals.turns
-    if len(every) != totals.turns:  # a file that holds a response twice: simulate counts it once
-        return 0
-    if totals.cost.billed is not None:
-        assert sum(row.spent.total for row in rows) == pytest.approx(totals.cost.billed, abs=1e-5)
-    assert sum(row.loss.tokens for row in rows if row.loss and row.loss.kind == "waste") <= totals.waste_tokens
-    for row in rows:
-        assert min(row.spent.reading, row.spent.context, row.spent.output, row.spent.tools, row.spent.again) >= -1e-9
-    for row, turn in zip(every, result.turns, strict=True):
-        if row.spent is not None and row.loss is not None and row.loss.kind == "waste":
-            assert row.spent.again <= (turn.cost.waste or 0.0) + 1e-6
-    return len(rows)
-
-
-def test_ledger_sums_equal_those_of_simulate():
-    assert sum(map(holds, FIXTURES[::3])) > 20  # every sum of each: `tests/laws/test_law_11_same_sums.py`
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_body_is_sliced_a_fixed_number_of_times(judge, monkeypatch, dialect):
     for module in (bodies, anthropic, openai, gemini, bedrock, messages):
         original = module.raw_members
         monkeypatch.setattr(module, "raw_members", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
-    lines = MAKERS[dialect](120)
+    lines = MAKERS[dialect](90)
     judge(lines)
     behind_the_head = [len(line) for line in lines[-50:]]
     assert max(seen[size] for size in behind_the_head) <= 3

@@ -17,6 +17,7 @@ from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, sho
 from lore.commands.compare import SelectedSide, compare
 from lore.commands.sessions import list_sessions
 from lore.judge.sums import rebilled_dollars, rebilled_tokens
+from lore.model.results.simulate import SimulateResult
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -40,6 +41,24 @@ def assert_same_money(*dollars: float | None) -> None:
     assert max(each or 0.0 for each in dollars) - min(each or 0.0 for each in dollars) < CENT
 
 
+def assert_rows_add_up(path: str, simulated: SimulateResult) -> None:
+    """Assert that rows of ledgers split what `simulate` counts, each request once."""
+    ledgers = [Ledgers(Options()).made(file) for file in inputs([path])]
+    every = [row for ledger in ledgers if ledger is not None for row in ledger.rows]
+    billed = simulated.totals.cost.billed
+    assert len(every) >= simulated.totals.turns
+    if len(every) != simulated.totals.turns:  # a file that holds a response twice: simulate counts it once
+        return
+    if billed is not None:
+        assert sum(row.spent.total for row in every if row.spent) == pytest.approx(billed, abs=1e-5)
+    for row, turn in zip(every, simulated.turns, strict=True):
+        if row.spent is not None:
+            spent = row.spent
+            assert min(spent.reading, spent.context, spent.output, spent.tools, spent.again) >= -1e-9
+            if row.loss is not None and row.loss.kind == "waste":
+                assert spent.again <= (turn.cost.waste or 0.0) + 1e-6
+
+
 def assert_same_sums(path: str, home: Path) -> None:
     checked = check([path]).result
     counted, causes = checked.summary, Counter(finding.code for finding in checked.findings if finding.is_break)
@@ -52,6 +71,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     assert (counted.waste_tokens, counted.unexplained_tokens) == (played.waste_tokens, played.unexplained_tokens)
     assert_same_money(counted.waste_dollars, played.cost.waste)
     assert_same_money(counted.unexplained_dollars, played.cost.unexplained)
+    assert_rows_add_up(path, simulated)
     overview = summed(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
     side = SelectedSide(path, path)
     compared = compare(here(home), side, side, Ledgers(Options())).left.spending

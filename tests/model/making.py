@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from lore.fold.step import step
-from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.state import FoldedSession
@@ -16,7 +15,6 @@ from lore.model.turn import Memo, Prompt, Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
-from lore.testing import everything
 
 _EVENT = msgspec.json.Decoder(Event)
 
@@ -107,17 +105,6 @@ def header(**fields: Any) -> dict[str, Any]:
         "session_started",
         **{"v": 1, "session_id": "s-1", "model": "m-1", "dialect": "anthropic", "system": "Be brief.", **fields},
     )
-
-
-def from_log(data: bytes) -> Fold:
-    """Read and fold a whole log."""
-    made = Fold()
-    for read in everything(LoreLog(), data):
-        if isinstance(read.value, Problem):
-            made.problems.append(read.value)
-        else:
-            made.take(read.value)  # pyright: ignore[reportArgumentType]
-    return made
 
 
 def assembled(state: FoldedSession, dialect: str = "anthropic", policy: str = "system", chain: str = "main") -> Prompt:

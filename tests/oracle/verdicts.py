@@ -22,7 +22,6 @@ from oracle.recordings import Bill, Request, read
 DROP = 1_000  # tokens: a smaller fall needs no cause
 SHARE = 0.02
 GRACE = 1.02  # of a lifetime: entries that are a little older may still be read
-SOON = 3.0  # seconds in which an older entry may be served
 BYTES = 4.0  # of a token, if no usage counts tokens
 # Tokens below which nothing is cached, by model; the smallest that any platform or date gives, so 0 is certain.
 MINIMUM = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from conftest import CORPUS, recordings
 from lore.model.codes import Code
 from recording.test_request_session import Trip, opened, said_in
 from run.equal import converted, judged
 
-pytestmark = pytest.mark.corpus
 SHAPE = Code.CONTENT_SHAPE_CHANGED
 # Advice on single requests is for recorded bodies; a log has none.
 LEFT_OUT = {SHAPE, Code.PROMPT_UNDER_MINIMUM, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED, Code.IMAGE_BEFORE_TEXT,
@@ -18,30 +16,29 @@ LEFT_OUT = {SHAPE, Code.PROMPT_UNDER_MINIMUM, Code.VARYING_TEXT_IN_PREFIX, Code.
 COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
-def files(corpus):
-    return sorted(path for name in ("capture", "vcr") for path in (corpus / name).iterdir())
+CAPTURES = recordings(file for name in ("capture", "vcr") for file in CORPUS.glob(f"{name}/*"))
 
 
-def test_captures_keep_their_texts_and_usage(corpus):
-    for path in files(corpus):
-        found = Trip(path.read_bytes(), path.name)
-        assert not found.problems.kept
-        for name, prompt in found.sent.items():
-            assert sorted(said_in(found.made[name])) == sorted(said_in(prompt)), (path.name, name)
-        usage = [one.usage for one, turn in opened(path).exchanges() if turn and one.usage]
-        for name in COUNTS:
-            billed = sum(getattr(counts, name) or 0 for one in usage for counts in one.passes)
-            assert sum(getattr(turn, name) or 0 for turn in found.rows) == billed
+@pytest.mark.parametrize("path", CAPTURES)
+def test_captures_keep_their_texts_and_usage(path):
+    found = Trip(path.read_bytes(), path.name)
+    assert not found.problems.kept
+    for name, prompt in found.sent.items():
+        assert sorted(said_in(found.made[name])) == sorted(said_in(prompt)), name
+    usage = [one.usage for one, turn in opened(path).exchanges() if turn and one.usage]
+    for name in COUNTS:
+        billed = sum(getattr(counts, name) or 0 for one in usage for counts in one.passes)
+        assert sum(getattr(turn, name) or 0 for turn in found.rows) == billed
 
 
-def test_a_log_is_judged_as_the_capture_was(corpus, tmp_path):
+@pytest.mark.parametrize("path", CAPTURES)
+def test_a_log_is_judged_as_the_capture_was(path, tmp_path):
     """Except for a content that is a text now and a list of one text then: the layout writes one shape."""
-    for path in files(corpus):
-        made = tmp_path / f"{path.name}.jsonl"
-        made.write_bytes(converted(str(path)))
-        of_turns = [[one for one in judged(str(name)) if one.turn is not None] for name in (path, made)]
-        before, after = (
-            [(one.code, one.chain, one.turn, one.section, one.lost_tokens) for one in some if one.code not in LEFT_OUT]
-            for some in of_turns
-        )
-        assert after == before, Path(path).name
+    made = tmp_path / f"{path.name}.jsonl"
+    made.write_bytes(converted(str(path)))
+    of_turns = [[one for one in judged(str(name)) if one.turn is not None] for name in (path, made)]
+    before, after = (
+        [(one.code, one.chain, one.turn, one.section, one.lost_tokens) for one in some if one.code not in LEFT_OUT]
+        for some in of_turns
+    )
+    assert after == before
