@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.cache.counts import contradiction, lost_lifetime, read_everything, shortfall
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
@@ -22,8 +23,8 @@ def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
     return turn(parsed(body({"role": "user", "content": blocks}, **fields)), usage=usage, call=call)
 
 
-@pytest.mark.parametrize(
-    ("breakpoints", "usage", "lost"),
+@each(
+    "breakpoints, usage, lost",
     [
         ((HOUR,), Usage(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
         ((HOUR, HOUR), Usage(write_tokens=9, write_5m_tokens=9), True),
@@ -39,27 +40,24 @@ def test_lifetime_is_lost_if_no_hour_is_billed(breakpoints, usage, lost):
     assert bool(lost_lifetime(asked(*breakpoints, usage=usage))) is lost
 
 
-@pytest.mark.parametrize(
-    ("breakpoints", "usage", "evidence", "said"),
-    [
-        ((), Usage(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
-        (
-            (SHORT,), Usage(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
-            "for 1 hour, though no breakpoint",
-        ),
-        (
-            (HOUR,), Usage(write_5m_tokens=1, write_1h_tokens=9), BillUnlikeBody("five-minutes-unasked", 1),
-            "for 5 minutes, though every breakpoint",
-        ),
-        (
-            (SHORT,), Usage(uncached_tokens=60_000), BillUnlikeBody("more-tokens-than-bytes", 60_000, SIZE),
-            "60,000 tokens are billed for a prompt of 50,000 bytes",
-        ),
-        ((SHORT,), Usage(uncached_tokens=51_000, write_tokens=900), None, ""),
-        ((), Usage(read_tokens=900, write_tokens=0), None, ""),
-        ((), None, None, ""),
-    ],
-)  # fmt: skip
+@each("breakpoints, usage, evidence, said", [
+    ((), Usage(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
+    (
+        (SHORT,), Usage(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
+        "for 1 hour, though no breakpoint",
+    ),
+    (
+        (HOUR,), Usage(write_5m_tokens=1, write_1h_tokens=9), BillUnlikeBody("five-minutes-unasked", 1),
+        "for 5 minutes, though every breakpoint",
+    ),
+    (
+        (SHORT,), Usage(uncached_tokens=60_000), BillUnlikeBody("more-tokens-than-bytes", 60_000, SIZE),
+        "60,000 tokens are billed for a prompt of 50,000 bytes",
+    ),
+    ((SHORT,), Usage(uncached_tokens=51_000, write_tokens=900), None, ""),
+    ((), Usage(read_tokens=900, write_tokens=0), None, ""),
+    ((), None, None, ""),
+])  # fmt: skip
 def test_usage_that_contradicts_its_body_is_reported(breakpoints, usage, evidence, said):
     found = contradiction(asked(*breakpoints, usage=usage), SIZE)
     assert found == evidence
@@ -99,8 +97,8 @@ def test_partial_recording_is_no_contradiction():
         assert not contradiction(turn(replace(prompt, **fields), usage=whole.usage), SIZE)
 
 
-@pytest.mark.parametrize(
-    ("dialect", "left", "right", "again"),
+@each(
+    "dialect, left, right, again",
     [
         ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
         ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read

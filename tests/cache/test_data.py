@@ -8,8 +8,6 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import pytest
-
 import lore
 from cache.compile_tables import compiled
 from helpers.each import each
@@ -54,7 +52,7 @@ def test_packaged_rows_are_unique():
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@each(FILES)
 def test_table_has_a_date_and_rows(path):
     table = read_rules(path.read_text("utf-8"), path.name)
     assert table.as_of is not None
@@ -79,7 +77,7 @@ def test_every_rule_has_a_row():
     assert {row.rule for row in ROWS} == set(RULES)
 
 
-@pytest.mark.parametrize(("model", "since"), CLAUDES, ids=str)
+@each("model, since", CLAUDES)
 def test_a_claude_models_prices_are_the_documented_multiples(model, since):
     for prompt in (None, 150_000):
         rules, at = packaged(), max(seconds(since), seconds(date(2026, 10, 7)))
@@ -92,9 +90,7 @@ def test_a_claude_models_prices_are_the_documented_multiples(model, since):
         assert multiples[:2] == [Decimal("1.25"), 2]
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.provider == "openai" and row.rule == "price_write"], ids=lambda row: row.model
-)
+@each([row for row in ROWS if row.provider == "openai" and row.rule == "price_write"])
 def test_openais_writes_and_reads_are_the_documented_multiples(row):
     rules = packaged()
     price = rules.price("openai", row.model)

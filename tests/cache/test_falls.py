@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from helpers.each import each
 from lore.cache.falls import fall_table, find_fall
 from lore.model.state import SIGNS
 
 
-@pytest.mark.parametrize(("sign", "fields", "moves"), [
+@each("sign, fields, moves", [
     ("hook-context", {"prompted": True}, "text"), ("hook-context", {}, ""),
     ("tool-reference", {"version": "2.1.118", "first": True}, ""),
     ("tool-reference", {"version": "2.1.119", "first": True}, "head"), ("tool-reference", {"version": "2.1.119"}, ""),

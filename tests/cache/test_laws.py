@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
+from helpers.each import each
 from lore.cache.base import Breakpoint, Look, Piece, Request
 from lore.cache.registry import BROUGHT, CACHES, make
 from lore.model.events import Usage
@@ -170,7 +171,7 @@ def test_prediction_ignores_its_own_usage(asked, bills):
         assert said[0] == said[1], name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_work_is_linear(name):
     assert walked(name, 200) <= 2.2 * walked(name, 100)
 

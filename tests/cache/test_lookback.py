@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from helpers.each import each
 from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR, expiry, lifetime
 from lore.cache.lookback import lookback_gap
 from lore.model.events import Usage
@@ -17,8 +18,8 @@ ANTHROPIC = parsed(body("x"))
 CHAT = parsed(body("x"), "openai-chat")
 
 
-@pytest.mark.parametrize(
-    ("usage", "prompt", "before", "lives"),
+@each(
+    "usage, prompt, before, lives",
     [
         (None, ANTHROPIC, None, None),
         (None, ANTHROPIC, ONE_HOUR, ONE_HOUR),
@@ -35,8 +36,8 @@ def test_latest_billed_write_sets_the_lifetime(usage, prompt, before, lives):
     assert lifetime(turn(prompt, usage=usage), before) == lives
 
 
-@pytest.mark.parametrize(
-    ("answered", "at", "asked", "lives", "found"),
+@each(
+    "answered, at, asked, lives, found",
     [
         (None, 0.0, 301.0, FIVE_MINUTES, None),
         (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Paused(307.0, FIVE_MINUTES)),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.cache.prices import Price, bill_price, is_regional
 from lore.cache.rules import ALWAYS, seconds
 from lore.cache.served import Served
@@ -31,8 +32,8 @@ def bill(**counts):
     return Usage(**{f"{name}_tokens": count for name, count in counts.items()})
 
 
-@pytest.mark.parametrize(
-    ("price", "tokens", "dollars"),
+@each(
+    "price, tokens, dollars",
     [
         (CLAUDE, {"uncached": M, "read": M, "write": 2 * M, "write_5m": M, "write_1h": M, "output": M}, "46.75"),
         (CLAUDE, {"uncached": 0, "read": 0, "write": M, "output": 0}, "6.25"),  # no lifetime: the default of 5 minutes
@@ -47,8 +48,8 @@ def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
     assert price.of(bill(**tokens)) == Decimal(dollars)
 
 
-@pytest.mark.parametrize(
-    ("price", "tokens"),
+@each(
+    "price, tokens",
     [
         (CLAUDE, {"uncached": None, "read": 0, "write": 0, "output": 0}),
         (CLAUDE, {"uncached": 0, "read": None, "write": 0, "output": 0}),
@@ -92,8 +93,8 @@ def cost(bill, model="claude-opus-4-8", where=ANTHROPIC, at=AUGUST, **more):
     return None if price is None else price.of(bill)
 
 
-@pytest.mark.parametrize(
-    ("served", "times"),
+@each(
+    "served, times",
     [
         ({}, 1),
         ({"speed": "standard", "service_tier": "standard", "inference_geo": "not_available"}, 1),
@@ -133,14 +134,11 @@ def test_response_speed_overrides_the_request():
     assert cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, asked=asked) is not None
 
 
-@pytest.mark.parametrize(
-    ("model", "tier", "million"),
-    [
-        ("gpt-5", "default", "1.25"), ("gpt-5", "flex", "0.625"), ("gpt-5", "priority", "2.5"),
-        ("gpt-5", "fast", "2.5"), ("gpt-5", "batch", "0.625"), ("gpt-5.5", "priority", "12.5"),
-        ("gpt-5-mini", "priority", "0.45"), ("gpt-4.1", "fast", "3.5"),
-    ],
-)  # fmt: skip
+@each("model, tier, million", [
+    ("gpt-5", "default", "1.25"), ("gpt-5", "flex", "0.625"), ("gpt-5", "priority", "2.5"),
+    ("gpt-5", "fast", "2.5"), ("gpt-5", "batch", "0.625"), ("gpt-5.5", "priority", "12.5"),
+    ("gpt-5-mini", "priority", "0.45"), ("gpt-4.1", "fast", "3.5"),
+])  # fmt: skip
 def test_openais_tiers_have_the_prices_that_it_prints(model, tier, million):
     assert cost(Usage(10**6, 0, None, 0, service_tier=tier), model, OPENAI) == Decimal(million)
 
@@ -149,8 +147,8 @@ def test_anthropic_priority_tier_has_no_known_price():
     assert cost(Usage(*tokens(uncached=1), service_tier="priority")) is None
 
 
-@pytest.mark.parametrize(
-    ("where", "endpoint", "model", "regional"),
+@each(
+    "where, endpoint, model, regional",
     [
         (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
         (Served("anthropic", "bedrock"), "", "anthropic.claude-sonnet-4-5-20250929-v1:0", True),
@@ -170,8 +168,8 @@ def test_host_or_model_makes_a_request_regional(where, endpoint, model, regional
     assert is_regional(where, endpoint, model) is regional
 
 
-@pytest.mark.parametrize(
-    ("where", "endpoint", "model", "million"),
+@each(
+    "where, endpoint, model, million",
     [
         (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "3.3"),
         (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-20250514-v1:0", "3"),

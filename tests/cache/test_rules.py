@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.cache.lookback import LOOKBACKS
 from lore.cache.rule_file import read_rules
 from lore.cache.rules import ALWAYS, RULES, DatedRules, hour_spans
@@ -100,8 +101,8 @@ def test_changed_price_holds_from_its_date(at, read):
     assert price.uncached == Decimal(2)
 
 
-@pytest.mark.parametrize(
-    ("model", "platform", "tokens"),
+@each(
+    "model, platform, tokens",
     [
         ("claude-opus-4-7", "", 2048),
         ("anthropic.claude-opus-4-7-v1:0", "bedrock", 4096),
@@ -223,16 +224,16 @@ def test_tables_agree_with_the_lookback_of_checks():
         assert packaged().find("lookback_runs", "anthropic", "claude-sonnet-4", at=at).value is rule.runs
 
 
-@pytest.mark.parametrize(
-    ("hours", "found"),
+@each(
+    "hours, found",
     [("1-4,6-10", ((1, 4), (6, 10))), ("0-24", ((0, 24),)), ("4-1", None), ("1-25", None), ("x", None), ("", None)],
 )
 def test_hours_are_read_or_refused(hours, found):
     assert hour_spans(hours) == found
 
 
-@pytest.mark.parametrize(
-    ("spelled", "name"),
+@each(
+    "spelled, name",
     [
         ("claude-opus-4-8", "claude-opus-4-8"),
         ("anthropic.claude-opus-4-8-v1:0", "claude-opus-4-8"),
@@ -265,8 +266,8 @@ def test_model_names_are_normalised(spelled, name):
     assert normal_name(name) == name
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "model", "dialect", "found"),
+@each(
+    "endpoint, model, dialect, found",
     [
         ("api.anthropic.com/v1/messages", "claude-opus-5", "anthropic", ("anthropic", "")),
         ("", "us.anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
@@ -290,7 +291,7 @@ def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, found
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "lmcache"])
-@pytest.mark.parametrize("endpoint", ["/v1/chat/completions", "gpu.example.com/v1/messages", "api.openai.com/v1/x"])
+@each("endpoint", ["/v1/chat/completions", "gpu.example.com/v1/messages", "api.openai.com/v1/x"])
 def test_answering_engine_serves_any_model(engine, endpoint):
     assert served(endpoint, "gpt-4o", "openai-chat", engine) == (engine, "")
 
@@ -325,8 +326,8 @@ def test_model_of_a_row_is_normalised(written, pattern):
     assert row.model == pattern
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "hint"),
+@each(
+    "text, message, hint",
     [
         ("[[rules\n", "t.toml is not TOML", "quote"),
         ("rule=1\n", "t.toml: unknown key 'rule'", "did you mean 'rules'?"),

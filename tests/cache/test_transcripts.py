@@ -10,6 +10,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from cache.talk import ONE_BY_ONE, Talk, bill
+from helpers.each import each
 from lore.cache import growth
 from lore.cache.counts import total
 from lore.cache.predictor import Predictor
@@ -140,7 +141,7 @@ def version(name, number):
     return Sign(name, version=number)
 
 
-@pytest.mark.parametrize(("number", "reads"), [
+@each("number, reads", [
     ("2.1.118", [12_300, 12_500]), ("2.1.119", [10_000, 12_500]), ("2.1.207", [10_000, 12_500]),
     ("2.1.208", [10_000, 12_500]), ("2.1.209", [12_300, 12_500]), ("", [12_300, 12_500]),
 ])  # fmt: skip
@@ -335,7 +336,7 @@ def holds(prediction, whole):
     assert read + write + uncached == prediction.total == whole
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each([*range(40)])
 def test_predictions_stay_within_the_prompt(seed):
     levels, known = TranscriptCache(packaged()), 0
     for turn in random_turns(seed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.entries import (
     IMAGE_TOKENS,
@@ -68,25 +69,22 @@ def test_response_calls_tools_also_before_text():
     assert not calls_tools(entries, 0)
 
 
-@pytest.mark.parametrize(
-    ("item", "tokens"),
-    [
-        ({"type": "user_message", "text": "x" * 40}, 10),
-        ({"type": "user_message", "text": "x" * 41}, 11),
-        ({"type": "user_message", "text": "\u00e9" * 20}, 10),
-        ({"type": "assistant_message", "blocks": [{"type": "thinking", "text": "x" * 40, "signature": "s" * 99}]}, 10),
-        ({"type": "assistant_message", "blocks": [{"type": "raw", "json": {"k": "x" * 32}}]}, 10),
-        ({"type": "user_message", "blocks": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]},
-         IMAGE_TOKENS),
-        ({"type": "tool_call", "call_id": "c", "name": "read", "input": {"p": 1}, "output": "x" * 29}, 10),
-        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {}, "error": "x" * 37, "output": "y" * 99}, 10),
-        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
-          "output": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]}, IMAGE_TOKENS + 1),
-        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
-          "output": [{"type": "raw", "json": {"type": "base64", "data": "x" * 99_999}}]}, IMAGE_TOKENS + 1),
-        ({"type": "opaque", "record": {"k": "x" * 99}}, 0),
-    ],
-)  # fmt: skip
+@each("item, tokens", [
+    ({"type": "user_message", "text": "x" * 40}, 10),
+    ({"type": "user_message", "text": "x" * 41}, 11),
+    ({"type": "user_message", "text": "\u00e9" * 20}, 10),
+    ({"type": "assistant_message", "blocks": [{"type": "thinking", "text": "x" * 40, "signature": "s" * 99}]}, 10),
+    ({"type": "assistant_message", "blocks": [{"type": "raw", "json": {"k": "x" * 32}}]}, 10),
+    ({"type": "user_message", "blocks": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]},
+     IMAGE_TOKENS),
+    ({"type": "tool_call", "call_id": "c", "name": "read", "input": {"p": 1}, "output": "x" * 29}, 10),
+    ({"type": "tool_call", "call_id": "c", "name": "r", "input": {}, "error": "x" * 37, "output": "y" * 99}, 10),
+    ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
+      "output": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]}, IMAGE_TOKENS + 1),
+    ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
+      "output": [{"type": "raw", "json": {"type": "base64", "data": "x" * 99_999}}]}, IMAGE_TOKENS + 1),
+    ({"type": "opaque", "record": {"k": "x" * 99}}, 0),
+])  # fmt: skip
 def test_tokens_are_a_quarter_of_content_bytes(item, tokens):
     agent = Compacted()
     agent.item("main", uuid="i1", **item)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from helpers.strategies.recorded import entries_of
 from helpers.strategies.talks import call, divider, said, talk, user
 from lore.asking import SummaryRequest
@@ -48,8 +48,8 @@ def test_injected_context_and_ticks_are_not_requests():
     assert "sauce" not in text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each(
+    "text, expected",
     [
         ("<ide_opened_file>The user opened a.py</ide_opened_file>\nfix it", "fix it"),
         ("fix it\n<system-reminder>be quick</system-reminder>", "fix it"),
@@ -60,23 +60,19 @@ def test_injected_context_and_ticks_are_not_requests():
         ("<system-reminder>never closed", "<system-reminder>never closed"),
         ("<a-b>" * 200_000, "<a-b>" * 200_000),
     ],
-    ids=["before", "after", "command", "command-and-text", "only-output", "html", "unclosed", "many-unclosed"],
 )
 def test_tagged_notes_of_a_harness_are_removed(text, expected):
     assert words_of_user(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "changed"),
-    [
-        ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, []),
-        ("str_replace_based_edit_tool", {"command": "create", "path": "a.py", "file_text": ""}, ["- a.py"]),
-        ("Read", {"file_path": "/p/a.py"}, []),
-        ("Edit", {"file_path": "/p/a.py", "old_string": "x", "new_string": "y"}, ["- /p/a.py"]),
-        ("Grep", {"pattern": "x", "path": "/src"}, []),
-        ("apply_patch", {"input": PATCH}, ["- a.ts", "- b.ts"]),
-    ],
-)  # fmt: skip
+@each("name, given, changed", [
+    ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, []),
+    ("str_replace_based_edit_tool", {"command": "create", "path": "a.py", "file_text": ""}, ["- a.py"]),
+    ("Read", {"file_path": "/p/a.py"}, []),
+    ("Edit", {"file_path": "/p/a.py", "old_string": "x", "new_string": "y"}, ["- /p/a.py"]),
+    ("Grep", {"pattern": "x", "path": "/src"}, []),
+    ("apply_patch", {"input": PATCH}, ["- a.ts", "- b.ts"]),
+])  # fmt: skip
 def test_changed_files_are_listed_for_any_agent(name, given, changed):
     assert section(summary(user("go"), call(name, given)), CHANGED) == changed
 

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from compaction.server import answer, completion, serving
+from helpers.each import each
 from helpers.strategies.talks import talk
 from lore.asking import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.settings import Compaction
@@ -156,15 +157,12 @@ def test_redirect_is_refused(status):
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"garbage", b"null", b"[]", b"{}", b'{"choices": []}', b'{"choices": {}}', b'{"choices": [null]}',
-        b'{"choices": [{"message": "text"}]}', b'{"choices": [{"message": {"content": 3}}]}', b"\xff\xfe",
-        b"[" * 100_000,
-        b"<html>a proxy's page</html>", b'{"choices": [{"message": {"content": "x"}}', b'"choices"',
-    ],
-)  # fmt: skip
+@each([
+    b"", b"garbage", b"null", b"[]", b"{}", b'{"choices": []}', b'{"choices": {}}', b'{"choices": [null]}',
+    b'{"choices": [{"message": "text"}]}', b'{"choices": [{"message": {"content": 3}}]}', b"\xff\xfe",
+    b"[" * 100_000,
+    b"<html>a proxy's page</html>", b'{"choices": [{"message": {"content": "x"}}', b'"choices"',
+])  # fmt: skip
 def test_invalid_completion_is_an_error(body):
     with serving(answer(body)) as server:
         Model(server.url).fails("not a chat completion|not text")
@@ -234,7 +232,7 @@ def test_slow_answer_is_given_up(begin, pieces):
 
 @pytest.mark.parametrize("before", ["y" * 190, "y " * 98, " " * 990])
 @pytest.mark.parametrize("status", [401, 503])
-@pytest.mark.parametrize("is_json", [True, False])
+@each("is_json", [True, False])
 def test_cut_error_shows_no_part_of_the_key(before, status, is_json):
     body = json.dumps({"error": {"message": before + KEY}}) if is_json else before + KEY
     with serving(answer(body.encode(), status)) as server:
@@ -260,10 +258,7 @@ def test_unusable_host_or_proxy_is_an_error(monkeypatch, endpoint, environ, why)
     assert "pass-word" not in error.message
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    ["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü"],
-)  # fmt: skip
+@each(["", "localhost:1/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:x/v1", "http://[::1", "http://h/ü"])
 def test_invalid_endpoint_is_refused(endpoint):
     with pytest.raises(LoreError, match="not an http or https URL"):
         OpenAISummarizer(endpoint, "m", environ={})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from helpers.each import each
 from lore.compaction.trial import order_turn_ends
 from lore.formats.base import Read
 from lore.session import event
@@ -27,8 +26,8 @@ def placed(*kinds):
     return [kinds[read.line] for read, _ in order_turn_ends(reads)]
 
 
-@pytest.mark.parametrize(
-    ("written", "happened"),
+@each(
+    "written, happened",
     [
         ("turn said user end turn/2", "turn said end user turn/2"),
         ("turn said user failed turn/2", "turn said failed user turn/2"),

@@ -11,6 +11,7 @@ import pytest
 from msgspec import Raw
 
 from cli.running import lore, put
+from helpers.each import each
 from helpers.states import dump_state
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent
@@ -86,8 +87,8 @@ def _item(letter, number):
             return ToolCall(uuid, f"c{number}", "read", Raw(b"{}"), status="running" if letter == "p" else "completed")
 
 
-@pytest.mark.parametrize(
-    ("shape", "desired", "place"),
+@each(
+    "shape, desired, place",
     [
         ("u c", 2, 1),  # a completed pair
         ("u p", 2, 1),  # a pending call at the end
@@ -108,7 +109,7 @@ def test_allowed_place_is_last_place_for_text(shape, desired, place):
     assert allowed_place(entries(shape), desired) == place
 
 
-@pytest.mark.parametrize("shape", ["u c", "u p a", "u ccc u", "u a c i u", "a u", "i", "ccc"])
+@each(["u c", "u p a", "u ccc u", "u a c i u", "a u", "i", "ccc"])
 def test_allowed_place_is_allowed_again(shape):
     known = entries(shape)
     for desired in range(len(known) + 2):
@@ -138,9 +139,7 @@ def _deep():
     return made
 
 
-@pytest.mark.parametrize(
-    "context", [{"extra": {1, 2}}, {"extra": b"x"}, ["a"], {1: "x"}, {"extra": _deep()}, {"no": 1}]
-)
+@each([{"extra": {1, 2}}, {"extra": b"x"}, ["a"], {1: "x"}, {"extra": _deep()}, {"no": 1}])
 def test_context_that_is_not_json_is_refused(context):
     """A set in a context ended in a TypeError, a list in a ValueError."""
     agent = _begun()

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import TimelineCut
@@ -113,7 +114,7 @@ def told(said):
     return made
 
 
-@pytest.mark.parametrize("case", ACTIVITY)
+@each([*ACTIVITY])
 def test_only_messages_of_persons_are_activity(case):
     said, real = ACTIVITY[case]
     assert has_real_activity(told(said).entries()) is real

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lore
+from helpers.each import each
 from lore import events
 from lore.errors import LoreError, MisuseError
 from lore.formats.lore_log import event_of
@@ -42,7 +43,7 @@ MADE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "saved"])
+@each([kind for kind in KINDS if kind != "saved"])
 def test_every_kind_has_a_typed_function(kind):
     made, fields = MADE[kind]
     assert type(made) is KINDS[kind]
@@ -50,23 +51,20 @@ def test_every_kind_has_a_typed_function(kind):
     assert event_of(encode(made)) is not None, "a reader takes it"
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "nearest"),
-    [
-        ("append", {"item": {**ITEM, "txt": "x"}}, "text"),
-        ("append", {"item": {"type": "assistant_message", "uuid": "a", "stopreason": "x"}}, "stop_reason"),
-        ("append", {"item": {"type": "user_mesage", "uuid": "a"}}, "user_message"),
-        ("append", {"item": {**ITEM, "blocks": [{"type": "text", "txt": "x"}]}}, "text"),
-        ("append", {"item": {**ITEM, "blocks": [{"type": "txt", "text": "x"}]}}, "text"),
-        ("append", {"item": {"type": "tool_call", "uuid": "t", "callId": "c", "name": "f", "input": {}}}, "call_id"),
-        ("append", {"itm": ITEM}, "item"), ("append", {"item": {**ITEM, "source": "usr"}}, "user"),
-        ("knowledge", {"op": "addd", "id": "k"}, "add"), ("knowledge", {"op": "add", "id": "k", "titel": "t"}, "title"),
-        ("layer", {"name": "l", "when": "every-turn", "text": "x"}, "every_turn"),
-        ("turn_completed", {"turn": 1, "usage": {"reads_tokens": 1}}, "read_tokens"),
-        ("turn_started", {"turn": 1, "context": {"curent_time": "x"}}, "current_time"),
-        ("observed", {"name": "skil"}, "skill"), ("knowlege", {"op": "add", "id": "k"}, "knowledge"),
-    ],
-)  # fmt: skip
+@each("kind, fields, nearest", [
+    ("append", {"item": {**ITEM, "txt": "x"}}, "text"),
+    ("append", {"item": {"type": "assistant_message", "uuid": "a", "stopreason": "x"}}, "stop_reason"),
+    ("append", {"item": {"type": "user_mesage", "uuid": "a"}}, "user_message"),
+    ("append", {"item": {**ITEM, "blocks": [{"type": "text", "txt": "x"}]}}, "text"),
+    ("append", {"item": {**ITEM, "blocks": [{"type": "txt", "text": "x"}]}}, "text"),
+    ("append", {"item": {"type": "tool_call", "uuid": "t", "callId": "c", "name": "f", "input": {}}}, "call_id"),
+    ("append", {"itm": ITEM}, "item"), ("append", {"item": {**ITEM, "source": "usr"}}, "user"),
+    ("knowledge", {"op": "addd", "id": "k"}, "add"), ("knowledge", {"op": "add", "id": "k", "titel": "t"}, "title"),
+    ("layer", {"name": "l", "when": "every-turn", "text": "x"}, "every_turn"),
+    ("turn_completed", {"turn": 1, "usage": {"reads_tokens": 1}}, "read_tokens"),
+    ("turn_started", {"turn": 1, "context": {"curent_time": "x"}}, "current_time"),
+    ("observed", {"name": "skil"}, "skill"), ("knowlege", {"op": "add", "id": "k"}, "knowledge"),
+])  # fmt: skip
 def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
     with pytest.raises(TypeError) as caught:
         lore.event(kind, **fields)
@@ -74,43 +72,40 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
     assert caught.value.hint == f"did you mean {nearest!r}?"
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: events.user_message("u", "x", sorce="user"), "did you mean 'source'"),
-        (lambda: events.append(events.user_message("u", "x"), chian="main"), "did you mean 'chain'"),
-        (lambda: events.assistant_message("a", "x", thinking="y"), "no field 'thinking'"),
-        (lambda: events.append(ITEM), "item is a dict, where an object is due"),
-        (lambda: events.user_message("u", [{"type": "text", "text": "x"}]), r"content\[0\] is a dict"),
-        (lambda: events.turn_completed(1, usage={"read_tokens": 1}), "usage is a dict"),
-        (lambda: events.turn_started("1"), "Expected `int`, got `str`"),
-        (lambda: events.text(5), "text is an int"),
-        (lambda: events.remove("u1"), "uuids is a text, where a list"),
-        (lambda: events.session_started("s", tools={"name": "f"}), "tools is one tool"),
-        (lambda: events.session_started("s", tools=["f"]), "tools are mappings"),
-        (lambda: events.session_started("s", system=[{"type": "text"}]), "system is a text"),
-        (lambda: events.knowledge("add", "k", content=object()), "Encoding|Expected|unsupported|not JSON"),
-        (lambda: events.opaque({1, 2}), "not JSON"),
-        (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "where an event is due"),
-        (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "where an event is due"),
-        (lambda: lore.Session.restore([{"kind": "append"}]), "where an event is due"),
-        (lambda: lore.Session.restore(b"{}"), "events are a list"),
-        (lambda: lore.Session("claude-opus-5", rules={"tail": "user"}), "rules is a dict"),
-        (lambda: lore.Session("claude-opus-5", dialect=5), "dialect is an? int"),
-        (lambda: lore.Session({"model": "x"}), "model is a dict"),
-        (lambda: lore.Session("claude-opus-5", systm="x"), "did you mean 'system'"),
-        (lambda: lore.Session(system="x"), "has a model"),
-        (lambda: lore.Session("claude-opus-5").user({"type": "text", "text": "x"}), "content is a dict"),
-        (lambda: lore.Session("claude-opus-5").user([5]), "a block is an int"),
-        (lambda: lore.Session("claude-opus-5").user("x", chian="y"), "did you mean 'chain'"),
-        (lambda: lore.Session("claude-opus-5").begin_turn("10:00"), "context is a str"),
-        (lambda: lore.Session("claude-opus-5").request(max_tokens=5), "belongs in params"),
-        (lambda: lore.StoredSession.begin(lore.open_store("memory:"), {"session_id": "s"}), "not with a dict"),
-        (lambda: lore.StoredSession.open("memory:", "s"), "where a store is due"),
-        (lambda: lore.open({"url": "memory:"}, "s", model="claude-opus-5"), "where a store is due"),
-        (lambda: lore.open("memory:", "s", modle="claude-opus-5"), "did you mean 'model'"),
-    ],
-)  # fmt: skip
+@each("call, said", [
+    (lambda: events.user_message("u", "x", sorce="user"), "did you mean 'source'"),
+    (lambda: events.append(events.user_message("u", "x"), chian="main"), "did you mean 'chain'"),
+    (lambda: events.assistant_message("a", "x", thinking="y"), "no field 'thinking'"),
+    (lambda: events.append(ITEM), "item is a dict, where an object is due"),
+    (lambda: events.user_message("u", [{"type": "text", "text": "x"}]), r"content\[0\] is a dict"),
+    (lambda: events.turn_completed(1, usage={"read_tokens": 1}), "usage is a dict"),
+    (lambda: events.turn_started("1"), "Expected `int`, got `str`"),
+    (lambda: events.text(5), "text is an int"),
+    (lambda: events.remove("u1"), "uuids is a text, where a list"),
+    (lambda: events.session_started("s", tools={"name": "f"}), "tools is one tool"),
+    (lambda: events.session_started("s", tools=["f"]), "tools are mappings"),
+    (lambda: events.session_started("s", system=[{"type": "text"}]), "system is a text"),
+    (lambda: events.knowledge("add", "k", content=object()), "Encoding|Expected|unsupported|not JSON"),
+    (lambda: events.opaque({1, 2}), "not JSON"),
+    (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "where an event is due"),
+    (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "where an event is due"),
+    (lambda: lore.Session.restore([{"kind": "append"}]), "where an event is due"),
+    (lambda: lore.Session.restore(b"{}"), "events are a list"),
+    (lambda: lore.Session("claude-opus-5", rules={"tail": "user"}), "rules is a dict"),
+    (lambda: lore.Session("claude-opus-5", dialect=5), "dialect is an? int"),
+    (lambda: lore.Session({"model": "x"}), "model is a dict"),
+    (lambda: lore.Session("claude-opus-5", systm="x"), "did you mean 'system'"),
+    (lambda: lore.Session(system="x"), "has a model"),
+    (lambda: lore.Session("claude-opus-5").user({"type": "text", "text": "x"}), "content is a dict"),
+    (lambda: lore.Session("claude-opus-5").user([5]), "a block is an int"),
+    (lambda: lore.Session("claude-opus-5").user("x", chian="y"), "did you mean 'chain'"),
+    (lambda: lore.Session("claude-opus-5").begin_turn("10:00"), "context is a str"),
+    (lambda: lore.Session("claude-opus-5").request(max_tokens=5), "belongs in params"),
+    (lambda: lore.StoredSession.begin(lore.open_store("memory:"), {"session_id": "s"}), "not with a dict"),
+    (lambda: lore.StoredSession.open("memory:", "s"), "where a store is due"),
+    (lambda: lore.open({"url": "memory:"}, "s", model="claude-opus-5"), "where a store is due"),
+    (lambda: lore.open("memory:", "s", modle="claude-opus-5"), "did you mean 'model'"),
+])  # fmt: skip
 def test_invalid_value_is_a_type_error(call, said):
     with pytest.raises(TypeError, match=said) as caught:
         call()

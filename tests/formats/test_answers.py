@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.formats.answers import NOTHING, answer_of, answer_of_stream
 from lore.model.events import Usage, Verdict
 from model.making import dumps
@@ -17,8 +18,8 @@ def test_last_chunk_of_a_list_has_the_usage():
     )
 
 
-@pytest.mark.parametrize(
-    ("reason", "verdict"),
+@each(
+    "reason, verdict",
     [
         ({"type": "system_changed", "cache_missed_input_tokens": 9}, Verdict("system_changed", 9, "diagnostics")),
         ("expired", Verdict("expired", None, "diagnostics")),
@@ -33,10 +34,7 @@ def test_verdict_of_the_provider_is_read(reason, verdict):
     assert answer_of(dumps({"diagnostics": {"cache_miss_reason": reason}})).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [b"", b"null", b"5", b"[]", b"[5]", b"{", b'"x"', b'{"usage":5,"id":[],"output":7,"choices":{},"content":[]}'],
-)
+@each([b"", b"null", b"5", b"[]", b"[5]", b"{", b'"x"', b'{"usage":5,"id":[],"output":7,"choices":{},"content":[]}'])
 def test_other_values_are_no_answer(raw):
     assert answer_of(raw) == NOTHING
 
@@ -44,8 +42,8 @@ def test_other_values_are_no_answer(raw):
 TIMED = {"prompt_tokens": 237, "completion_tokens": 1}
 
 
-@pytest.mark.parametrize(
-    ("answer", "uncached", "read"),
+@each(
+    "answer, uncached, read",
     [
         ({"usage": TIMED, "timings": {"cache_n": 236, "prompt_n": 1, "predicted_n": 1}}, 1, 236),
         ({"usage": TIMED, "timings": {"prompt_n": 1}}, 1, 236),  # before September 2025

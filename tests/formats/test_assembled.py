@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from helpers.each import each
 from helpers.strategies import lore_logs
 from hostile.wrong import WRONG
 from lore.formats.lore_log import AssembledLog
@@ -69,7 +70,7 @@ class TestContract(ReaderContract):
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@each("dialect", [*sorted(DIALECTS)])
 def test_written_prompts_are_read_back(path, dialect):
     turns = turns_of(path, dialect=dialect)
     same(turns, read(written(turns)))
@@ -123,8 +124,8 @@ def wholly(*lines) -> list[object]:
     return [one.value for one in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@each(
+    "change, said",
     [
         ({"keep_segments": 3}, "keeps 3 segments of a turn that has 2"),
         ({"keep_segments": 10**30}, "of a turn that has 2"),
@@ -179,7 +180,7 @@ def test_other_chains_continue_when_one_is_lost():
     assert [getattr(one, "chain", None) for one in found] == ["main", "agent", None, "agent"]
 
 
-@pytest.mark.parametrize("field", [*FIRST, "append.0", *(f"append.{name}" for name in FIRST["append"][1])])
+@each([*FIRST, "append.0", *(f"append.{name}" for name in FIRST["append"][1])])
 def test_wrong_types_raise_no_error(field):
     for wrong in WRONG:
         outer, _, inner = field.partition(".")
@@ -192,11 +193,8 @@ def test_wrong_types_raise_no_error(field):
         assert len(found) == 3
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
-     (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")],
-)  # fmt: skip
+@each("line, code", [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
+     (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")])  # fmt: skip
 def test_unreadable_line_is_a_problem(line, code):
     found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
     assert [getattr(one.value, "code", None) for one in found] == [None, code]

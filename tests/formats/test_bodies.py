@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model import jsonslice
@@ -68,14 +69,12 @@ def test_record_with_other_member_names_is_read(request_name, response_name):
         ([], None),
     ],
 )
-@pytest.mark.parametrize("key", ["timestamp", "ts"])
+@each(["timestamp", "ts"])
 def test_times_are_seconds_or_unknown(key, stamp, seconds):
     assert one({"request": ONE, key: stamp}).at == seconds
 
 
-@pytest.mark.parametrize(
-    "odd", [{}, {"x": 1}, {"request": {"x": 1}}, {"request": "text"}, {"request": 3}, {"messages": {}}]
-)
+@each([{}, {"x": 1}, {"request": {"x": 1}}, {"request": "text"}, {"request": 3}, {"messages": {}}])
 def test_record_without_body_is_a_problem(odd):
     found = read(LINES + dumps(odd) + b"\n")
     assert found[-1].code == "LORE210"
@@ -100,7 +99,7 @@ CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "
         {"messages": [{"role": "user", "content": [{"text": "x"}]}], "inferenceConfig": {}},
     ],
 )
-@pytest.mark.parametrize("indent", [None, 1])
+@each("indent", [None, 1])
 def test_bodies_of_every_api_are_recognised(found, indent):
     raw = json.dumps(found, indent=indent).encode()
     call = Call(previous=found.get("previous_response_id", ""))
@@ -119,8 +118,8 @@ def test_broken_printed_body_is_one_problem():
     assert [value.code for value in found] == ["LORE201"]
 
 
-@pytest.mark.parametrize(
-    ("head", "name"),
+@each(
+    "head, name",
     [
         (PRETTY, "bodies"),
         (LINES, "bodies"),
@@ -149,8 +148,7 @@ def test_printed_body_with_late_messages_is_recognised(tmp_path):
     assert found is Bodies
 
 
-@pytest.mark.parametrize(
-    "export",
+@each(
     [
         {"messages": [], "foo": 1},
         {"title": "t", "messages": [{"id": 1, "sender": "Bob", "text": "hi"}]},
@@ -167,7 +165,7 @@ def test_printed_body_with_late_messages_is_recognised(tmp_path):
         {"contents": [{"text": "x"}]},
         {"contents": ["x"]},
         {"modelId": "m", "inputText": "x"},
-    ],
+    ]
 )
 def test_exports_with_messages_are_not_bodies(export):
     """Session exports of two other agents were taken for one clean request each."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, URL, har, pair
+from helpers.each import each
 from lore.formats.captures import layouts
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
 from lore.formats.registry import recognise
@@ -110,8 +111,7 @@ def test_entry_over_the_limit_is_skipped(monkeypatch):
     assert [getattr(read.value, "code", "exchange") for read in found] == ["exchange", "LORE220", "exchange"]
 
 
-@pytest.mark.parametrize(
-    "head",
+@each(
     [
         b'{"name": "pkg", "version": "1.0.0", "scripts": {"request": "x"}}',
         b'{"entries": [{"key": 1}]}',
@@ -123,7 +123,7 @@ def test_entry_over_the_limit_is_skipped(monkeypatch):
         b"# interactions:\nname: x\n",
         b"interactions are fun\n",
         b"log,entries\n",
-    ],
+    ]
 )
 def test_similar_files_are_not_recognised(head):
     assert recognise(head) is None

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
+from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Code
@@ -101,8 +102,8 @@ def test_result_of_any_content_is_kept(content, output):
     assert json.loads(bytes(fold.item(1).output)) == output
 
 
-@pytest.mark.parametrize(
-    ("fields", "source"),
+@each(
+    "fields, source",
     [
         ({"isMeta": True}, "context_injection"),
         ({"origin": {"kind": "task-notification"}}, "tick"),
@@ -162,8 +163,8 @@ def title(kind, name, **fields):
     return {"type": kind, member: name, "sessionId": "s", **fields}
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
+@each(
+    "lines, expected",
     [
         ((*PLAIN, title("ai-title", "List files"), title("ai-title", "Read files")), "Read files"),
         ((*PLAIN, title("custom-title", "mine"), title("ai-title", "Read files")), "mine"),
@@ -194,8 +195,8 @@ def test_unknown_or_malformed_record_is_opaque(odd, code):
     assert (fold.codes, fold.state.opaque, fold.uuids) == ([code], 1, ["u"])
 
 
-@pytest.mark.parametrize(
-    ("head", "is_known"),
+@each(
+    "head, is_known",
     [
         (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
         (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formats.claude import answered, asked, folded, joined, line, result, text, use
+from helpers.each import each
 from helpers.fed import fed
 from lore.formats.claude.reader import ClaudeCode
 
@@ -41,8 +42,8 @@ def segment(head, tail, anchor="s1"):
     return {"preservedSegment": {"headUuid": head, "anchorUuid": anchor, "tailUuid": tail}}
 
 
-@pytest.mark.parametrize(
-    ("meta", "kept"),
+@each(
+    "meta, kept",
     [
         ({}, []),
         (segment("u4", "a5"), ["u4", "a5"]),
@@ -131,7 +132,7 @@ PLAN = (
 CARRY_OUT = "Implement the following plan:\n\n# Add a cache"
 
 
-@pytest.mark.parametrize(("lines", "kept"), [
+@each("lines, kept", [
     ((*PLAN, asked("u4", CARRY_OUT, "u3")), ["u4"]),
     ((*PLAN, asked("u4", [text(CARRY_OUT)], "u3"), answered("a4", "r4", text("done"), "u4")), ["u4", "a4"]),
     ((*HISTORY, asked("u5", CARRY_OUT, "a5", planContent="# Add a cache")), ["u5"]),

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text
+from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -43,7 +44,7 @@ THOUGHT = (asked("u1", "hi"), answered("a1", "r1", thinking(), "u1"), answered("
 REFERENCE = {"type": "tool_reference", "tool_name": "WebSearch"}
 
 
-@pytest.mark.parametrize(("before", "fields", "expected"), [
+@each("before, fields, expected", [
     (FIRST, {"thinkingMetadata": ON}, True),
     (FIRST, {"thinkingMetadata": {"maxThinkingTokens": 31999}}, True),
     (FIRST, {"thinkingMetadata": {**ON, "disabled": True}}, False),
@@ -61,7 +62,7 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
     assert ("no-thinking" in [signal.name for signal in signals]) == expected
 
 
-@pytest.mark.parametrize(("more", "signals"), [
+@each("more, signals", [
     (found(REFERENCE, text("and"), {**REFERENCE, "tool_name": "mcp__context7__query-docs"}, REFERENCE),
      [Sign("tool-reference", ("WebSearch", "mcp__context7__query-docs"))]),
     (found({"type": "image", "source": {}}), [Sign("image")]),
@@ -97,7 +98,7 @@ def test_record_shows_its_signal(more, signals):
     assert {signal.name for signal in signals} <= set(SIGNS)
 
 
-@pytest.mark.parametrize("more", [
+@each([
     asked("u2", [result("c1", "tool_reference")], "a1", thinkingMetadata=ON),
     asked("u2", "git commit <command-name>", "a1"), answered("a2", "r2", call("Bash", command="skill"), "a1"),
     answered("a2", "z", text("No response requested."), "a1", model="<synthetic>"),
@@ -110,7 +111,7 @@ def test_other_records_show_no_signal(more):
     assert observed(*FIRST, more) == []
 
 
-@pytest.mark.parametrize("more", [
+@each([
     found(REFERENCE, {"type": 7}), found(REFERENCE, "text"), found({"type": "tool_reference"}),
     found({**REFERENCE, "tool_name": 7}), found({**REFERENCE, "tool_name": ""}),
     asked("u2", "<command-message>x</command-message>", "a1"), answered("a2", "r2", call("Skill", skill=[7]), "a1"),

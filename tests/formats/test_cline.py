@@ -8,6 +8,7 @@ import pytest
 
 from formats.agents import codes, events, folded, with_members
 from formats.cline import BEGIN, Task, packed, simple
+from helpers.each import each
 from lore.formats.agents.cline import Cline, ClineTask
 from lore.formats.folders import API, HISTORY, METADATA, UI
 from lore.formats.registry import recognise
@@ -71,18 +72,15 @@ def texts(items) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sample", [*TestFiles.samples, *TestFolders.samples])
+@each([*TestFiles.samples, *TestFolders.samples])
 def test_every_form_is_recognised(sample):
     assert recognise(sample) in (Cline, ClineTask)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        b'[{"role":"user","content":"hi"}]', b'[{"ts":1,"type":"x"}]', b'[{"ts":1,"role":"tool","content":"x"}]', b"[]",
-        b'{"messages":[{"role":"user","content":"metrics"}]}', b"[1]",
-    ],
-)  # fmt: skip
+@each([
+    b'[{"role":"user","content":"hi"}]', b'[{"ts":1,"type":"x"}]', b'[{"ts":1,"role":"tool","content":"x"}]', b"[]",
+    b'{"messages":[{"role":"user","content":"metrics"}]}', b"[1]",
+])  # fmt: skip
 def test_other_files_are_not_recognised(other):
     assert recognise(other) not in (Cline, ClineTask)
 
@@ -105,8 +103,8 @@ def test_history_alone_has_requests_without_usage():
     assert texts(timeline(Cline, simple().sent))[-1] == "done"
 
 
-@pytest.mark.parametrize(
-    ("begin", "protocol", "counts", "expected"),
+@each(
+    "begin, protocol, counts, expected",
     [
         (BEGIN, "openai", (1000, 900, 0), (100, 900, None)),
         (BEGIN, "anthropic", (100, 900, 50), (100, 900, 50)),
@@ -174,7 +172,7 @@ def test_wrong_types_raise_no_error(value):
 
 
 @pytest.mark.parametrize("name", [UI, API, METADATA, HISTORY])
-@pytest.mark.parametrize("junk", [b"", b"\x00\xff", b"[{", b"{}", b"[1, 2]", b'[{"ts": 1, "role": "user"', b"null"])
+@each("junk", [b"", b"\x00\xff", b"[{", b"{}", b"[1, 2]", b'[{"ts": 1, "role": "user"', b"null"])
 def test_damaged_file_takes_nothing_from_others(name, junk):
     task = simple()
     files = {METADATA: b"{}", HISTORY: b"{}", UI: task.shown, API: task.sent, name: junk}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
+from helpers.each import each
 from helpers.fed import fed
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
@@ -201,7 +200,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("line", HOSTILE, ids=str)
+@each(HOSTILE)
 def test_malformed_line_hides_no_request(line):
     made = plain()
     made.lines.insert(6, {"timestamp": "2026-04-08T08:00:01Z", **line})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from formats.copilot import SYSTEM, Log, plain
 from formats.recorded import folded, items
+from helpers.each import each
 from lore.formats.copilot.reader import Copilot
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -130,8 +129,7 @@ def test_source_of_message():
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
+@each(
     [
         b'{"type":"assistant.message","data":{"toolRequests":7},"id":"x","timestamp":"t","parentId":null}',
         b'{"type":"user.message","data":{"content":7},"id":"x","timestamp":"t","parentId":null}',
@@ -139,7 +137,7 @@ def test_source_of_message():
         b'{"type":"session.usage_checkpoint","data":[],"id":"x","timestamp":"t","parentId":null}',
         b'{"type":"session.shutdown","data":{"modelMetrics":[1]},"id":"x","timestamp":"t","parentId":null}',
         b'{"type":"tool.execution_complete","data":{"toolCallId":[]},"id":"x","timestamp":"t","parentId":null}',
-    ],
+    ]
 )
 def test_line_of_wrong_types_is_opaque_with_problem(line):
     made = folded(Copilot, plain().data() + line + b"\n" + Log().user("on").data())

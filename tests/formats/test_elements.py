@@ -8,6 +8,7 @@ from itertools import chain, repeat
 
 import pytest
 
+from helpers.each import each
 from lore.formats.agents.cline import Cline
 from lore.formats.beginning import array_at, is_document
 from lore.formats.documents import ElementCutter
@@ -49,7 +50,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("size", [1, 5, 10**6])
-@pytest.mark.parametrize("odd", ODD)
+@each([*ODD])
 def test_an_odd_element_hides_none_that_follow(odd, size):
     data = b'{"entries":[{"n":1},%s,{"n":2}]}' % ODD[odd]
     assert [line.data for line in cut(data, (".entries",), size)[0]] == [b'{"n":1}', ODD[odd], b'{"n":2}']
@@ -93,8 +94,8 @@ def test_document_cut_early_is_not_whole():
         assert all(json.loads(line.data) for line in found)
 
 
-@pytest.mark.parametrize(
-    ("head", "is_one"),
+@each(
+    "head, is_one",
     [
         (b'{"log":{"version":"1.2","entries":[', True),
         (b'{\n "packets": [', True),
@@ -133,7 +134,7 @@ def test_lone_surrogates_lose_no_record_of_a_document(reader, data):
 
 
 @pytest.mark.parametrize("size", [1, 6, 10**6])
-@pytest.mark.parametrize("bare", [b"}}\n } , }", b"1,\n2,tru", b"}\n"])
+@each("bare", [b"}}\n } , }", b"1,\n2,tru", b"}\n"])
 def test_numbers_and_unmatched_brackets_are_one_element(size, bare):
     """A million of them were a million problems, and eleven seconds."""
     data = b'{"entries":[{"n":1},%s\n, {"n":2}]}' % bare
@@ -160,19 +161,16 @@ def test_list_after_long_beginning_is_not_found():
     assert array_at(b'{"c":[' + b"[]," * 110_000 + b'],"entries":[1]}', (".entries",)) == -1
 
 
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        (b'["entries",[1]]', False),
-        (b'["log",{"entries":[1]}]', False),
-        (b'{"log":{"a":{"entries":[1]}}}', False),
-        (b'{"log":{"a":[{}],"entries":[1]}}', True),
-        (b'{"log":{"entries":1},"x":{"entries":[1]}}', False),
-        (b'{"log":1}\n[{"entries":[1]}]', False),
-        (b'{"log":"\\"entries\\":[", "x":1, "log":{"entries":[1]}}', True),
-        (b'{"log":{"entries":{"log":[1]}, "y":"entries", "entries" : [1]}}', True),
-    ],
-)  # fmt: skip
+@each("data, found", [
+    (b'["entries",[1]]', False),
+    (b'["log",{"entries":[1]}]', False),
+    (b'{"log":{"a":{"entries":[1]}}}', False),
+    (b'{"log":{"a":[{}],"entries":[1]}}', True),
+    (b'{"log":{"entries":1},"x":{"entries":[1]}}', False),
+    (b'{"log":1}\n[{"entries":[1]}]', False),
+    (b'{"log":"\\"entries\\":[", "x":1, "log":{"entries":[1]}}', True),
+    (b'{"log":{"entries":{"log":[1]}, "y":"entries", "entries" : [1]}}', True),
+])  # fmt: skip
 def test_list_is_found_only_by_its_path(data, found):
     assert (array_at(data, PATHS) >= 0) is found
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from formats.gemini import MODEL, Chat, call, old, plain, tokens
 from formats.recorded import ends, folded
+from helpers.each import each
 from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
 from lore.formats.registry import reader_of, recognise
 from lore.model.canonical import text_of
@@ -91,7 +90,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("line", HOSTILE, ids=str)
+@each(HOSTILE)
 def test_malformed_record_is_opaque_and_rest_is_read(line):
     made = plain()
     made.lines.insert(2, line)

@@ -9,6 +9,7 @@ import zlib
 import pytest
 
 from formats.calls import ASKED, exchange, judged, text
+from helpers.each import each
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import headers_of, status_of
 from model.making import dumps
@@ -67,8 +68,8 @@ def test_other_endpoints_are_ignored(url):
     assert judged(url=url, request=text(body)) == []
 
 
-@pytest.mark.parametrize(
-    ("content", "code"),
+@each(
+    "content, code",
     [
         (NO_CONTENT, "LORE223"),
         (Content(form="elsewhere"), "LORE223"),
@@ -93,8 +94,8 @@ def test_unreadable_body_elsewhere_is_ignored(content):
 RAW = json.dumps(ASKED).encode()
 
 
-@pytest.mark.parametrize(
-    ("data", "encoding"),
+@each(
+    "data, encoding",
     [
         (gzip.compress(RAW), "gzip"),
         (gzip.compress(RAW), ""),
@@ -103,7 +104,6 @@ RAW = json.dumps(ASKED).encode()
         (RAW, "gzip"),
         (RAW, "br"),
     ],
-    ids=["gzip", "gzip unnamed", "deflate", "raw deflate", "undone before", "brotli undone before"],
 )
 def test_compressed_bodies_are_decompressed(data, encoding):
     assert exchange(request=packed(data), headers={"content-encoding": encoding}).body == RAW
@@ -134,16 +134,24 @@ def test_headers_are_read_in_every_layout(raw):
     assert headers_of(raw) == {"x-a": "1", "b": "2"}
 
 
-@pytest.mark.parametrize("raw", [b"", b"null", b"5", b'"x"', b"{", b"[1]"])
+@each([b"", b"null", b"5", b'"x"', b"{", b"[1]"])
 def test_headers_of_other_types_are_ignored(raw):
     assert headers_of(raw) == {}
 
 
-@pytest.mark.parametrize(
-    ("raw", "status"),
-    [(b"200", 200), (b'"429"', 429), (b'"200 OK"', 200), (b'{"code": 500, "message": "x"}', 500), (b'"OK"', None),
-     (b"-1", None), (b"null", None), (b"", None)],
-)  # fmt: skip
+@each(
+    "raw, status",
+    [
+        (b"200", 200),
+        (b'"429"', 429),
+        (b'"200 OK"', 200),
+        (b'{"code": 500, "message": "x"}', 500),
+        (b'"OK"', None),
+        (b"-1", None),
+        (b"null", None),
+        (b"", None),
+    ],
+)
 def test_status_is_read_in_every_layout(raw, status):
     """go-vcr writes `200 OK`: a refused request looked like one that was answered."""
     assert status_of(raw) == status

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.formats.http import call_of, endpoint_of
 from model.making import dumps
 
@@ -22,8 +23,8 @@ def test_header_names_the_session(name):
     assert call_of({name: UUID}, said(prompt_cache_key="k")).session == UUID
 
 
-@pytest.mark.parametrize(
-    ("members", "session"),
+@each(
+    "members, session",
     [
         ({"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": UUID})}}, UUID),
         ({"metadata": {"user_id": f"user_0123_account__session_{UUID}"}}, UUID),
@@ -37,8 +38,8 @@ def test_body_names_session_cache_key_comes_last(members, session):
     assert call_of({}, said(**members)).session == session
 
 
-@pytest.mark.parametrize(
-    ("headers", "endpoint", "purpose"),
+@each(
+    "headers, endpoint, purpose",
     [
         ({"x-claude-code-request-class": "title"}, "", "title"),
         ({"x-claude-code-compaction": "1"}, "", "compaction"),
@@ -66,9 +67,7 @@ def test_key_becomes_a_digest():
     assert call_of({"authorization": "Bearer sk-real-key-1234"}, {}).account == digest
 
 
-@pytest.mark.parametrize(
-    "value", ["[REDACTED]", "Bearer [REDACTED]", "sk-ant-****1234", "xxxxxxxxxxxx", "<key>", "FILTERED", "", "x"]
-)
+@each(["[REDACTED]", "Bearer [REDACTED]", "sk-ant-****1234", "xxxxxxxxxxxx", "<key>", "FILTERED", "", "x"])
 def test_hidden_key_gives_no_account(value):
     assert call_of({"authorization": value, "x-api-key": value}, {}).account == ""
 
@@ -85,8 +84,8 @@ def test_aws_signatures_of_one_key_are_one_account():
     assert accounts != {""}
 
 
-@pytest.mark.parametrize(
-    ("url", "host", "endpoint"),
+@each(
+    "url, host, endpoint",
     [
         ("https://API.anthropic.com/v1/messages?beta=true", "", "api.anthropic.com/v1/messages"),
         ("https://api.anthropic.com:443/v1/messages", "", "api.anthropic.com/v1/messages"),

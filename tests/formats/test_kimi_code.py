@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from formats.kimi import MODEL, Wire, plain, text, usage
 from formats.recorded import ends
+from helpers.each import each
 from lore.formats.agents.kimi import KimiCode
 from lore.formats.registry import recognise
 from lore.recording.opening import Options
@@ -65,7 +64,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("line", HOSTILE, ids=str)
+@each(HOSTILE)
 def test_malformed_line_is_kept_at_its_place(line):
     made = plain()
     made.lines.insert(2, line)

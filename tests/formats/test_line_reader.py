@@ -71,8 +71,7 @@ def reasons(damaged: bytes) -> tuple[list[str], list[str]]:
     return resets, [value.code for value in values if isinstance(value, Problem)]
 
 
-@pytest.mark.parametrize(
-    "damaged",
+@each(
     [
         STUB + dumps(RECORD),
         dumps(RECORD) + STUB,
@@ -80,7 +79,7 @@ def reasons(damaged: bytes) -> tuple[list[str], list[str]]:
         dumps(RECORD) + b"\0" * 40,
         STUB + b"\0\0" + dumps(RECORD) + STUB,
         STUB + dumps(RECORD) + b"\0\0",
-    ],
+    ]
 )
 def test_torn_record_hides_no_record_after_it(damaged: bytes):
     assert reasons(damaged) == (["first", "second", "last"], ["LORE201"])
@@ -139,7 +138,7 @@ TORN_RECORD = '{\n "kind": "cache_reset",\n "reas'
 
 @pytest.mark.parametrize("indent", [1, None])
 @pytest.mark.parametrize("place", [0, 2])
-@pytest.mark.parametrize("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', TORN_RECORD + 'on": [', '{"kind":"cac'])
+@each("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', TORN_RECORD + 'on": [', '{"kind":"cac'])
 def test_damaged_printed_record_hides_no_other(indent: int | None, place: int, damaged: str):
     texts = [json.dumps(record, indent=indent) for record in (*LOG, RECORD, RECORD, RECORD)]
     log = "\n".join([*texts[:place], damaged, *texts[place:]]).encode()

@@ -6,6 +6,7 @@ from time import process_time
 
 import pytest
 
+from helpers.each import each
 from lore.formats.folders import read_members
 from lore.formats.lines import Line, LineCutter, fault, is_crowded, split_joined
 
@@ -34,8 +35,8 @@ def test_any_cut_gives_the_same_lines():
         assert cut(data[:place], data[place:]) == cut(data)
 
 
-@pytest.mark.parametrize(
-    ("line", "pieces"),
+@each(
+    "line, pieces",
     [
         (b"{}{}", [b"{}", b"{}"]),
         (b'{"a":"}{"} \t[1]', [b'{"a":"}{"}', b"[1]"]),

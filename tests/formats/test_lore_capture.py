@@ -12,6 +12,7 @@ import zstandard
 
 from formats.captures import codes, exchanges
 from formats.test_captures import fixtures
+from helpers.each import each
 from helpers.fed import fed
 from lore.commands.main import main
 from lore.formats.captures import lore_capture
@@ -86,7 +87,7 @@ def test_call_is_read_byte_for_byte():
     assert read.value.call.account == "0123456789ab"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64])
+@each([1, 2, 3, 5, 7, 64])
 def test_body_in_pieces_is_joined(size):
     def records(part, head, body):
         pieces, at = [], 0
@@ -150,8 +151,8 @@ def test_unfinished_request_is_a_problem():
     assert codes(LoreCapture, OPENING + unfinished + end) == ["LORE203"]
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
+@each(
+    "line, code",
     [
         (response("nobody"), "LORE226"),
         (b'{"call":"a","part":"other"}\n', "LORE203"),

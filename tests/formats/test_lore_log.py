@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.formats.lore_log import LoreLog
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -71,8 +72,7 @@ def test_written_events_are_read_back():
     assert read(b"".join(e.encode(value) + b"\n" for value in values)) == values
 
 
-@pytest.mark.parametrize(
-    "odd",
+@each(
     [
         record("append"),
         record("append", item={"type": "novel", "uuid": "u"}),
@@ -91,7 +91,7 @@ def test_written_events_are_read_back():
         record("session_changed", params=[]),
         record("layer", name="l", when="every_turn", text={}),
         record("compact_applied", uuid="d", trigger="x", summary=[]),
-    ],
+    ]
 )
 def test_malformed_records_are_opaque_problems(odd):
     values = read(log(header(), odd))
@@ -116,8 +116,8 @@ def test_broken_lines_are_problems_at_their_place(data, code):
     assert (problem.code, problem.line, problem.byte) == (code, 2, len(first))
 
 
-@pytest.mark.parametrize(
-    ("head", "known"),
+@each(
+    "head, known",
     [
         (log(header()), True),
         (b"\n\n" + log(header()), True),

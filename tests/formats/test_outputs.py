@@ -11,6 +11,7 @@ import pytest
 from formats.calls import exchange, text
 from formats.captures import exchanges
 from formats.streaming import anthropic, converse, sse, wrapped
+from helpers.each import each
 from helpers.frames import frame
 from lore.formats import http
 from lore.formats.contents import Content, content_of
@@ -39,7 +40,7 @@ def test_whole_output_is_returned():
     assert output_items(b"") == b""
 
 
-@pytest.mark.parametrize("kept", [
+@each([
     text(sse(EVENTS).decode()),
     content_of(dumps({"kind": "sse", "chunks": [one.decode() for one in sse(EVENTS).split(b"\n\n")]})),
     Content(dumps(EVENTS), "events"),
@@ -48,7 +49,7 @@ def test_whole_output_is_returned():
     based(sse(EVENTS)),
     based(gzip.compress(sse(EVENTS))),
     based(b"".join(map(wrapped, EVENTS))),
-], ids=["text", "chunks", "events", "named events", "text of events", "base64", "gzip", "frames"])  # fmt: skip
+])  # fmt: skip
 def test_every_form_of_a_stream_gives_the_same(kept):
     found = exchange(response=kept)
     assert json.loads(output_items(found.output)) == MESSAGE
@@ -79,7 +80,7 @@ def test_finished_items_replace_a_missing_end():
         assert json.loads(items_of_events(map(dumps, events))) == [ITEM]
 
 
-@pytest.mark.parametrize("output", [
+@each([
     StreamedOutput(b"5"), StreamedOutput(b'"'), StreamedOutput(b""), StreamedOutput(b"{}"),
     StreamedOutput(b"[1]", "events"), StreamedOutput(b"x", "events"), StreamedOutput(b'"%%%"', "base64"),
     StreamedOutput(b'"data: {"'), StreamedOutput(b'"data: 5"'), StreamedOutput(b"{}", "elsewhere"),

@@ -10,6 +10,7 @@ import pytest
 from formats import codex, copilot, opencode, pi
 from formats.claude import answered, asked, counts, joined, result, text, use
 from formats.recorded import folded
+from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 
 IDS = frozenset((
@@ -41,7 +42,7 @@ def hidden(value: Any, placeholder: str, key: str = "") -> Any:
 
 
 @pytest.mark.parametrize("placeholder", ["REDACTED", "xxx", "00000000-0000-0000-0000-000000000000"])
-@pytest.mark.parametrize("name", LOGS)
+@each([*LOGS])
 def test_placeholder_keeps_messages_results_and_turns_apart(name, placeholder):
     reader, data = LOGS[name]
     if data[:2] == b"{\n":

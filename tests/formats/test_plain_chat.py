@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from helpers.each import each
 from lore.commands.main import main
 from lore.fold.step import Folding
 from lore.formats.agents.cline import Cline
@@ -214,19 +215,16 @@ def test_unanswered_array_is_a_request():
     assert folded(listed(*asked)[:-4], ChatDocument).main().turns == 2  # it may continue
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        lines(ANTHROPIC[1]),  # a response that was kept
-        lines({"role": "_system_prompt", "content": "You help."}, PLAIN[1]),
-        lines(PLAIN[1], {"role": "narrator", "content": "x"}),
-        lines({**PLAIN[1], "session_id": "s1"}, PLAIN[-1]), lines({**PLAIN[1], "type": "input"}),
-        lines({**PLAIN[1], "content": {}}),
-        lines({"role": "user"}), lines({"content": "hi"}), listed({"role": "user", "parts": [{"text": "hi"}]}),
-        listed(PLAIN[1], {"type": "function_call", "name": "ls"}),
-        b"[]", b"[1]", b'[{"role":', b'["user"]', b"{}\n", b"",
-    ],
-)  # fmt: skip
+@each([
+    lines(ANTHROPIC[1]),  # a response that was kept
+    lines({"role": "_system_prompt", "content": "You help."}, PLAIN[1]),
+    lines(PLAIN[1], {"role": "narrator", "content": "x"}),
+    lines({**PLAIN[1], "session_id": "s1"}, PLAIN[-1]), lines({**PLAIN[1], "type": "input"}),
+    lines({**PLAIN[1], "content": {}}),
+    lines({"role": "user"}), lines({"content": "hi"}), listed({"role": "user", "parts": [{"text": "hi"}]}),
+    listed(PLAIN[1], {"type": "function_call", "name": "ls"}),
+    b"[]", b"[1]", b'[{"role":', b'["user"]', b"{}\n", b"",
+])  # fmt: skip
 def test_other_messages_are_not_a_chat(other):
     assert recognise(other) not in (Chat, ChatDocument)
 
@@ -259,14 +257,11 @@ def test_reader_of_a_plugin_is_asked_first(monkeypatch):
     assert kind_of(lines(*PLAIN), None) is Diary
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"role": "narrator", "content": "x"}, {"role": 7, "content": "x"}, {"role": "user", "content": 7},
-        {"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]},
-        {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {},
-    ],
-)  # fmt: skip
+@each([
+    {"role": "narrator", "content": "x"}, {"role": 7, "content": "x"}, {"role": "user", "content": 7},
+    {"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]},
+    {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {},
+])  # fmt: skip
 def test_malformed_message_is_opaque_and_rest_is_read(odd):
     for data, reader in (
         (lines(*PLAIN[:2], odd, *PLAIN[2:]), Chat),

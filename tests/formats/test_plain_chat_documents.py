@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values, written
+from helpers.each import each
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import recognise
@@ -137,7 +138,7 @@ def test_words_of_dumps_are_roles():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["weather(city='Bonn')", "[]", "{}", '{"name": 7}', '[{"name": "a"}, 7]', "[[", ""])
+@each(["weather(city='Bonn')", "[]", "{}", '{"name": 7}', '[{"name": "a"}, 7]', "[[", ""])
 def test_function_call_without_function_is_text(text):
     document = {"conversations": [{"from": "human", "value": "x"}, {"from": "function_call", "value": text}]}
     items = timeline(folded(dumps(document)))
@@ -168,10 +169,7 @@ def test_langchain_usage_includes_cached_input(messages):
     assert [(call.call_id, call.status) for call in calls] == [("t1", "failed")]  # once, though it is said twice
 
 
-@pytest.mark.parametrize(
-    "request_member",
-    [{"model": "gpt-5"}, {"tools": []}, {"temperature": 0}, {"system": "x"}, {"stream": True}, {"max_tokens": 9}],
-)
+@each([{"model": "gpt-5"}, {"tools": []}, {"temperature": 0}, {"system": "x"}, {"stream": True}, {"max_tokens": 9}])
 def test_messages_with_request_members_are_a_request(request_member):
     for document in ({"messages": PLAIN, **request_member}, {**request_member, "messages": PLAIN}):
         assert recognise(dumps(document)) is Bodies
@@ -188,16 +186,13 @@ def test_messages_without_request_members_are_a_chat(listed):
         assert recognise(lines(document, document)) is Chat
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"messages": PLAIN, "response": {}}, {"messages": PLAIN, "expected": "x"}, {"messages": []},
-        {"messages": PLAIN, "conversation": PLAIN}, {"conversations": [{"mapping": {}}]}, {"messages": {}},
-        {"conversations": [{"from": "gpt", "value": "x"}], "chosen": {}}, {"messages": ["x"]},
-        {"messages": [{"role": "user", "parts": [{"text": "x"}]}]}, {"conversations": ANTHROPIC[1:2]},
-        {"messages": [{"role": "user", "content": "x", "cwd": "/"}]}, {"top_p": 1, "messages": PLAIN},
-    ],
-)  # fmt: skip
+@each([
+    {"messages": PLAIN, "response": {}}, {"messages": PLAIN, "expected": "x"}, {"messages": []},
+    {"messages": PLAIN, "conversation": PLAIN}, {"conversations": [{"mapping": {}}]}, {"messages": {}},
+    {"conversations": [{"from": "gpt", "value": "x"}], "chosen": {}}, {"messages": ["x"]},
+    {"messages": [{"role": "user", "parts": [{"text": "x"}]}]}, {"conversations": ANTHROPIC[1:2]},
+    {"messages": [{"role": "user", "content": "x", "cwd": "/"}]}, {"top_p": 1, "messages": PLAIN},
+])  # fmt: skip
 def test_other_objects_are_not_a_conversation(other):
     for data in (dumps(other), indented(other), indented([other]), lines(other, other)):
         assert recognise(data) not in (Chat, ChatDocument)
@@ -213,9 +208,7 @@ def test_long_document_is_recognised_by_its_beginning():
     assert recognise(indented({"model": "m", "messages": long})[cut]) is Bodies
 
 
-@pytest.mark.parametrize(
-    "odd", [7, "x", None, [], {}, {"role": "narrator", "content": "x"}, {"from": "human", "value": 7}]
-)
+@each([7, "x", None, [], {}, {"role": "narrator", "content": "x"}, {"from": "human", "value": 7}])
 def test_odd_message_is_opaque_and_rest_is_read(odd):
     document = {"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}
     for data, reader in ((dumps(document), Chat), (indented([document]), ChatDocument)):
@@ -225,17 +218,14 @@ def test_odd_message_is_opaque_and_rest_is_read(odd):
         assert folded(data, reader).main().turns == 2
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        b'{"messages":[' + b'{"messages":[' * 600 + b"]}" * 601, b'{"conversations":{"from":"human"}}',
-        b'{"conversations":[],"system":{},"tools":7}',
-        b'{"conversations":[{"from":"human","value":"a"}],"tools":"[[["}',
-        b'{"messages":[{"role":"user","content":"' + b"\\ud83d" + b'"}]}', b'{"messages":[{"role":"user"',
-        b'{"type":"human","data":7}', b'{"type":"human","data":{"type":"ai","data":{"content":"x"}}}',
-        b'{"messages":null,"conversation":null,"role":"user","content":"x"}',
-    ],
-)  # fmt: skip
+@each([
+    b'{"messages":[' + b'{"messages":[' * 600 + b"]}" * 601, b'{"conversations":{"from":"human"}}',
+    b'{"conversations":[],"system":{},"tools":7}',
+    b'{"conversations":[{"from":"human","value":"a"}],"tools":"[[["}',
+    b'{"messages":[{"role":"user","content":"' + b"\\ud83d" + b'"}]}', b'{"messages":[{"role":"user"',
+    b'{"type":"human","data":7}', b'{"type":"human","data":{"type":"ai","data":{"content":"x"}}}',
+    b'{"messages":null,"conversation":null,"role":"user","content":"x"}',
+])  # fmt: skip
 def test_hostile_conversation_does_not_stop_reading(hostile):
     for data, reader in (
         (lines(DUMP) + hostile + b"\n" + lines(DUMP), Chat), (hostile, Chat), (hostile, ChatDocument),

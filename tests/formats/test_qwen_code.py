@@ -7,6 +7,7 @@ import pytest
 from formats.claude import asked, joined
 from formats.qwen import MODEL, Chat, call, content, plain, usage
 from formats.recorded import ends
+from helpers.each import each
 from lore.formats.agents.qwen import QwenCode
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.registry import recognise
@@ -98,7 +99,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("fields", HOSTILE, ids=str)
+@each(HOSTILE)
 def test_malformed_record_is_opaque_and_rest_is_read(fields):
     made = plain()
     line = {"uuid": "h", "parentUuid": "u-1", "sessionId": "s-1", "type": "user", **fields}

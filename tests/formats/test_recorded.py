@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from formats import codex, copilot, gemini, kimi, opencode, pi, qwen
 from formats.recorded import folded
+from helpers.each import each
 
 
-@pytest.mark.parametrize("maker", [codex, copilot, gemini, kimi, opencode, pi, qwen], ids=lambda maker: maker.__name__)
+@each([codex, copilot, gemini, kimi, opencode, pi, qwen])
 def test_lone_surrogate_in_a_text_is_read(maker):
     made = maker.plain()
     session = folded(made.reader, made.data().replace(b"a file", rb"a \ud83d file"))

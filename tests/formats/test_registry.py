@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
 from lore.formats.captures import layouts, litellm
 from lore.formats.claude import records as claude_records
 from lore.formats.registry import FORMATS, READERS, plug_in_of, reader_of
@@ -52,7 +53,7 @@ LOGS = ("claude-code/compaction.jsonl", "codex/rollout.jsonl", "kimi-code/wire.j
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("log", LOGS)
+@each(LOGS)
 def test_log_in_one_array_equals_lines(log, indent):
     lines = (FIXTURES / log).read_bytes()
     records = [json.loads(line) for line in lines.splitlines()]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
+from helpers.each import each
 from lore.fold.step import step
 from lore.formats.registry import recognise
 from lore.formats.sidecode import Sidecode
@@ -62,8 +61,7 @@ class TestContract(ReaderContract):
     samples = (SESSION, log(user(), START, said("a1"), call(), patched(), ended(inputTokens=1)))
 
 
-@pytest.mark.parametrize(
-    "records",
+@each(
     [
         (user(), START),
         (call(),),
@@ -72,14 +70,13 @@ class TestContract(ReaderContract):
         ({"kind": "patch_text", "uuid": "a", "deltaText": "t"},),
         (user(), {"kind": "compact_started"}),
         (said("a1", stopReason=None),),
-    ],
+    ]
 )
 def test_deltas_are_recognised_by_what_they_lack(records):
     assert recognise(log(*records)) is Sidecode
 
 
-@pytest.mark.parametrize(
-    "records",
+@each(
     [
         ({"kind": "session_started", "v": 1, "session_id": "s"}, user(), START),
         (user(), {"kind": "turn_started", "turn": 1}),
@@ -90,7 +87,7 @@ def test_deltas_are_recognised_by_what_they_lack(records):
         ({"kind": "append", "item": {"kind": "row", "uuid": "u"}},),
         ({"kind": "append", "item": "text"},),
         ({"type": "user", "message": {"role": "user", "content": "hi"}},),
-    ],
+    ]
 )
 def test_other_json_lines_are_not_recognised(records):
     assert recognise(log(*records)) is not Sidecode

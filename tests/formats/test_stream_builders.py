@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.streaming import anthropic, chat, converse, gemini
+from helpers.each import each
 from lore.formats.outputs import items_of_events
 
 WRITERS = {"anthropic": anthropic, "chat": chat, "gemini": gemini, "converse": converse}
@@ -177,7 +178,7 @@ def test_empty_anthropic_events_are_ignored():
     assert found[0]["content"][0] == {"type": "text", "text": "yes"}
 
 
-@pytest.mark.parametrize("chunk", [
+@each([
     {"choices": 5}, {"choices": []}, {"choices": [5]}, {"choices": [{"index": 3, "delta": {"content": "no"}}]},
     {"choices": [{"delta": []}]}, {"choices": [{"delta": {"content": ["x"], "role": 5, "tool_calls": {}}}]},
     {"choices": [{"delta": {"tool_calls": [5, None, {}, {"index": -1, "id": "x"}, {"index": "0", "id": "y"}]}}]},

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.formats.answers import NOTHING, answer_of_stream, is_stream
 from lore.model.events import Usage
 from model.making import dumps
@@ -79,8 +80,7 @@ def test_cut_stream_gives_what_is_known():
     assert answer_of_stream(whole[: len(whole) - 30]).response_id == "msg_1"
 
 
-@pytest.mark.parametrize(
-    "text",
+@each(
     [
         b"",
         b"data:",
@@ -89,7 +89,7 @@ def test_cut_stream_gives_what_is_known():
         b'data: {"usage": 5, "id": 7}\n\n',
         b"event: message_start\n\n",
         b"\xff\xfe",
-    ],
+    ]
 )
 def test_other_bytes_are_no_answer(text):
     assert answer_of_stream(text) == NOTHING

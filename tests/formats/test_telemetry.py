@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from formats.captures import exchanges, fixture
+from helpers.each import each
 from lore.formats.captures.telemetry import GenAI
 from lore.model.events import Usage
 from lore.model.turn import Memo
@@ -42,17 +41,14 @@ def prompt(exchange):
     return dialect.parse(exchange.body, exchange.fidelity, Memo())
 
 
-@pytest.mark.parametrize(
-    ("counts", "usage"),
-    [
-        ({"gen_ai.usage.details.cache_read_input_tokens": 0, "gen_ai.usage.cache_write_tokens": 900}, (100, 0, 900)),
-        ({"gen_ai.usage.cache_read_input_tokens": 700, "gen_ai.usage.cache_write_input_tokens": 0}, (300, 700, 0)),
-        ({"gen_ai.usage.input_tokens.cached": 700, "gen_ai.usage.input_tokens.cache_write": 200}, (100, 700, 200)),
-        ({"llm.token_count.prompt_details.cache_read": 700}, (300, 700, None)),
-        ({"ai.usage.cachedInputTokens": 700}, (300, 700, None)),
-        ({"gen_ai.usage.cache_read_tokens": 700, "gen_ai.usage.total_tokens": 1705}, (1000, 700, None)),
-    ],
-)  # fmt: skip
+@each("counts, usage", [
+    ({"gen_ai.usage.details.cache_read_input_tokens": 0, "gen_ai.usage.cache_write_tokens": 900}, (100, 0, 900)),
+    ({"gen_ai.usage.cache_read_input_tokens": 700, "gen_ai.usage.cache_write_input_tokens": 0}, (300, 700, 0)),
+    ({"gen_ai.usage.input_tokens.cached": 700, "gen_ai.usage.input_tokens.cache_write": 200}, (100, 700, 200)),
+    ({"llm.token_count.prompt_details.cache_read": 700}, (300, 700, None)),
+    ({"ai.usage.cachedInputTokens": 700}, (300, 700, None)),
+    ({"gen_ai.usage.cache_read_tokens": 700, "gen_ai.usage.total_tokens": 1705}, (1000, 700, None)),
+])  # fmt: skip
 def test_usage_attributes_of_every_convention_are_read(counts, usage):
     read = only(span(**{"gen_ai.usage.input_tokens": 1000, "gen_ai.usage.output_tokens": 5}, **counts)).usage
     assert read == Usage(*usage, 5)
@@ -62,8 +58,8 @@ TOO_LONG = "Error code: 400 - {'error': {'message': 'prompt is too long'}}"
 FAILED = {"exception.message": TOO_LONG}
 
 
-@pytest.mark.parametrize(
-    ("status", "more", "message", "code"),
+@each(
+    "status, more, message, code",
     [
         ({"status_code": "ERROR"}, FAILED, f"api.test refused a request (HTTP 400): {TOO_LONG}", 400),
         ({"code": 2, "message": "?"}, {"error.type": "404"}, "api.test refused a request (HTTP 404): ?", 404),

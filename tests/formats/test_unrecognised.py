@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from helpers.each import each
 from lore.formats.unrecognised import FOREIGN_FILES, describe, find_foreign_file, members_of, tables_of
 from lore.model.canonical import encode
 
@@ -98,8 +99,8 @@ def test_unknown_database_is_described_by_its_tables(tmp_path):
     assert describe(data)[0] == "a SQLite database with the tables one, two"
 
 
-@pytest.mark.parametrize(
-    ("head", "what"),
+@each(
+    "head, what",
     [
         (b'{"a":1}\n{"a":2}\n', "JSON Lines with the members a"),
         (b'{\n  "a": {"x": [1]},\n  "b": "}"\n}', "a JSON object with the members a, b"),

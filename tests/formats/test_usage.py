@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.formats.bills import billed_of, reconcile
 from lore.model.events import Usage
 from model.making import dumps
@@ -86,7 +87,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(("usage", "billed"), SHAPES.values(), ids=SHAPES)
+@each("usage, billed", [*SHAPES.values()])
 def test_counts_with_cached_tokens_are_split(usage, billed):
     assert billed_of(dumps(usage)) == billed
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from helpers.each import each
 from lore.formats.values import LATEST_MS, stamp_at
 
 
-@pytest.mark.parametrize(
-    ("found", "stamp"),
+@each(
+    "found, stamp",
     [
         (1_775_635_200_123, "2026-04-08T08:00:00.123Z"),
         (1_775_635_200_123.9, "2026-04-08T08:00:00.123Z"),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from cache.talk import ONE_BY_ONE, bill
+from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
@@ -34,7 +35,7 @@ PLACE = Place("a.jsonl")
 
 
 @pytest.mark.parametrize("sign", ["tool-reference", "client-version", "permission-mode"])
-@pytest.mark.parametrize(("read", "ruled_out"), [(11_999, False), (12_000, True), (12_001, True)])
+@each("read, ruled_out", [(11_999, False), (12_000, True), (12_001, True)])
 def test_tool_change_excluded_by_read_at_earlier_breakpoint(sign, read, ruled_out):
     talk = opened()  # breakpoints at 12,000 and 12,300
     talk.turn(bill(12_300, 2_700))
@@ -49,8 +50,8 @@ def test_tool_change_excluded_by_read_at_earlier_breakpoint(sign, read, ruled_ou
 
 
 @pytest.mark.parametrize("sign", ["client-version", "effort", "restart"])
-@pytest.mark.parametrize(
-    ("read", "code"),
+@each(
+    "read, code",
     [(11_999, ""), (12_000, "LORE301"), (12_001, ""), (12_999, ""), (13_000, "LORE301"), (14_999, "LORE301")],
 )
 def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
@@ -68,7 +69,7 @@ def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
 
 
 @pytest.mark.parametrize("sign", ["interrupt", "slash-command", "skill"])
-@pytest.mark.parametrize(("read", "ruled_out"), [(9_999, True), (10_000, False), (10_001, False)])
+@each("read, ruled_out", [(9_999, True), (10_000, False), (10_001, False)])
 def test_other_messages_leave_the_head(sign, read, ruled_out):
     talk = opened()  # the first turn read 10,000 tokens that other sessions keep: tools and system prompt
     one = dropped(talk, read, signs=(sign,))
@@ -177,8 +178,8 @@ def test_verdict_that_contradicts_strong_evidence_leads():
     assert found.lost_tokens == 2_300
 
 
-@pytest.mark.parametrize(
-    ("sign", "verdict", "code"),
+@each(
+    "sign, verdict, code",
     [
         ("tools-delta", "tools_changed", "LORE103"),
         ("tools-delta", "messages_changed", "LORE159"),
@@ -235,13 +236,10 @@ def test_restart_leads_over_compaction_on_system_verdict():
     assert (rank(one), other_codes(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
 
 
-@pytest.mark.parametrize(
-    ("read", "verdict", "doubted"),
-    [
-        (11_999, "tools_changed", False), (12_000, "tools_changed", True), (12_000, "system_changed", True),
-        (12_001, "system_changed", True), (12_000, "messages_changed", False), (12_000, "model_changed", False),
-    ],
-)  # fmt: skip
+@each("read, verdict, doubted", [
+    (11_999, "tools_changed", False), (12_000, "tools_changed", True), (12_000, "system_changed", True),
+    (12_001, "system_changed", True), (12_000, "messages_changed", False), (12_000, "model_changed", False),
+])  # fmt: skip
 def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
     talk = opened()
     talk.turn(bill(12_000, 5_100))
@@ -288,8 +286,8 @@ def test_results_that_were_cleared_lead_and_are_foreseen():
 HOSTS = Rerouted(host_before="a.example", host_after="b.example")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "found"),
+@each(
+    "before, after, found",
     [
         (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
         (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # the previous key is unknown

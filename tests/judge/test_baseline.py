@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, belongs, decode, encode, stale
@@ -85,8 +86,7 @@ def test_baseline_writes_a_path_with_lone_surrogate():
     assert json.loads(baseline(one))["findings"][0]["json_path"] == "tools[0].\\ud83d"
 
 
-@pytest.mark.parametrize(
-    "data",
+@each(
     [
         b"[]",
         b"{}x",
@@ -98,7 +98,7 @@ def test_baseline_writes_a_path_with_lone_surrogate():
         b'{"findings":{}}',
         b'{"findings":' + b"[" * 100_000,
         b"\xff",
-    ],
+    ]
 )
 def test_damaged_baseline_error_says_what_to_do(data):
     with pytest.raises(LoreError) as caught:
@@ -108,8 +108,8 @@ def test_damaged_baseline_error_says_what_to_do(data):
 
 
 # `{}` and `{"findings": []}` were taken for baselines that know nothing, whatever they were.
-@pytest.mark.parametrize(
-    ("data", "said", "hint"),
+@each(
+    "data, said, hint",
     [
         (b"", "b.json is empty", "--update-baseline"),
         (b"{}", "states no version", "name a file"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.judge.base import finding
 from lore.judge.chains import ComparedChain
 from lore.judge.pair import BilledColumn, BytesColumn, Columns
@@ -71,35 +72,32 @@ def test_read_beyond_shared_bytes_contradicts_them():
     assert found.causes[0].qualifiers == ("nothing-lost",)
 
 
-@pytest.mark.parametrize(
-    ("right", "bill", "reason", "missed", "evidence", "said"),
-    [
-        (
-            TWO, FELL, "tools_changed", 6000, Disputed("no-change-in-bytes", "tools_changed"),
-            "nothing that was to be cached changed",
-        ),
-        (
-            TWO, READ, "messages_changed", 6000, Disputed("no-change-in-bytes", "messages_changed"),
-            "nothing that was to be cached changed",
-        ),
-        (
-            EDITED, READ, "tools_changed", 6000, Disputed("bill-reads-more", tokens=3, read_tokens=6000),
-            "yet 6,000 were read",
-        ),
-        (
-            EDITED, FELL, "messages_changed", 6000,
-            Disputed("other-section", "messages_changed", section="tools", path="tools[0].name"),
-            "the bytes first differ in tools",
-        ),
-        (
-            TWO, FELL, "model_changed", 6000, Disputed("same-model", "model_changed", model="claude-x"),
-            "both requests ask for claude-x",
-        ),
-        (EDITED, FELL, "tools_changed", 6000, None, ""),
-        (TWO, READ, "unavailable", None, None, ""),
-        (TWO, FELL, "previous_message_not_found", 6000, None, ""),
-    ],
-)  # fmt: skip
+@each("right, bill, reason, missed, evidence, said", [
+    (
+        TWO, FELL, "tools_changed", 6000, Disputed("no-change-in-bytes", "tools_changed"),
+        "nothing that was to be cached changed",
+    ),
+    (
+        TWO, READ, "messages_changed", 6000, Disputed("no-change-in-bytes", "messages_changed"),
+        "nothing that was to be cached changed",
+    ),
+    (
+        EDITED, READ, "tools_changed", 6000, Disputed("bill-reads-more", tokens=3, read_tokens=6000),
+        "yet 6,000 were read",
+    ),
+    (
+        EDITED, FELL, "messages_changed", 6000,
+        Disputed("other-section", "messages_changed", section="tools", path="tools[0].name"),
+        "the bytes first differ in tools",
+    ),
+    (
+        TWO, FELL, "model_changed", 6000, Disputed("same-model", "model_changed", model="claude-x"),
+        "both requests ask for claude-x",
+    ),
+    (EDITED, FELL, "tools_changed", 6000, None, ""),
+    (TWO, READ, "unavailable", None, None, ""),
+    (TWO, FELL, "previous_message_not_found", 6000, None, ""),
+])  # fmt: skip
 def test_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
     found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
     disputed = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.judge.chains import ComparedChain
 from lore.judge.pair import lost_tokens
 from lore.model.events import Usage
@@ -86,7 +87,7 @@ COMPACTED = {
 }
 
 
-@pytest.mark.parametrize("how", COMPACTED)
+@each([*COMPACTED])
 def test_summary_after_kept_messages_is_a_compaction(how):
     """It was named as messages that are gone, or as a conversation of its own."""
     left, right = body(*worked(3)), body(*COMPACTED[how])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.judge.measures import RATIOS, compared_shares, measure, share_of
 from lore.judge.sums import Sums
 
@@ -42,8 +43,8 @@ def test_difference_of_shares_has_newcombes_interval():
     assert (found.interval.over, found.outcome) == ("requests", "higher")
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "outcome"),
+@each(
+    "left, right, outcome",
     [
         ((2, 7), (0, 9), "too-few"),
         ((0, 900), (0, 900), "too-few"),

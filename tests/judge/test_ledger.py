@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.judge.sums import Copies, named_by
 from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
@@ -13,8 +14,8 @@ from lore.recording.opening import Options
 from lore.run.spending.ledgers import Ledgers
 
 
-@pytest.mark.parametrize(
-    ("evidence", "names"),
+@each(
+    "evidence, names",
     [
         (HookText(2, ("PostToolUse:Edit", "Stop")), ("PostToolUse:Edit", "Stop")),
         (ModelChanged("a", None), ("a",)),

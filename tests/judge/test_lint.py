@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.requests import lint
 from lore.judge.requests.lint import Linter
@@ -70,13 +71,9 @@ def calls(number):
     return [said("assistant", *uses), said("user", *results)]
 
 
-@pytest.mark.parametrize(
-    "made",
-    [claude(), claude(system=[text(LONG)], cache_control=MARK), openai(), gemini(), bedrock(),
+@each([claude(), claude(system=[text(LONG)], cache_control=MARK), openai(), gemini(), bedrock(),
      turn(parsed({"model": "gpt-4.1", "prompt_cache_key": "k",
-                  "messages": [said("system", text(LONG)), said("user", text())]}, "openai-chat"))],
-    ids=["anthropic", "automatic", "openai-responses", "gemini", "bedrock", "openai-chat"],
-)  # fmt: skip
+                  "messages": [said("system", text(LONG)), said("user", text())]}, "openai-chat"))])  # fmt: skip
 def test_well_made_request_is_clean_and_cached(made):
     assert found(made) == []
     outlook = Linter(RULES).outlook(made)
@@ -98,8 +95,8 @@ def test_outlook_has_cached_tokens_lifetime_and_cost():
     assert outlook.second == pytest.approx((outlook.cached * 0.1 + rest) * price, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("made", "codes"),
+@each(
+    "made, codes",
     [
         (claude(system=[text(LONG)]), ["LORE114"]),
         (claude(system=[text("Be brief.", MARK)]), ["LORE306"]),
@@ -138,21 +135,18 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
     assert found(claude(*messages)) == codes
 
 
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        (claude(said("user", text(), text("", MARK))), "empty-text"),
-        (claude(said("assistant", {"type": "thinking", "thinking": "hm", "signature": "s", "cache_control": MARK}),
-                said("user", text())), "thinking"),
-        (claude(tools=[{"name": "a", "input_schema": {}, "defer_loading": True, "cache_control": MARK}]),
-         "deferred-tool"),
-        (claude({**said("user", text()), "cache_control": MARK}), "message"),
-        (claude(said("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
-        (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
-            {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
-        (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
-    ],
-)  # fmt: skip
+@each("made, reason", [
+    (claude(said("user", text(), text("", MARK))), "empty-text"),
+    (claude(said("assistant", {"type": "thinking", "thinking": "hm", "signature": "s", "cache_control": MARK}),
+            said("user", text())), "thinking"),
+    (claude(tools=[{"name": "a", "input_schema": {}, "defer_loading": True, "cache_control": MARK}]),
+     "deferred-tool"),
+    (claude({**said("user", text()), "cache_control": MARK}), "message"),
+    (claude(said("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
+    (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
+        {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
+    (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
+])  # fmt: skip
 def test_ineffective_breakpoint_is_a_defect(made, reason):
     defect = only(made, "LORE180")
     assert (defect.detail, defect.broken.kind) == (reason, None)
@@ -179,8 +173,8 @@ def test_fifth_breakpoint_is_a_defect():
     assert found(claude(said("user", *blocks[1:]), cache_control=MARK)) == ["LORE152"]
 
 
-@pytest.mark.parametrize(
-    ("words", "codes"),
+@each(
+    "words, codes",
     [
         ("The current time is 09:00:12.", ["LORE151", "LORE153"]),
         ("Today's date: 2026-07-14", ["LORE182 expected"]),
@@ -218,8 +212,8 @@ CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id
           {"type": "function_call_output", "call_id": "c", "output": "done"}]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("made", "codes"),
+@each(
+    "made, codes",
     [
         (openai(prompt_cache_key=None), ["LORE185"]),
         (openai(prompt_cache_key=None, instructions="Be brief."), ["LORE306 expected"]),  # no key would help

@@ -7,6 +7,7 @@ import html
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
 from lore.judge.chains import ComparedChain
 from lore.judge.pair import is_remark, lost_tokens
@@ -63,8 +64,8 @@ def bill(read, write=0, uncached=0, **fields):
     return Usage(uncached, read, write, **fields)
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "short"),
+@each(
+    "left, right, short",
     [
         (None, bill(0), None),
         (bill(0), None, None),
@@ -151,8 +152,8 @@ PUT_OFF = {"name": "jira", "input_schema": {}, "defer_loading": True}
 
 
 @pytest.mark.parametrize("tools", [([READ], [READ, PUT_OFF]), ([READ, PUT_OFF], [READ])])
-@pytest.mark.parametrize(
-    ("usages", "code"),
+@each(
+    "usages, code",
     [((None, None), None), ((bill(0, 9000), bill(9000, 40)), None), ((bill(0, 9000), bill(0, 9040)), "LORE301")],
 )
 def test_deferred_tools_are_outside_the_prefix(tools, usages, code):
@@ -272,7 +273,7 @@ UNSHARED = len('0 "')  # of `"12:00 "` and `"12:01 "`
 
 
 @pytest.mark.parametrize(("model", "endpoint", "block"), BLOCKS)
-@pytest.mark.parametrize("over", [0, 1])
+@each("over", [0, 1])
 def test_edited_end_limit_is_the_providers_block(model, endpoint, block, over):
     lost = int(block * BYTES_PER_TOKEN) + over
     bodies = [{"model": model, "messages": one} for one in edited_at_the_end("x" * (lost - UNSHARED))]
@@ -313,8 +314,8 @@ def test_changed_field_of_short_prompt_is_a_note():
     assert found.causes[0].also[0].evidence == WithinBlock(round(size / BYTES_PER_TOKEN), 128)
 
 
-@pytest.mark.parametrize(
-    ("usage", "size", "ratio"),
+@each(
+    "usage, size, ratio",
     [
         (None, 100, BYTES_PER_TOKEN),
         (bill(20, 20, 10), 150, 3.0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.running import lore
+from helpers.each import each
 from judge.foretelling import START, asked, bill, body, chain_codes, chain_findings
 from judge.pi_sessions import session
 from lore.model.events import Usage
@@ -67,7 +68,7 @@ def test_plateau_needs_growth_of_two_blocks(grown, is_found):
     assert ("LORE307" in chain_codes(talk(0, 3_328, 3_328, 3_328, grown=grown))) == is_found
 
 
-@pytest.mark.parametrize("turns", [
+@each([
     talk(0, 3_968, 4_352, 4_736, 5_120),  # reads grow with the prompt
     talk(0, 3_328, 3_328),  # two reads are no plateau
     talk(0, 3_968, 3_968, 3_968, grown=40),  # the prompt grew by less than a block each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.base import finding
 from lore.judge.policy import Budgets, Exempt, Limited, NarrowedRun, PerPath, Policy
@@ -20,8 +21,8 @@ def ruled(policy, one, path="logs/a.jsonl"):
     return policy.ruling(path, Budgets()).decide(one)
 
 
-@pytest.mark.parametrize(
-    ("select", "ignore", "out"),
+@each(
+    "select, ignore, out",
     [
         ((), (), ""),
         (("LORE101",), (), ""),
@@ -47,8 +48,8 @@ def test_selecting_causes_does_not_switch_budgets_off():
     assert ruled(Policy(select=("LORE1",), ignore=("LORE402",)), over).out == "ignored"
 
 
-@pytest.mark.parametrize(
-    ("narrowed", "selector", "all_of_it"),
+@each(
+    "narrowed, selector, all_of_it",
     [
         (NarrowedRun(), "LORE1", True),
         (NarrowedRun(select=("LORE1",)), "LORE101", True),
@@ -105,8 +106,8 @@ def test_path_budgets_replace_those_of_the_run():
     assert policy.ruling("a.jsonl", Budgets(min_reuse=0.9)).min_reuse == 0.9
 
 
-@pytest.mark.parametrize(
-    ("fields", "out"),
+@each(
+    "fields, out",
     [
         ({}, "exempted"),
         ({"chain": "agent-7"}, "exempted"),
@@ -176,8 +177,8 @@ def test_path_that_matches_nothing_is_refused(path):
     assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
 
 
-@pytest.mark.parametrize(
-    ("policy", "said", "near"),
+@each(
+    "policy, said, near",
     [
         (Policy(select=("LORE10l",)), "select", "did you mean LORE"),
         (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from judge.foretelling import HOUR, asked, bill, body, chain_codes, chain_findings
 from lore.cache import predictor
 from lore.cache.base import Prediction
@@ -56,8 +57,7 @@ def test_first_turn_missing_another_chains_prefix_is_found():
     assert "of chain main used the same beginning 2 min 18 s earlier" in one.message
 
 
-@pytest.mark.parametrize(
-    "last",
+@each(
     [
         other(usage=bill(2900, 100)),  # it was read
         other(at=400),  # it had expired
@@ -70,7 +70,7 @@ def test_first_turn_missing_another_chains_prefix_is_found():
         replace(other(), call=replace(CALL, status=500)),
         replace(other(), call=replace(CALL, account="other")),
         replace(other(), call=replace(CALL, betas=("new",))),
-    ],
+    ]
 )
 def test_explained_read_is_no_finding(last):
     before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]

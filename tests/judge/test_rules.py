@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.judge.base import damage, finding, findings_of, fingerprint
 from lore.judge.chains import ComparedChain
 from lore.judge.policy import Budgets, below_reuse, over_budget
@@ -49,9 +50,7 @@ def test_fallen_read_is_a_warning_with_recorded_tokens():
     assert (one.json_path, one.offset, one.lost_bytes) == (None, None, 0)
 
 
-@pytest.mark.parametrize(
-    "code", ["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"]
-)
+@each(["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"])
 def test_message_begins_with_words_of_its_kind(code):
     said = finding(code, PLACE, Told("what happened"), strength="certain").message
     lead, _, rest = said.partition(": ")
@@ -144,8 +143,8 @@ def test_unset_budgets_come_from_the_other_budgets():
     assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("budgets", "said"),
+@each(
+    "budgets, said",
     [
         (Budgets(0.5, 1, 1), ""),
         (Budgets(), ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from judge.foretelling import CACHE_CONTROL, PLACE, asked, bill
 from lore.model.turn import Call
 from lore.run.dated import Dated
@@ -64,7 +65,7 @@ def test_requests_without_any_breakpoint_are_compared():
     assert len(shared(ask(*bodies, usages=[bill(0, 0, 9_040)] * 3))) == 1
 
 
-@pytest.mark.parametrize("turns", [
+@each([
     ask(question(1)),
     ask(*(question(number, on_document=True) for number in range(3)), usages=[bill(0, 9_040), *[bill(9_000, 40)] * 2]),
     ask(question(1), question(2), usages=[bill(0, 9_040), bill(9_000, 40)]),  # another request had written it

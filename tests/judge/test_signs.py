@@ -6,6 +6,7 @@ import pytest
 from msgspec import Raw
 
 from cache.talk import bill
+from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.judge.attribution import RULES
 from lore.model.codes import CODES
@@ -20,12 +21,9 @@ def test_every_signal_has_an_existing_code():
     assert {rule.code for rule in RULES} >= set(SIGN_CODES.values())
 
 
-@pytest.mark.parametrize(
-    "sign",
-    [
-        "resume", "api-error", "slash-command", "permission-mode", "interrupt", "instructions-delta", "skill",
-    ],
-)  # fmt: skip
+@each([
+    "resume", "api-error", "slash-command", "permission-mode", "interrupt", "instructions-delta", "skill",
+])  # fmt: skip
 def test_signal_that_rarely_breaks_prefix_is_weak(sign):
     talk = opened()
     one = dropped(talk, signs=(sign,))
@@ -44,7 +42,7 @@ def test_image_in_a_log_is_no_evidence():
     assert dropped(opened(), signs=("image",)).code == "LORE301"
 
 
-@pytest.mark.parametrize("sign", sorted(SIGN_CODES))
+@each([*sorted(SIGN_CODES)])
 def test_signal_without_a_fall_is_no_cause(sign):
     talk = opened()
     talk.turn(bill(12_300, 200), signs=(sign,))
@@ -247,13 +245,10 @@ def searched(version, read=ABOVE, *, before=0, **fields):
     return talk.lead
 
 
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [
-        ("2.1.118", "LORE124"), ("2.1.119", "LORE124"), ("2.1.207", "LORE124"), ("2.1.208", "LORE124"),
-        ("2.1.209", "LORE301"), ("2.1.300", "LORE301"), ("", "LORE124"),
-    ],
-)  # fmt: skip
+@each("version, code", [
+    ("2.1.118", "LORE124"), ("2.1.119", "LORE124"), ("2.1.207", "LORE124"), ("2.1.208", "LORE124"),
+    ("2.1.209", "LORE301"), ("2.1.300", "LORE301"), ("", "LORE124"),
+])  # fmt: skip
 def test_tool_search_is_a_cause_by_version(version, code):
     one = searched(version)
     assert (one.code, one.strength) == (code, "weak")
@@ -270,9 +265,7 @@ def test_tool_search_is_a_cause_by_version(version, code):
         ("claude-opus-4-6", "LORE301"), ("claude-x", "LORE301"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    ("verdict", "strength"), [("", "weak"), ("messages_changed", "strong"), ("system_changed", "strong")]
-)
+@each("verdict, strength", [("", "weak"), ("messages_changed", "strong"), ("system_changed", "strong")])
 def test_missing_thinking_is_cause_for_two_models(model, code, verdict, strength):
     talk = Judged()
     talk.model = model
@@ -302,8 +295,8 @@ def test_two_earlier_falls_confirm_the_signal():
     assert (talk.lead.code, talk.lead.strength) == ("LORE168", "weak")
 
 
-@pytest.mark.parametrize(
-    ("read", "signs", "verdict", "strength"),
+@each(
+    "read, signs, verdict, strength",
     [
         (ABOVE, ("restart",), "", "weak"),
         (HEAD, ("restart",), "", "strong"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.judge.chains import ComparedChain
 from lore.judge.pair import lost_tokens
 from lore.judge.rewrites import describe_tail, find_replaced_tail
@@ -70,8 +71,8 @@ def test_text_replaced_by_the_answer_is_a_tail(left, right, path, role):
     assert not tail.repeated
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
+@each(
+    "left, right",
     [
         (body("a", assistant("b"), "c"), body("a", assistant("b"), "C", assistant("d"), "e")),  # edited
         (body("a", "now"), body("a", "then", assistant("b"), "c")),  # replaced by another text

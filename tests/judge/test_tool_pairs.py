@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from helpers.each import each
 from helpers.work import calls
 from judge.captures import ANTHROPIC, call, judged, usage
 from lore.judge.requests.lint import Linter
@@ -29,7 +30,7 @@ def search(parts: list[ToolPart], last: int) -> ToolPart | None:
     return min(unanswered, key=lambda call: call.position, default=None)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each([*range(40)])
 def test_followed_pairs_equal_a_search_of_all_parts(seed):
     chance, pairs, parts, at = Random(seed), ToolPairs(), list[ToolPart](), 0
     for _ in range(200):

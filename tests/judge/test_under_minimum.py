@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.model.differences import BelowMinimum
 from lore.run.dated import Dated
@@ -37,8 +37,7 @@ def test_short_prompt_without_usage_is_estimated():
     assert chain_codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few
 
 
-@pytest.mark.parametrize(
-    "turns",
+@each(
     [
         talk(bill(0, 0, 900), bill(0, 5000)),  # it grew past the minimum
         talk(bill(0, 0, 900), bill(0, 0, 5000)),
@@ -48,7 +47,7 @@ def test_short_prompt_without_usage_is_estimated():
         talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
         [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
         talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
-    ],
+    ]
 )
 def test_long_or_unknown_prompt_is_no_finding(turns):
     assert chain_codes(turns) == []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from judge.foretelling import SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.model.evidence import WritesUnread
 
@@ -29,8 +29,7 @@ def test_reads_of_a_foreign_head_do_not_count():
     assert chain_codes(talk(*(bill(2000, 1500 + 20 * n) for n in range(4)))) == ["LORE305"]
 
 
-@pytest.mark.parametrize(
-    "turns",
+@each(
     [
         NEVER[:1],  # the last turn is always unread
         NEVER[:2],  # one fall is LORE301's
@@ -41,7 +40,7 @@ def test_reads_of_a_foreign_head_do_not_count():
         talk(*(bill(0, 300) for _ in range(4))),  # too little to speak of
         talk(*(bill(0, 0, 3000) for _ in range(4)), head=None, breakpoint=None),  # nothing was written
         [replace(one, sent=None, answered=None) for one in NEVER],
-    ],
+    ]
 )
 def test_readable_or_unreadable_writes_are_no_finding(turns):
     assert "LORE305" not in chain_codes(turns)

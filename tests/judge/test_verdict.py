@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cache.talk import Talk, bill
+from helpers.each import each
 from judge.foretelling import PLACE, START
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.predictor import Transcripts
@@ -63,8 +64,8 @@ def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
         assert cause.evidence.dollars_a_day == pytest.approx(cause.evidence.tokens * 144 * 3 / 1e6, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("model", "usages", "dollars"),
+@each(
+    "model, usages, dollars",
     [
         ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 9100, 0)), 9000 * (3.75 - 0.3) / 1e6),
         ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
@@ -73,7 +74,6 @@ def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
         ("claude-x", (Usage(0, 0, 9000), Usage(9100, 0, 0)), None),  # its price is unknown
         ("claude-sonnet-4-5", (None, None), None),  # no usage
     ],
-    ids=["written", "for-an-hour", "uncached", "shrank", "no-price", "no-bill"],
 )
 def test_loss_costs_the_difference_to_a_read(model, usages, dollars):
     judge = Dated().judge()
@@ -93,8 +93,8 @@ def test_waste_leads_and_remarks_never_do():
     assert (lead(verdict), verdict.lost_tokens) == (None, 0)  # the bill read all of it
 
 
-@pytest.mark.parametrize(
-    ("usage", "lost"),
+@each(
+    "usage, lost",
     [
         (Usage(0, 0, 40), 40),  # the prompt shrank: removed text is not re-billed
         (Usage(20, 1000, 40), 40),  # only what precedes its last breakpoint could be read

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from helpers.strategies import AWKWARD
 from helpers.strategies.sessions import Agent
 from lore.model.inserts import cut_graphemes, shown_ids
@@ -43,7 +43,7 @@ def tokens(text: str) -> int:
     return len(encoding().encode(text, disallowed_special=()))
 
 
-@pytest.mark.parametrize("name", PROSE)
+@each([*PROSE])
 def test_estimate_is_at_least_real_count(name):
     text = (PROSE[name] * 20).strip()
     assert estimate(text) >= tokens(text)
@@ -96,7 +96,7 @@ def test_cut_keeps_as_many_graphemes_as_fit(text, limit):
     assert cut_graphemes(text, limit) == text[:size]
 
 
-@pytest.mark.parametrize("size", range(895, 905))
+@each([*range(895, 905)])
 def test_first_entry_is_cut_at_grapheme(size):
     """Entries are cut at 900 characters, which may fall inside an emoji."""
     agent = Agent(rules=Rules(knowledge_tokens=2000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from helpers.each import each
 from helpers.strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
 from lore.fold.step import step
 from lore.formats.captures.bodies import Bodies
@@ -79,7 +80,7 @@ def test_text_is_assembled_as_spelled(dialect, text, style):
     assert spelled in dialect.write(prompt)
 
 
-@pytest.mark.parametrize("spelled", [b"1.0", b"1e16", b"3E-05", b"18446744073709551616", b"-0.0", b'"\\ud83d"', b"{ }"])
+@each([b"1.0", b"1e16", b"3E-05", b"18446744073709551616", b"-0.0", b'"\\ud83d"', b"{ }"])
 def test_call_input_is_assembled_as_spelled(spelled):
     call = b'{"type":"tool_call","uuid":"t","call_id":"c","name":"n","input":{"v" :' + spelled + b"}}"
     log = b'{"kind":"session_started","session_id":"s"}\n{"kind":"append","item":' + call + b"}\n"
@@ -98,7 +99,7 @@ def test_escaped_slash_in_media_type_is_decoded():
     assert append.item.blocks[0].media_type == "image/png"
 
 
-@pytest.mark.parametrize("text", AWKWARD)
+@each(AWKWARD)
 def test_generated_spellings_decode_to_their_text(text):
     from lore.model.canonical import text_of  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 
+from helpers.each import each
 from helpers.strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
 from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
@@ -50,7 +51,7 @@ def test_every_line_of_claude_log_is_reported(data):
 
 
 @pytest.mark.parametrize("content", ["5", "true", '{"a":1}', '{"type":"text","text":"hello"}'])
-@pytest.mark.parametrize("kind", ["user", "assistant"])
+@each(["user", "assistant"])
 def test_unknown_claude_content_is_kept_and_reported(kind, content):
     line = f'{{"type":"{kind}","uuid":"u","sessionId":"s","message":{{"id":"m","content":{content}}}}}\n'.encode()
     found = [read.value for read in read_all(ClaudeCode(), line)]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
+from helpers.each import each
 from helpers.states import dump_state
 from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import step
@@ -77,7 +78,7 @@ def test_unknown_id_is_problem_without_effect(event, log):
     assert len(problems) == 1
 
 
-@pytest.mark.parametrize("event", UNKNOWN, ids=lambda event: type(event).__name__)
+@each(UNKNOWN)
 def test_unknown_id_begins_no_chain(event):
     state = _folded([e.SessionStarted(session_id="s")])
     after, problems = step(state, structs.replace(event, chain="elsewhere"))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from helpers.strategies import NUMBERS, PLAIN, Style, bodies, styles, values, write
 from lore.commands.main import main
 from lore.model.canonical import canonical
@@ -104,7 +105,7 @@ STRICT = (b"0", b"0.0", b"false", b'""', b"null", b"[]", b"{}", b"1", b"1.0", b"
           b"18446744073709551617", b"1.8446744073709552e19", b'"\\ud83d"', b'"\\\\ud83d"', b'"?"')  # fmt: skip
 
 
-@pytest.mark.parametrize("left", STRICT)
+@each(STRICT)
 def test_different_values_have_different_canonical_forms(left):
     assert [right for right in STRICT if canonical(right) == canonical(left)] == [left]
 

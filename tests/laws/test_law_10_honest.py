@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 
+from helpers.each import each
 from helpers.strategies import any_events, write
 from lore.commands.main import main
 from lore.fold.step import step
@@ -89,7 +90,7 @@ def test_diff_shows_only_recorded_counts(answer):
     assert diff["right"]["fidelity"] == "parsed"  # the body was stored as an object
 
 
-@pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b'"x"', b'{"input_tokens":null}', b'{"input_tokens":-1}',
+@each([b"null", b"{}", b"[]", b'"x"', b'{"input_tokens":null}', b'{"input_tokens":-1}',
                                  b'{"input_tokens":true}', b'{"input_tokens":"5"}', b"{"])  # fmt: skip
 def test_usage_without_counts_is_none(raw):
     assert billed_of(raw) is None

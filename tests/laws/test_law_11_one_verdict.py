@@ -21,6 +21,7 @@ from faults.catalogue import FAULTS, Case, alone
 from faults.expected import EXPECTED, Happened, happening
 from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
+from helpers.each import each
 from helpers.matrix import some
 from lore.errors import LoreError
 from lore.formats.registry import READERS
@@ -212,7 +213,7 @@ def assert_plugin_agrees(path: str) -> None:
     assert all(one.kind in ("waste", "unattributable") for one in counted)
 
 
-@pytest.mark.parametrize("path", [path for path in OWN if is_bodies(path)], ids=short)
+@each([path for path in OWN if is_bodies(path)])
 def test_pytest_plugin_agrees_with_check(path):
     assert_plugin_agrees(path)
 

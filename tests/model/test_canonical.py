@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.model.canonical import canonical, decode, encode, text_of
 
 SAME = [
@@ -31,12 +32,12 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), SAME)
+@each("left, right", SAME)
 def test_spellings_of_a_value_share_a_canonical_form(left, right):
     assert canonical(left) == canonical(right)
 
 
-@pytest.mark.parametrize(("left", "right"), DIFFERENT)
+@each("left, right", DIFFERENT)
 def test_different_values_have_different_canonical_forms(left, right):
     assert canonical(left) != canonical(right)
 
@@ -46,7 +47,7 @@ def test_canonical_form_is_stable():
         assert canonical(canonical(text)) == canonical(text)
 
 
-@pytest.mark.parametrize("junk", [b"", b"{", b"nope", b"NaN", b"[Infinity]", b"\xff", b"[" * 100_000])
+@each([b"", b"{", b"nope", b"NaN", b"[Infinity]", b"\xff", b"[" * 100_000])
 def test_canonical_form_of_other_text_is_the_text(junk):
     assert canonical(junk) == junk
 

@@ -114,7 +114,7 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("evidence", "sentence"), SENTENCES)
+@each("evidence, sentence", SENTENCES)
 def test_sentence_states_what_changed_where(evidence, sentence):
     assert evidence.sentence() == sentence
 

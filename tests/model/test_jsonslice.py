@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from helpers.work import calls
 from lore.model import events as e
 from lore.model import jsonslice
@@ -64,10 +65,7 @@ def test_elements_are_exact_slices_of_an_array(values):
     assert first_element(raw.strip()).decode() == (values[0] if values else "")
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [b"", b"{", b'{"a":}', b'{"a":NaN}', b"{} x", b"\xff", b'{"a":"\xff"}', b'{"a":"\\x"}', b'{"a":"\\ud83d" x}'],
-)
+@each([b"", b"{", b'{"a":}', b'{"a":NaN}', b"{} x", b"\xff", b'{"a":"\xff"}', b'{"a":"\\x"}', b'{"a":"\\ud83d" x}'])
 def test_text_that_is_not_json_has_no_table(raw):
     assert raw_members(raw) is None
     assert not is_json(raw)
@@ -100,8 +98,8 @@ def test_one_lone_surrogate_costs_no_scan_of_tokens(raw):
     assert calls(lambda: array(raw)) < len(raw)
 
 
-@pytest.mark.parametrize(
-    ("raw", "bare"),
+@each(
+    "raw, bare",
     [
         (b'{"m":1,"a":2,"b":3}', b'{"a":2,"b":3}'),
         (b'{"a":2,"m":{"x":[1,2]},"b":3}', b'{"a":2,"b":3}'),
@@ -198,8 +196,8 @@ def test_tables_and_pairs_are_read():
     assert row == _Row(flag=True, share=1.0, table={"\ud83d": 2}, pair=(1, msgspec.Raw(b'"\\ud83d"')))
 
 
-@pytest.mark.parametrize(
-    ("raw", "kind"),
+@each(
+    "raw, kind",
     [
         (b'{"turn":"3"}', e.TurnStarted),
         (b'{"turn":true}', e.TurnStarted),

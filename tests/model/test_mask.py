@@ -79,8 +79,7 @@ def test_masking_leaves_the_quote_after_a_credential(sample):
     assert len(json.loads(mask(text))) == 4
 
 
-@pytest.mark.parametrize(
-    "text",
+@each(
     [
         "risk-based sk-learn and task-runner-configuration-file",
         "https://example.org:8080/path@x",
@@ -100,7 +99,7 @@ def test_masking_leaves_the_quote_after_a_credential(sample):
         'password: "$DB_PASSWORD", "password": "{{ password }}", password="settings.password", PASSWORD=NO_PASSWORD',
         "the machine next to it has a login page and a password field, password='FORCE_CHANGE_PASSWORD'",
         "https://git.example.org/a/b.git git+ssh://git@host/x, mail user.name@example.org",
-    ],
+    ]
 )
 def test_other_text_stays(text):
     assert mask(text) == text
@@ -238,7 +237,7 @@ def test_ordinary_text_tries_few_patterns(work):
 
 
 @pytest.mark.parametrize("colour", ["\x1b[31m", "\x1b[m", "\x1b[1;32m", "\x1b"])
-@pytest.mark.parametrize("secret", [SECRETS["github"], SECRETS["anthropic"]])
+@each([SECRETS["github"], SECRETS["anthropic"]])
 def test_credential_after_a_terminal_colour_is_masked(secret, colour):
     """The `m` that ends a colour, or the digits of an escape, were read as part of the word."""
     for spelled in (colour + secret, json.dumps(colour + secret), repr(colour + secret)):
@@ -353,7 +352,7 @@ FORMS = {  # forms of more than a beginning, with issued lengths
 }
 
 
-@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+@each([*FORMS.values()])
 def test_each_form_is_masked(text):
     secret = text[-34:].strip("-\n") if "BEGIN" not in text else text[50:90]
     for spelled in (f"a {text} b", f"密钥{text}在", json.dumps(f"\n{text}\n"), json.dumps(json.dumps(f"\n{text}\n"))):
@@ -408,8 +407,8 @@ def test_value_after_a_name_is_masked(case):
         assert len(hidden) == len(whole)
 
 
-@pytest.mark.parametrize(
-    ("text", "secret"),
+@each(
+    "text, secret",
     [
         ("https://a.example/b?user=ann&password=sunflower", "sunflower"),
         ("password=sunflower&user=ann", "sunflower"),
@@ -448,8 +447,7 @@ def test_password_in_options_and_commands_is_masked(text, secret):
     assert not _shown(secret, json.loads(mask(json.dumps({"a": text})))["a"])
 
 
-@pytest.mark.parametrize(
-    "text",
+@each(
     [
         "password: string\npassword: SecretStr\npassword: Incomplete\npassword: required\n",
         "connect(\n    password=password\n)\npasswd = base64.b64decode(x)\npassword = self.backend2.get_data\n",
@@ -462,7 +460,7 @@ def test_password_in_options_and_commands_is_masked(text, secret):
         "SECRET_FILE=/run/secrets/db2_password1, TOKEN_ENDPOINT = '/v1/oauth2/token', secret:MyTestSecret-a1b2c3",
         "ClientToken: " + _UUID + ", --lock-token " + _UUID,
         "sha256 of the key: " + "0a1b2c3d" * 8 + ", token gpt-4o-mini-2024-07-18",
-    ],
+    ]
 )
 def test_names_paths_types_and_digests_stay(text):
     assert mask(text) == text
@@ -483,7 +481,7 @@ _SEEN_AS = [
 ]
 
 
-@pytest.mark.parametrize("unseen", _SEEN_AS, ids=ascii)
+@each(_SEEN_AS)
 def test_credential_with_invisible_characters_is_masked(unseen):
     """A zero-width space inside a key left both halves unmasked."""
     token = "sk-ant-api03-" + _made(60)

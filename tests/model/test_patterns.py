@@ -6,11 +6,12 @@ from time import process_time
 
 import pytest
 
+from helpers.each import each
 from lore.model.patterns import PathIndex, PathPattern, matches_name, matches_shell
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "meant"),
+@each(
+    "pattern, path, meant",
     [
         ("logs/a.jsonl", "logs/a.jsonl", True),
         ("logs", "logs/b/a.jsonl", True),
@@ -50,8 +51,8 @@ def test_path_with_brackets_is_named_by_itself():
     assert not PathPattern("cassettes/test_it[1]").matches("cassettes/test_it[1]b.yaml")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "name", "meant"),
+@each(
+    "pattern, name, meant",
     [
         ("system[1].text", "system[1].text", True),
         ("system[*].text", "system[12].text", True),

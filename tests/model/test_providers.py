@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from helpers.each import each
 from lore.model.providers import model_in, place_in, provider_of
 
 GEMINI = "generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:"
@@ -11,8 +10,8 @@ BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com/model/"
 ARN = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.claude-x"
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "model", "dialect", "provider"),
+@each(
+    "endpoint, model, dialect, provider",
     [
         ("api.anthropic.com/v1/messages", "claude-x", "anthropic", "anthropic"),
         ("us-east5-aiplatform.googleapis.com/v1", "claude-x", "anthropic", "vertex"),
@@ -30,21 +29,18 @@ def test_provider_is_found_by_host_model_or_dialect(endpoint, model, dialect, pr
     assert provider_of(endpoint, model, dialect) == provider
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "model"),
-    [
-        (GEMINI + "generateContent", "gemini-2.5-pro"),
-        (GEMINI + "streamGenerateContent", "gemini-2.5-pro"),
-        ("aiplatform.googleapis.com/v1/projects/p/publishers/anthropic/models/claude-x@1:rawPredict", "claude-x@1"),
-        (BEDROCK + "anthropic.claude-x-v1%3A0/converse-stream", "anthropic.claude-x-v1:0"),
-        (BEDROCK + "anthropic.claude-x-v1:0/converse", "anthropic.claude-x-v1:0"),
-        (BEDROCK + ARN + "/invoke-with-response-stream", "us.anthropic.claude-x"),
-        ("x.openai.azure.com/openai/deployments/gpt-y/chat/completions", "gpt-y"),
-        ("api.anthropic.com/v1/messages", None),
-        ("api.openai.com/v1/models", None),
-        ("", None),
-    ],
-)  # fmt: skip
+@each("endpoint, model", [
+    (GEMINI + "generateContent", "gemini-2.5-pro"),
+    (GEMINI + "streamGenerateContent", "gemini-2.5-pro"),
+    ("aiplatform.googleapis.com/v1/projects/p/publishers/anthropic/models/claude-x@1:rawPredict", "claude-x@1"),
+    (BEDROCK + "anthropic.claude-x-v1%3A0/converse-stream", "anthropic.claude-x-v1:0"),
+    (BEDROCK + "anthropic.claude-x-v1:0/converse", "anthropic.claude-x-v1:0"),
+    (BEDROCK + ARN + "/invoke-with-response-stream", "us.anthropic.claude-x"),
+    ("x.openai.azure.com/openai/deployments/gpt-y/chat/completions", "gpt-y"),
+    ("api.anthropic.com/v1/messages", None),
+    ("api.openai.com/v1/models", None),
+    ("", None),
+])  # fmt: skip
 def test_model_is_read_from_the_path(endpoint, model):
     assert model_in(endpoint) == model
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from helpers.each import each
 from lore.model.state import Entry
 from lore.model.turn import Memo, Prompt, PromptBasis, Segment, Turn, TurnPrompt
 from lore.model.vector import Vector
@@ -32,8 +31,8 @@ def turn(timeline):
     return Turn("main", 1, lambda: TurnPrompt(prompt), basis=PromptBasis(timeline, "anthropic"))
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "extends"),
+@each(
+    "left, right, extends",
     [
         (entries(1, 2), entries(1, 2, 3), True),
         (entries(1, 2), entries(1, 2), True),

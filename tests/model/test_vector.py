@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.model.vector import WIDTH, Vector, common_prefix, common_suffix
 
 SIZES = [0, 1, WIDTH - 1, WIDTH, WIDTH + 1, 2 * WIDTH, 2 * WIDTH + 7]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@each(SIZES)
 def test_vector_reads_like_a_list(size):
     vector, plain = Vector(range(size)), list(range(size))
     assert (list(vector), len(vector), vector.last()) == (plain, size, plain[-1] if plain else None)
@@ -27,7 +28,7 @@ def test_vector_rejects_a_place_outside(place):
             look()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@each(SIZES)
 def test_older_version_survives_every_change(size):
     base, plain = Vector(range(size)), list(range(size))
     assert list(base.append(-1)) == [*plain, -1]

@@ -7,6 +7,7 @@ import json
 import msgspec
 import pytest
 
+from helpers.each import each
 from lore.model.differences import BetasChanged, ParameterChanged
 from lore.model.evidence import ModelChanged
 from lore.model.state import Change
@@ -71,12 +72,12 @@ NOT_SHOWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "previous", "current"), SHOWN.values(), ids=SHOWN)
+@each("code, previous, current", [*SHOWN.values()])
 def test_pair_shows_one_cause(code, previous, current):
     assert codes(previous, current) == [code]
 
 
-@pytest.mark.parametrize(("code", "previous", "current"), NOT_SHOWN.values(), ids=NOT_SHOWN)
+@each("code, previous, current", [*NOT_SHOWN.values()])
 def test_similar_pair_does_not_show_it(code, previous, current):
     assert code not in codes(previous, current)
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.model.limits import CHAINS_COMPARED, ENDED_REQUESTS
 from lore.model.turn import Call, Exchange, StreamedOutput
 from lore.prefix import request_ends
@@ -103,7 +104,7 @@ SEPARATE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CONTINUED)
+@each([*CONTINUED])
 def test_changed_request_stays_in_its_chain(name):
     assert chains_of(*CONTINUED[name]) == ["main", "main"]
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.fold.step import step
 from lore.model.differences import ResultSentEarly, WrapperGone
 from lore.model.state import FoldedSession
@@ -67,7 +68,7 @@ MESSAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "previous", "current"), MESSAGES.values(), ids=MESSAGES)
+@each("code, previous, current", [*MESSAGES.values()])
 def test_changed_message_has_one_cause(code, previous, current):
     assert codes(body(*previous), body(*current)) == [code]
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prefix.overlap import (
@@ -43,8 +44,8 @@ def prompt(head=(), messages=(), tail=()):
                   tail=tuple(segments("messages", tail)))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("current", "common", "relation"),
+@each(
+    "current, common, relation",
     [
         (BASE, 7, "identical"),
         (body("one", assistant("two"), "three", assistant("four")), 7, "extension"),
@@ -158,19 +159,16 @@ def divergence(previous, current):
     return find_divergence(*prompts, overlap, sums.sum_before(overlap.common))
 
 
-@pytest.mark.parametrize(
-    ("previous", "current", "section", "path", "offset"),
-    [
-        (body("a", system="Day 1"), body("a", system="Day 2"), "system", "system", 5),
-        (body("a", system=[text("Day 1")]), body("a", system=[text("Day 2")]), "system", "system[0].text", 5),
-        (body("abc"), body("abd"), "messages", "messages[0].content", 3),
-        (body("a", assistant("x")), body("a", "x"), "messages", "messages[1].role", 1),
-        (body("a", tools=[TOOL]), body("a", tools=[json.loads(json.dumps(TOOL).replace("string", "strong"))]),
-         "tools", "tools[0].input_schema.properties.path.type", 4),
-        (body("a", tools=[TOOL]), body("a", tools=[TOOL, {**TOOL, "name": "cat"}]), "tools", "tools[1]", 0),
-        (body("a", tools=[TOOL, {**TOOL, "name": "cat"}]), body("a", tools=[TOOL]), "tools", "tools[1]", 0),
-    ],
-)  # fmt: skip
+@each("previous, current, section, path, offset", [
+    (body("a", system="Day 1"), body("a", system="Day 2"), "system", "system", 5),
+    (body("a", system=[text("Day 1")]), body("a", system=[text("Day 2")]), "system", "system[0].text", 5),
+    (body("abc"), body("abd"), "messages", "messages[0].content", 3),
+    (body("a", assistant("x")), body("a", "x"), "messages", "messages[1].role", 1),
+    (body("a", tools=[TOOL]), body("a", tools=[json.loads(json.dumps(TOOL).replace("string", "strong"))]),
+     "tools", "tools[0].input_schema.properties.path.type", 4),
+    (body("a", tools=[TOOL]), body("a", tools=[TOOL, {**TOOL, "name": "cat"}]), "tools", "tools[1]", 0),
+    (body("a", tools=[TOOL, {**TOOL, "name": "cat"}]), body("a", tools=[TOOL]), "tools", "tools[1]", 0),
+])  # fmt: skip
 def test_divergence_names_innermost_value_and_byte(previous, current, section, path, offset):
     found = divergence(previous, current)
     assert (found.section, found.path, found.offset) == (section, path, offset)
@@ -195,9 +193,7 @@ def test_excerpt_leaves_out_cut_code_points():
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(["MIIEowIBAAKCAQEAx" + "Q7b9" * 11] * 30)
 
 
-@pytest.mark.parametrize(
-    "secret", ["sk-ant-" + "Q7b9" * size for size in (5, 15, 75, 225, 625)] + [KEY, KEY + "Q7b9" * 3000]
-)
+@each([*["sk-ant-" + "Q7b9" * size for size in (5, 15, 75, 225, 625)] + [KEY, KEY + "Q7b9" * 3000]])
 def test_excerpt_masks_credentials_beyond_its_ends(secret):
     found = divergence(body(f"key {secret}x rest"), body(f"key {secret}y rest"))
     assert "Q7b9" not in found.left + found.right

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.model.turn import Call
 from lore.prefix.purpose import (
     asks_to_compact,
@@ -42,8 +43,8 @@ def test_side_call_is_known_by_its_system_prompt(system):
     assert not is_side(*HISTORY, "Continue.", system=system)
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
+@each(
+    "call, expected",
     [
         (Call(endpoint="api.anthropic.com/v1/messages/count_tokens"), True),
         (Call(endpoint="api.openai.com/v1/responses/compact"), True),
@@ -103,8 +104,8 @@ def segment(words):
     return segments(words)[0]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
+@each(
+    "words, expected",
     [
         ("This session is being continued from a previous conversation that ran out of context.", True),
         ("<summary>\nThe parser was repaired.\n</summary>", True),

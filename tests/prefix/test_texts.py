@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.prefix.texts import SearchBudget, explain_text, find_gaps, name_text_spelling, name_value_spelling
 from lore.prefix.volatile import find_varying_text
 from model.making import assistant, body, dumps
@@ -13,8 +14,8 @@ PLAIN = "if a < b && c > 'd':\n    say(\"yes\")\n"
 ENTITIES = "if a &lt; b &amp;&amp; c &gt; &#39;d&#39;:\n    say(&quot;yes&quot;)\n"
 
 
-@pytest.mark.parametrize(
-    ("previous", "current", "spelling"),
+@each(
+    "previous, current, spelling",
     [
         (PLAIN, ENTITIES, "entities"),
         (ENTITIES, ENTITIES.replace("&", "&amp;"), "entities"),  # escaped twice
@@ -48,8 +49,7 @@ def test_values_are_equal_if_all_their_texts_are():
         assert name_value_spelling(dumps(value), dumps(changed)) is None
 
 
-@pytest.mark.parametrize(
-    "write",
+@each(
     [
         lambda words: body(words, assistant("yes"), "go on"),
         lambda words: body("do it", assistant(words), "go on"),
@@ -57,7 +57,7 @@ def test_values_are_equal_if_all_their_texts_are():
         lambda words: body("do it", model(tool_use()), user(tool_result(words)), assistant("yes")),
         lambda words: body("do it", tools=[{"name": "a", "description": words, "input_schema": {}}]),
         lambda words: body("do it", system=words),
-    ],
+    ]
 )
 def test_entities_anywhere_are_spelling(write):
     """A proxy that escaped HTML was reported as rewritten history."""
@@ -88,7 +88,7 @@ CHANGED_WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("previous", "current", "code"), CHANGED_WORDS)
+@each("previous, current, code", CHANGED_WORDS)
 def test_changed_words_are_named_by_form_or_label(previous, current, code):
     assert codes(body("x", system=previous), body("x", system=current)) == [code]
 
@@ -115,8 +115,8 @@ def test_repeated_reason_keeps_its_first_place():
     assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE101", None]
 
 
-@pytest.mark.parametrize(
-    ("text", "kinds"),
+@each(
+    "text, kinds",
     [
         ("Today's date: 2026-07-14", ["date"]),
         ("Current date: 2026-07-14T08:03:19Z", ["clock"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.model.differences import HashesMoved, ToolsChanged
 from lore.model.events import PromptHashes
 from lore.prefix.tools import NAMED, explain_hashes
@@ -19,8 +20,8 @@ SEARCHED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("tools", "new_tools", "expected"),
+@each(
+    "tools, new_tools, expected",
     [
         ([TOOL, OTHER_TOOL], [OTHER_TOOL, TOOL], ["LORE102"]),
         ([TOOL], [TOOL, OTHER_TOOL], ["LORE103"]),
@@ -75,20 +76,17 @@ POINTS = ((0, "m0"), (3, "m3"), (6, "m6"))
 HASHES = PromptHashes(HASHED_TOOLS, HASHED_SYSTEM, POINTS)
 
 
-@pytest.mark.parametrize(
-    ("current", "code", "evidence"),
-    [
-        (PromptHashes((*HASHED_TOOLS, ("edit", "d1"))), "LORE103", HashesMoved("tools", 2, added=("edit",))),
-        (PromptHashes(HASHED_TOOLS[:2]), "LORE103", HashesMoved("tools", 2, removed=("grep",))),
-        (PromptHashes((("bash", "a2"), *HASHED_TOOLS[1:])), "LORE104", HashesMoved("tools", 2, changed=("bash",))),
-        (PromptHashes(HASHED_TOOLS[::-1]), "LORE102", HashesMoved("tools", 2, reordered=3)),
-        (PromptHashes(system=(HASHED_SYSTEM[0], ("environment_context", "s9"))), "LORE100",
-         HashesMoved("system", 2, changed=("environment_context",))),
-        (PromptHashes(system=HASHED_SYSTEM[::-1]), "LORE100", HashesMoved("system", 2, reordered=2)),
-        (PromptHashes(points=((0, "m0"), (3, "x"), (6, "y"), (9, "z"))), "LORE100",
-         HashesMoved("messages", 2, message=3)),
-    ],
-)  # fmt: skip
+@each("current, code, evidence", [
+    (PromptHashes((*HASHED_TOOLS, ("edit", "d1"))), "LORE103", HashesMoved("tools", 2, added=("edit",))),
+    (PromptHashes(HASHED_TOOLS[:2]), "LORE103", HashesMoved("tools", 2, removed=("grep",))),
+    (PromptHashes((("bash", "a2"), *HASHED_TOOLS[1:])), "LORE104", HashesMoved("tools", 2, changed=("bash",))),
+    (PromptHashes(HASHED_TOOLS[::-1]), "LORE102", HashesMoved("tools", 2, reordered=3)),
+    (PromptHashes(system=(HASHED_SYSTEM[0], ("environment_context", "s9"))), "LORE100",
+     HashesMoved("system", 2, changed=("environment_context",))),
+    (PromptHashes(system=HASHED_SYSTEM[::-1]), "LORE100", HashesMoved("system", 2, reordered=2)),
+    (PromptHashes(points=((0, "m0"), (3, "x"), (6, "y"), (9, "z"))), "LORE100",
+     HashesMoved("messages", 2, message=3)),
+])  # fmt: skip
 def test_changed_hashes_name_what_moved(current, code, evidence):
     (cause,) = explain_hashes(HASHES, current, 2)
     assert (cause.code, cause.evidence, cause.strength) == (code, evidence, "strong")

@@ -8,6 +8,7 @@ import re
 import msgspec
 import pytest
 
+from helpers.each import each
 from lore.fold.step import step
 from lore.model.state import FoldedSession
 from lore.prompt.assemble import Assembler
@@ -55,7 +56,7 @@ def states(events):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("policy", ["system", "user"])
+@each("policy", ["system", "user"])
 def test_assembler_with_history_equals_a_new_one(dialect, policy):
     live = Assembler(DIALECTS[dialect], Rules(tail=policy))
     for _, state in states(EVENTS):
@@ -171,8 +172,8 @@ MERGING = JinjaTemplate(
 NO_LOOPS = "{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}EACH"
 
 
-@pytest.mark.parametrize(
-    ("model", "dialect", "accepted", "by"),
+@each(
+    "model, dialect, accepted, by",
     [
         ("claude-opus-5", "anthropic", True, "row"),
         ("claude-opus-4-8-20260101", "anthropic", True, "row"),
@@ -197,8 +198,8 @@ def test_only_models_with_a_row_take_one(model, dialect, accepted, by):
     assert placement(model, dialect_named(dialect), Rules())[:2] == (accepted, by)
 
 
-@pytest.mark.parametrize(
-    ("model", "dialect", "accepted"),
+@each(
+    "model, dialect, accepted",
     [
         ("qwen3-32b", "openai-chat", True),
         ("Qwen/Qwen3-32B", "openai-chat", True),
@@ -217,11 +218,17 @@ def test_a_setting_wins_over_what_published_templates_do():
     assert placement("qwen3.6-27b", dialect_named("openai-chat"), rules)[:2] == (True, "setting")
 
 
-@pytest.mark.parametrize(
-    ("dialect", "does"),
-    [(rendered("EACH"), "renders"), (rendered(REFUSING), "refuses"), (rendered(FIRST), "ignores"),
-     (MERGING, "merges"), (rendered(NO_LOOPS), "renders"), (JinjaTemplate("{{ raise_exception('no') }}"), None)],
-)  # fmt: skip
+@each(
+    "dialect, does",
+    [
+        (rendered("EACH"), "renders"),
+        (rendered(REFUSING), "refuses"),
+        (rendered(FIRST), "ignores"),
+        (MERGING, "merges"),
+        (rendered(NO_LOOPS), "renders"),
+        (JinjaTemplate("{{ raise_exception('no') }}"), None),
+    ],
+)
 def test_a_template_is_asked_what_it_does(dialect, does):
     assert dialect.late_system() == does
     assert placement("qwen3-32b", dialect, SETTING).accepted is (does in ("renders", None))
@@ -239,8 +246,8 @@ def test_template_gets_leading_system_messages_it_writes(dialect, written):
     assert dialect.write(prompt).decode() == written
 
 
-@pytest.mark.parametrize(
-    ("model", "dialect", "one"),
+@each(
+    "model, dialect, one",
     [
         ("gpt-4o", "openai-chat", False),
         ("Qwen/Qwen3.5-27B", "openai-chat", True),

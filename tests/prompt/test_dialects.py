@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from helpers.each import each
 from lore.model.turn import Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.testing import DialectContract
@@ -237,8 +238,8 @@ def test_breakpoint_of_a_request_is_automatic(dialect):
 # recognition
 
 
-@pytest.mark.parametrize(
-    ("body", "name"),
+@each(
+    "body, name",
     [
         *[(body, name) for name, body in RECORDED.items()],
         ({"input": "hello", "model": "gpt-5"}, "openai-responses"),

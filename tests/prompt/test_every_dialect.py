@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from helpers.each import each
 from helpers.strategies import texts, values, write
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.turn import Memo, Prompt
@@ -189,13 +190,10 @@ def test_joining_unit_after_a_response_opens_a_message(dialect):
 @pytest.mark.parametrize(
     "given_tool", [TOOL, FUNCTION, FLAT, SPEC, DECLARED], ids=["anthropic", "chat", "flat", "spec", "declared"]
 )
-@pytest.mark.parametrize(
-    ("dialect", "made"),
-    [
-        ("anthropic", TOOL), ("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED),
-        ("bedrock", SPEC),
-    ],
-)  # fmt: skip
+@each("dialect, made", [
+    ("anthropic", TOOL), ("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED),
+    ("bedrock", SPEC),
+])  # fmt: skip
 def test_function_of_any_shape_keeps_its_schema(dialect, made, given_tool):
     head = DIALECTS[dialect].head((Raw(dumps(given_tool)),), ())
     assert [json.loads(one.data) for one in head] == [made]
@@ -203,7 +201,7 @@ def test_function_of_any_shape_keeps_its_schema(dialect, made, given_tool):
 
 
 @pytest.mark.parametrize("group", ["functionDeclarations", "function_declarations"])
-@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "bedrock"])
+@each(["anthropic", "openai-chat", "openai-responses", "bedrock"])
 def test_grouped_functions_of_gemini_become_single_tools(dialect, group):
     """A group was once written as it was, and the API refused the request."""
     head = DIALECTS[dialect].head((Raw(dumps({group: [DECLARED, {**DECLARED, "name": "b"}]})),), ())
@@ -319,7 +317,7 @@ def test_cache_point_without_a_block_is_named(some):
     ("dialect", "where"),
     [("anthropic", ("input",)), ("gemini", ("functionCall", "args")), ("bedrock", ("toolUse", "input"))],
 )
-@pytest.mark.parametrize("recorded", [[1], None, "s", 2.0, {"p": 1}, {}])
+@each("recorded", [[1], None, "s", 2.0, {"p": 1}, {}])
 def test_arguments_are_always_an_object(dialect, where, recorded):
     """Arguments that were no object went out as they were to two of these APIs, which answer 400."""
     made = said(dialect, Unit("assistant", (), (called(input=Raw(dumps(recorded))),)))
@@ -357,8 +355,8 @@ def test_cache_points_are_breakpoints_of_earlier_segments():
     assert json.loads(DIALECTS["bedrock"].write(prompt)) == body
 
 
-@pytest.mark.parametrize(
-    ("item", "may"),
+@each(
+    "item, may",
     [
         ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, True),
         ({"role": "user", "content": [{"type": "input_text", "text": ""}]}, False),

@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
+from helpers.each import each
 from lore.model.inserts import shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
@@ -120,8 +121,7 @@ def test_parts_of_a_tail_have_one_order():
     assert problems == ()
 
 
-@pytest.mark.parametrize(
-    "empty",
+@each(
     [
         b"null",
         b"{}",
@@ -129,7 +129,7 @@ def test_parts_of_a_tail_have_one_order():
         {"working_context": {}, "current_time": "", "overlay": None},
         {"working_context": {"recent_files": []}},
         {"memory_recall": "", "working_context": ""},
-    ],
+    ]
 )
 def test_empty_parts_are_left_out(empty):
     assert tail(empty, authority=True) == ("", ())
@@ -171,7 +171,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("part", "value"), [(part, value) for part, values in WRONG.items() for value in values])
+@each("part, value", [(part, value) for part, values in WRONG.items() for value in values])
 def test_part_of_a_wrong_type_is_a_problem(part, value):
     text, problems = tail({part: value, "overlay" if part != "overlay" else "extra": "kept"})
     assert [problem.code for problem in problems] == ["LORE207"]

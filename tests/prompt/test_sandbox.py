@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.credentials import SAMPLES
+from helpers.each import each
 from lore.errors import LoreError
 from lore.prompt.dialects.template import Sandbox, moment
 
@@ -22,8 +23,8 @@ def rendered(source, **variables):
     return Sandbox(source, {}).render({"messages": MESSAGES, **variables})
 
 
-@pytest.mark.parametrize(
-    ("source", "text"),
+@each(
+    "source, text",
     [
         (SKIP, "023"),
         ("a\n{%- if true %}\n  b\n    {% endif %}\nc", "a  b\nc"),
@@ -41,8 +42,8 @@ def test_templates_render_as_in_engines(source, text):
     assert rendered(source) == text
 
 
-@pytest.mark.parametrize(
-    ("source", "line", "words"),
+@each(
+    "source, line, words",
     [
         ("a\n{{ raise_exception('no \x1b[31m way\n' ~ 'x') }}", 2, "no [31m way x"),
         ("a\n\n{% if %}", 3, "Expected an expression"),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
@@ -150,7 +151,7 @@ def test_result_is_output_error_or_a_note(fields, shown):
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
-@pytest.mark.parametrize("model", ["gpt-5.6-sol", "claude-opus-5", "gemma-4-27b", None])
+@each("model", ["gpt-5.6-sol", "claude-opus-5", "gemma-4-27b", None])
 def test_text_dialects_put_context_in_the_users_role(dialect, model):
     """No row is for text: only what the settings name takes a system message there."""
     fold = Fold(
@@ -182,7 +183,7 @@ def test_text_dialects_have_no_breakpoints(dialect):
     ],
     ids=["anthropic", "flat", "declared", "spec"],
 )
-@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
+@each([ChatML(), JinjaTemplate(ECHO)])
 def test_functions_get_the_shape_of_templates(dialect, tool):
     """Only Anthropic's shape was once rewritten: templates that read `tool.function` failed on the others."""
     shown = b'{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}'
@@ -354,8 +355,8 @@ def test_tokens_and_the_time_are_given():
     assert written(given, units) == "<s>|</s>|26 Jul 2024"
 
 
-@pytest.mark.parametrize(
-    ("source", "tokens", "named"),
+@each(
+    "source, tokens, named",
     [
         ("{{ bos_token }}{{ eos_token }}", {}, ["bos_token", "eos_token"]),
         ("{{- bos_token + 'x' }}{{ bos_token }}", {"eos_token": "</s>"}, ["bos_token"]),

@@ -9,6 +9,7 @@ import httpx
 import pytest
 import requests as requests_library
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, seams
 from pytest_plugin.asking import body, sent
@@ -47,12 +48,12 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each([*FORMS.values()])
 def test_extending_requests_pass(form) -> None:
     assert_prefix_stable([form(1), form(2), form(3)])
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each([*FORMS.values()])
 def test_moved_prefix_fails_in_every_form(form) -> None:
     assert "LORE101 date-in-prefix" in failure([form(1), form(2, day=21)])
 
@@ -167,8 +168,8 @@ def test_other_recorded_requests_are_skipped() -> None:
     assert "request 1 → 7" in failure(recorder)
 
 
-@pytest.mark.parametrize(
-    ("requests", "said"),
+@each(
+    "requests, said",
     [
         (body(1), "takes a list of requests, not a dict"),
         (sent(1), "takes a list of requests, not a bytes"),
@@ -182,7 +183,6 @@ def test_other_recorded_requests_are_skipped() -> None:
         ([body(1), body(1, extra=float("nan"))], "request 2 is not JSON"),
         ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
     ],
-    ids=range(11),
 )
 def test_invalid_request_is_an_error(requests, said) -> None:
     with pytest.raises(LoreError) as caught:

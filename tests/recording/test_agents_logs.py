@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.recording.agents.logs import AGENTS, Surroundings, agent_named, existing, files_of, places, project_name
@@ -19,37 +20,34 @@ def paths(agent, here, **options):
     return [place.path for place in places(here, **options) if place.agent.name == agent]
 
 
-@pytest.mark.parametrize(
-    ("agent", "linux", "mac", "windows"),
-    [
-        ("claude-code", "/home/me/.claude/projects", "/Users/me/.claude/projects", r"C:\Users\me\.claude\projects"),
-        ("opencode", "/home/me/.local/share/opencode", "/Users/me/.local/share/opencode",
-         r"C:\Users\me\.local\share\opencode"),
-        ("cline", "/home/me/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
-         "/Users/me/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
-         r"C:\Users\me\AppData\Roaming\Code\User\globalStorage\saoudrizwan.claude-dev\tasks"),
-        ("roo", "/home/me/.vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
-         "/Users/me/Library/Application Support/Cursor/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
-         r"C:\Users\me\AppData\Roaming\VSCodium\User\globalStorage\rooveterinaryinc.roo-cline\tasks"),
-        ("kilo-code", "/home/me/.config/Code - Insiders/User/globalStorage/kilocode.kilo-code/tasks",
-         "/Users/me/Library/Application Support/Windsurf/User/globalStorage/kilocode.kilo-code/tasks",
-         r"C:\Users\me\AppData\Roaming\Code\User\globalStorage\kilocode.kilo-code\tasks"),
-        ("goose", "/home/me/.local/share/goose/sessions",
-         "/Users/me/Library/Application Support/Block/goose/data/sessions",
-         r"C:\Users\me\AppData\Roaming\Block\goose\data\sessions"),
-        ("zed", "/home/me/.local/share/zed/threads", "/Users/me/Library/Application Support/Zed/threads",
-         r"D:\Local\Zed\threads"),
-        ("crush", "/work/app/.crush", "/work/app/.crush", r"C:\work\app\.crush"),
-    ],
-)  # fmt: skip
+@each("agent, linux, mac, windows", [
+    ("claude-code", "/home/me/.claude/projects", "/Users/me/.claude/projects", r"C:\Users\me\.claude\projects"),
+    ("opencode", "/home/me/.local/share/opencode", "/Users/me/.local/share/opencode",
+     r"C:\Users\me\.local\share\opencode"),
+    ("cline", "/home/me/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+     "/Users/me/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+     r"C:\Users\me\AppData\Roaming\Code\User\globalStorage\saoudrizwan.claude-dev\tasks"),
+    ("roo", "/home/me/.vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+     "/Users/me/Library/Application Support/Cursor/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+     r"C:\Users\me\AppData\Roaming\VSCodium\User\globalStorage\rooveterinaryinc.roo-cline\tasks"),
+    ("kilo-code", "/home/me/.config/Code - Insiders/User/globalStorage/kilocode.kilo-code/tasks",
+     "/Users/me/Library/Application Support/Windsurf/User/globalStorage/kilocode.kilo-code/tasks",
+     r"C:\Users\me\AppData\Roaming\Code\User\globalStorage\kilocode.kilo-code\tasks"),
+    ("goose", "/home/me/.local/share/goose/sessions",
+     "/Users/me/Library/Application Support/Block/goose/data/sessions",
+     r"C:\Users\me\AppData\Roaming\Block\goose\data\sessions"),
+    ("zed", "/home/me/.local/share/zed/threads", "/Users/me/Library/Application Support/Zed/threads",
+     r"D:\Local\Zed\threads"),
+    ("crush", "/work/app/.crush", "/work/app/.crush", r"C:\work\app\.crush"),
+])  # fmt: skip
 def test_each_agent_keeps_its_logs_there(agent, linux, mac, windows):
     assert linux in paths(agent, LINUX)
     assert mac in paths(agent, MAC)
     assert windows in paths(agent, WINDOWS)
 
 
-@pytest.mark.parametrize(
-    ("agent", "variable", "path"),
+@each(
+    "agent, variable, path",
     [
         ("claude-code", "CLAUDE_CONFIG_DIR", "/x/projects"),
         ("codex", "CODEX_HOME", "/x/sessions"),

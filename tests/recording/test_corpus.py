@@ -6,14 +6,15 @@ import os
 
 import pytest
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.corpus import Name, common_length, files_below, open_head, parse_name, pieces, show
 from lore.recording.events import holds_any
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
+@each(
+    "text, name",
     [
         ("a.jsonl", Name("a.jsonl")),
         ("-", Name("-")),

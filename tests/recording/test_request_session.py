@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from helpers.strategies.bodies import DIALECTS as NAMES
 from helpers.strategies.bodies import conversations, places_for_breakpoints, with_breakpoints
 from helpers.strategies.spelling import Style, write
@@ -230,17 +231,14 @@ def test_what_a_request_continues_is_written_out():
     assert "previous_response_id" not in body
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        ["a text", 7, None, [], {}], [{"role": 7, "content": 8}], [{"content": {"a": 1}}],
-        [{"role": "user", "content": [1, "b", None, {"type": 5}]}],
-        [{"role": "assistant", "content": [{"type": "tool_use"}]}],
-        [{"role": "assistant", "content": ""}, {"role": "user", "content": "  "}, {"role": "user", "content": []}],
-        [{"role": "assistant", "content": [USE, USE]}, {"role": "user", "content": [RESULT, RESULT]}],
-        [{"role": "user", "content": [RESULT]}, {"role": "system", "content": "s", "name": "n"}],
-    ],
-)  # fmt: skip
+@each([
+    ["a text", 7, None, [], {}], [{"role": 7, "content": 8}], [{"content": {"a": 1}}],
+    [{"role": "user", "content": [1, "b", None, {"type": 5}]}],
+    [{"role": "assistant", "content": [{"type": "tool_use"}]}],
+    [{"role": "assistant", "content": ""}, {"role": "user", "content": "  "}, {"role": "user", "content": []}],
+    [{"role": "assistant", "content": [USE, USE]}, {"role": "user", "content": [RESULT, RESULT]}],
+    [{"role": "user", "content": [RESULT]}, {"role": "system", "content": "s", "name": "n"}],
+])  # fmt: skip
 def test_odd_messages_are_converted_to_turns(messages):
     bodies = [asked(USER, *messages), asked(USER, *messages, USER)]
     found = trip(*bodies)

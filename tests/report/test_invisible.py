@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.commands.common import destination
 from lore.judge.base import finding
 from lore.model.cause import Place
@@ -26,7 +27,7 @@ from lore.report.plain import escaped, visible
 
 
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could end lore's annotations.
-@pytest.mark.parametrize("kind", REPORTS)
+@each([*REPORTS])
 def test_no_report_has_a_runner_command(kind):
     said = "a ##[stop-commands]x and ##[add-mask]y"
     out = io.StringIO()
@@ -72,7 +73,7 @@ def test_json_escapes_invisible_characters_losslessly(text):
     assert json.loads(written)["text"] == mask(text)
 
 
-@pytest.mark.parametrize("kind", REPORTS)
+@each([*REPORTS])
 def test_no_report_has_invisible_characters(kind):
     out = io.StringIO()
     one = finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
+from helpers.each import each
 from lore.report.console import Console, line, wants_colour
 from lore.report.plain import named, visible
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@each(
+    "text, shown",
     [
         ("a\x1b[31mred\x1b[0m", "a␛[31mred␛[0m"),
         ("a\nb\tc\rd\x00", "a⏎b⇥c␍d␀"),
@@ -36,8 +35,8 @@ def test_markup_in_recordings_is_text():
     assert out.getvalue() == "[bold]x[/bold] :smile: [red]\n"
 
 
-@pytest.mark.parametrize(
-    ("flag", "environment", "terminal", "wanted"),
+@each(
+    "flag, environment, terminal, wanted",
     [
         (True, {"NO_COLOR": "1"}, False, True),
         (False, {"FORCE_COLOR": "1"}, True, False),
@@ -52,8 +51,8 @@ def test_colour_flag_precedes_environment_and_terminal(flag, environment, termin
     assert wants_colour(flag, environment, terminal=terminal) is wanted
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
+@each(
+    "name, shown",
     [
         ("ann", "ann"),
         ("Åse of Oslo", "Åse of Oslo"),

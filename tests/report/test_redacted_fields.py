@@ -7,8 +7,8 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-import pytest
 
+from helpers.each import each
 from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.codes import Problem
@@ -108,7 +108,7 @@ def made(hint: Any, name: str = "") -> Any:
     return {bool: True, int: 7, float: 7.0, msgspec.Raw: msgspec.Raw(b"1")}.get(hint)
 
 
-@pytest.mark.parametrize("struct", REDACTED, ids=[struct.__name__ for struct in REDACTED])
+@each(REDACTED)
 def test_listed_content_is_hidden(struct):
     result = made(struct)
     assert CANARY in repr(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,28 +29,25 @@ def test_line_shows_all_default_parts():
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "part", "text"),
-    [
-        ({"used_at": NOW - 301}, "expires", "cache expired 1 s ago"),
-        ({"used_at": NOW - 8000}, "expires", "cache expired 2 h ago"),
-        ({"lifetime": 86_400.0, "billed": False}, "expires", "cache about 23:59:12"),
-        ({"lifetime": None}, "expires", "cache lifetime unknown"),
-        ({"last_break": None}, "break", "no break"),
-        ({"last_break": BREAK._replace(at=None)}, "break", 'break turn 7: hook "Edit" adds text'),
-        ({"last_break": BREAK._replace(at=NOW + 9)}, "break", 'break turn 7: hook "Edit" adds text'),
-        ({"paid_again_tokens": 0, "rebilled_dollars": 0.0}, "again", "re-billed 0"),
-        ({"rebilled_dollars": None, "unexplained_tokens": 144_000, "expected_tokens": 9}, "again", "re-billed 189k"),
-        ({"prompt_tokens": 999_600}, "prompt", "prompt 1.0M"),
-        ({"prompt_tokens": 999_400}, "prompt", "prompt 999k"),
-        ({"read_tokens": 181_999}, "read", "read 99 %"),
-        ({"read_tokens": 0}, "read", "read 0 %"),
-        ({"read_tokens": 3}, "read", "read 1 %"),
-        ({"read_tokens": None}, "read", NOTHING),
-        ({}, "model", "claude-opus-5"),
-        ({}, "cost", NOTHING),
-    ],
-)  # fmt: skip
+@each("change, part, text", [
+    ({"used_at": NOW - 301}, "expires", "cache expired 1 s ago"),
+    ({"used_at": NOW - 8000}, "expires", "cache expired 2 h ago"),
+    ({"lifetime": 86_400.0, "billed": False}, "expires", "cache about 23:59:12"),
+    ({"lifetime": None}, "expires", "cache lifetime unknown"),
+    ({"last_break": None}, "break", "no break"),
+    ({"last_break": BREAK._replace(at=None)}, "break", 'break turn 7: hook "Edit" adds text'),
+    ({"last_break": BREAK._replace(at=NOW + 9)}, "break", 'break turn 7: hook "Edit" adds text'),
+    ({"paid_again_tokens": 0, "rebilled_dollars": 0.0}, "again", "re-billed 0"),
+    ({"rebilled_dollars": None, "unexplained_tokens": 144_000, "expected_tokens": 9}, "again", "re-billed 189k"),
+    ({"prompt_tokens": 999_600}, "prompt", "prompt 1.0M"),
+    ({"prompt_tokens": 999_400}, "prompt", "prompt 999k"),
+    ({"read_tokens": 181_999}, "read", "read 99 %"),
+    ({"read_tokens": 0}, "read", "read 0 %"),
+    ({"read_tokens": 3}, "read", "read 1 %"),
+    ({"read_tokens": None}, "read", NOTHING),
+    ({}, "model", "claude-opus-5"),
+    ({}, "cost", NOTHING),
+])  # fmt: skip
 def test_part_shows_what_is_known(change, part, text):
     assert line(RUNNING._replace(**change), parts=(part,)) == text
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from helpers.each import each
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import PromptChange, TrialOutcome, most_context, usage_after_pruning
 from lore.model.events import Usage
@@ -164,8 +165,8 @@ def test_prompts_are_at_most_99_percent_shorter(tried):
 BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 
-@pytest.mark.parametrize(
-    ("change", "read", "write"),
+@each(
+    "change, read, write",
     [
         (PromptChange(1_000, 5_000, 200), 4_200, 490),  # later messages were read, and are
         (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
+from helpers.each import each
 from helpers.strategies import any_events, claude_logs, lore_logs, read_all
 from lore.errors import LoreError
 from lore.formats.base import Read
@@ -73,7 +74,7 @@ def _but_for_the_header(events):
     return [events[at], *events[:at], *events[at + 1 :]]
 
 
-@pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.name)
+@each(SESSIONS)
 def test_every_fixture_stays_what_it_was(path):
     assert_same(str(path))
 

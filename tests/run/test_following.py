@@ -9,6 +9,7 @@ import pytest
 
 from cli.running import session
 from formats import opencode
+from helpers.each import each
 from helpers.waiting import Script, add, put, rotate
 from lore.errors import LoreError
 from lore.model.codes import Problem
@@ -187,9 +188,7 @@ def test_replaced_log_begins_with_own_snapshot(log):
     assert first.cursor != second.cursor
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1", "abc:1", "0123456G:1", "01234567:", "01234567:-1", "01234567:1 ", "ABCDEF01:1"]
-)
+@each(["", "1", "abc:1", "0123456G:1", "01234567:", "01234567:-1", "01234567:1 ", "ABCDEF01:1"])
 def test_malformed_cursor_is_an_error(text):
     with pytest.raises(LoreError, match="is not a cursor") as caught:
         cursor_of(text)

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 import lore
+from helpers.each import each
 from helpers.sdk_fakes import ANSWERS, MODELS, TOOLS, blocks_of, plain
 from lore.errors import LoreError
 from lore.model.items import RawBlock, TextBlock, ThinkingBlock, ToolCall
@@ -157,18 +158,15 @@ def test_response_of_another_dialect_is_an_error(dialect, other):
         assert f"dialect={dialect!r}" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("response", "said"),
-    [
-        ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
-        ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J $"),
-        ({"error": {"message": "no such model", "code": 404}}, "no such model"),
-        (object(), "an object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
-        ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
-        ({"id": "x", "data": 1}, "no response of Anthropic's Messages: a dict with id, data"), ([1], "no response"),
-        (Exception("timeout"), "no response"),
-    ],
-)  # fmt: skip
+@each("response, said", [
+    ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
+    ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J $"),
+    ({"error": {"message": "no such model", "code": 404}}, "no such model"),
+    (object(), "an object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
+    ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
+    ({"id": "x", "data": 1}, "no response of Anthropic's Messages: a dict with id, data"), ([1], "no response"),
+    (Exception("timeout"), "no response"),
+])  # fmt: skip
 def test_invalid_answer_changes_nothing(response, said):
     session = lore.Session("claude-opus-5")
     session.user("hi")
@@ -245,14 +243,10 @@ def test_text_between_calls_keeps_its_place():
     assert session.problems == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ('{"a": 1.0}', {"a": 1.0}), ('{\n "a": 1\n}', {"a": 1}), ("", {}), ("not json", "not json"), ("[1]", "[1]"),
-        ('{"a": 18446744073709551617}', {"a": 18446744073709551617}), ('{"a"', '{"a"'),
-    ],
-    ids=str,
-)  # fmt: skip
+@each("arguments, told", [
+    ('{"a": 1.0}', {"a": 1.0}), ('{\n "a": 1\n}', {"a": 1}), ("", {}), ("not json", "not json"), ("[1]", "[1]"),
+    ('{"a": 18446744073709551617}', {"a": 18446744073709551617}), ('{"a"', '{"a"'),
+])  # fmt: skip
 def test_arguments_go_back_as_the_model_spelled_them(arguments, told):
     session = lore.Session("gpt-5.6", dialect="openai-chat")
     session.user("hi")

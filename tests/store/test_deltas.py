@@ -1,9 +1,9 @@
 """The change that a delta makes, without any store; saving in full in a store without deltas."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.store.base import Head, SessionData, SessionDelta
 from lore.store.deltas import WholeSession, digests_of, merge_metadata, session_with_forks, settle
 from lore.store.lines import digest_notes
@@ -50,8 +50,8 @@ def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
     assert head.number == 1 + before + max(after, arrived)
 
 
-@pytest.mark.parametrize(
-    ("before", "more", "after"),
+@each(
+    "before, more, after",
     [
         (b"{}", b"{}", b"{}"),
         (b'{ "a":1 }', b" {} ", b'{ "a":1 }'),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
 from lore.store import registry
 from lore.store.base import StoreError, UnknownSessionError
 from lore.store.registry import (
@@ -28,9 +29,7 @@ def test_scheme_is_recognised_in_any_case():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text", ["", "session.jsonl", "C:\\logs\\a.jsonl", "http://x/y", "gs://b/k", ":memory:", "a:b"]
-)
+@each(["", "session.jsonl", "C:\\logs\\a.jsonl", "http://x/y", "gs://b/k", ":memory:", "a:b"])
 def test_text_without_a_scheme_is_no_store(text):
     assert scheme_of(text) is None
     with pytest.raises(StoreError) as caught:
@@ -65,8 +64,8 @@ def test_published_store_gets_url_and_tell(monkeypatch):
     assert seen == [("mine:there", print)]
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
+@each(
+    "url, said",
     [
         ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
         ("postgresql://me:se%40cret@host:5432/db?x=1", "postgresql://me:***@host:5432/db?x=1"),
@@ -95,8 +94,8 @@ HEADER = b'{"kind":"session_started","v":1,"session_id":"%b"}'
 pytestmark = pytest.mark.usefixtures("desk")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
+@each(
+    "name, expected",
     [
         ("sqlite:a.db#s", ("sqlite:a.db", "s")),
         ("SQLITE:a.db#s", ("SQLITE:a.db", "s")),

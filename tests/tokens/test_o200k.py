@@ -7,6 +7,7 @@ from importlib import resources
 
 import pytest
 
+from helpers.each import each
 from helpers.matrix import crossed
 from lore.errors import LoreError
 from lore.tokens import o200k
@@ -62,7 +63,7 @@ def test_known_texts_have_their_known_tokens():
     assert tokens_of("<|endoftext|>") != [199999]
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@each(TEXTS)
 def test_chunks_are_the_text_and_bounded(text):
     pieces = chunks(text)
     assert "".join(pieces) == text
@@ -79,7 +80,7 @@ def test_a_million_spaces_do_not_crash():
     assert Counter().count(b" " * 1_000_000) > 0
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@each(TEXTS)
 def test_a_count_is_the_number_of_tokens(text):
     assert Counter().count(text.encode()) == len(tokens_of(text))
 

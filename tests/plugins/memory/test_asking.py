@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.asking import SummaryAnswer, SummaryError, UnusableAnswerError, asking
 from lore.compaction.extractive import Extractive
 from lore.compaction.transcripts import instructions, transcript_request
@@ -48,15 +49,12 @@ def test_answer_always_truncated_fails():
     assert model.limits == [4_096, 8_192, 16_384]
 
 
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        ("", "empty"), ("no JSON at all", "not a JSON"), ("[1]", "not a JSON"), ("{]}", "not a JSON"),
-        ({"fact": []}, "other keys"),
-        ({"facts": "text"}, "other"), ({"facts": [1]}, "other"), ({"facts": []}, "something was known"),
-        ("{" * 900 + "}" * 900, "not a JSON"), (UnusableAnswerError("it is no text"), "no text"),
-    ],
-)  # fmt: skip
+@each("answer, why", [
+    ("", "empty"), ("no JSON at all", "not a JSON"), ("[1]", "not a JSON"), ("{]}", "not a JSON"),
+    ({"fact": []}, "other keys"),
+    ({"facts": "text"}, "other"), ({"facts": [1]}, "other"), ({"facts": []}, "something was known"),
+    ("{" * 900 + "}" * 900, "not a JSON"), (UnusableAnswerError("it is no text"), "no text"),
+])  # fmt: skip
 def test_unusable_answer_is_requested_once_more(answer, why):
     model = Model(answer)
     found = learnt(model)

@@ -13,6 +13,7 @@ import pytest
 
 from cli.running import Ran, lore, process, put
 from cli.storing import appended, each_store, store
+from helpers.each import each
 from helpers.schemas import valid
 from lore.store.registry import open_store
 from model.making import dumps, header, log, record, said, user
@@ -170,8 +171,8 @@ def test_export_equals_show_as_json():
     assert memory("export", "--user", "ann", "-o", "out.json", url=url).code == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "args", "error"),
+@each(
+    "settings, args, error",
     [
         (b"", ("s1",), "nothing is remembered: memory is off"),
         (b'[memory]\nsystem = "structured"\nagents = ["x"]\n', ("s1",), "agent 'main' is not opted in"),
@@ -330,7 +331,7 @@ def test_wipe_keeps_the_users_sessions():
         assert [one.session_id for one in kept.list()] == ["lore.memory.audit/ann", "s1"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each(COMMANDS)
 def test_every_command_has_json(command):
     assert ("--json" in lore("memory", command, "--help").out) == (command != "export")  # that is always JSON
 

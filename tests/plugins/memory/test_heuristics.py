@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.model.inserts import normal_form
 from lore_plugins.memory import extraction
 from lore_plugins.memory.buckets import NO_TEXTS, SECTIONS
@@ -39,8 +40,8 @@ def test_ticks_and_their_answers_are_skipped(tick):
     assert texts("real", tick, ["Let's use the tick."], "again", ["yes"]) == ["real", "again", "yes"]
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
+@each(
+    "text, left",
     [
         ("<system-reminder>I prefer\nreminders.</system-reminder>mine", "mine"),
         ("one <task-id>a</task-id> two <task-id x=1>b</task-id>", "one  two "),
@@ -120,8 +121,8 @@ def test_contradicting_sentences_are_both_kept():
     assert learnt("My editor is helix.", known=known)["facts"] == ("My editor is vim.", "My editor is helix.")
 
 
-@pytest.mark.parametrize(
-    ("text", "facts"),
+@each(
+    "text, facts",
     [
         ("port: 8080", ("port: 8080",)),
         ("Name: Ann", ()),

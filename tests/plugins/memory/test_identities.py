@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.config import MemorySettings
 from lore.errors import LoreError
 from lore.store.lines import check_id
@@ -28,11 +29,8 @@ def test_missing_names_use_default_user_and_main():
     assert bucket(None) == MemoryBucket(DEFAULT_USER, "main") == bucket("default", "main")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*sorted(RESERVED), " ", "NULL", " None ", "ｎｕｌｌ", NIL, NIL.replace("-", ""), f"{{{NIL}}}", f"urn:uuid:{NIL}",
-     "a\0b", "a\nb", "\x1b[31m", "\ud800", "x" * 221, "ü" * 40],
-)  # fmt: skip
+@each([*sorted(RESERVED), " ", "NULL", " None ", "ｎｕｌｌ", NIL, NIL.replace("-", ""), f"{{{NIL}}}", f"urn:uuid:{NIL}",
+     "a\0b", "a\nb", "\x1b[31m", "\ud800", "x" * 221, "ü" * 40])  # fmt: skip
 def test_invalid_names_are_refused(name):
     with pytest.raises(LoreError):
         bucket(name)
@@ -40,7 +38,7 @@ def test_invalid_names_are_refused(name):
         bucket("ann", name)
 
 
-@pytest.mark.parametrize("name", ["../bob", "..%2Fbob", "bob/main", "bob/main/1", "/", "ann/", "a%2Fb", "~", "bob#1"])
+@each(["../bob", "..%2Fbob", "bob/main", "bob/main/1", "/", "ann/", "a%2Fb", "~", "bob#1"])
 def test_ids_with_slashes_stay_in_their_bucket(name):
     assert anchor_id(name).count("/") == 1
     assert MemoryBucket(name, name).volume("1").count("/") == 3

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
 from helpers.storing import opened
 from lore.asking import SummaryError
 from lore.session import event
@@ -72,8 +73,8 @@ def test_mark_of_another_session_matches_nothing():
     )
 
 
-@pytest.mark.parametrize(
-    ("more", "mark", "found"),
+@each(
+    "more, mark, found",
     [
         ((), None, ["u1", "a1"]),
         ((), "a1", []),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.asking import SummaryError
 from lore_plugins.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
 from lore_plugins.memory.topics import CONTENT, MOST, MOST_KEPT, consolidate, snake_case
@@ -73,9 +74,7 @@ def test_expired_topic_is_hidden_then_removed():
     assert not has_expired(Topic(topic="t", summary="", content="", expires_at="never"), AT)
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "no JSON", {"topics": []}, {"topics": "x"}, {"topic": 1}, SummaryError("nobody there")]
-)
+@each(["", "no JSON", {"topics": []}, {"topics": "x"}, {"topic": 1}, SummaryError("nobody there")])
 def test_unusable_answer_becomes_one_topic(answer):
     found = dreamt(answer, "old")
     assert list(found.topics) == [GENERAL]

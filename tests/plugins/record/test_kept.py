@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore_plugins.record.forwarding import (
     account_digest,
     recorded_request_headers,
@@ -45,8 +45,8 @@ def test_listed_headers_are_recorded():
     assert recorded_response_headers(answer).keys() == {"request-id", "date"} | {"anthropic-ratelimit-tokens-remaining"}
 
 
-@pytest.mark.parametrize(
-    ("query", "kept"),
+@each(
+    "query, kept",
     [
         (b"", ""),
         (b"key=AIzaSECRET", "?key=REDACTED"),

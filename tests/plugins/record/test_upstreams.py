@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.errors import LoreError
 from lore_plugins.record.upstreams import Route, clients, make_routes
 
@@ -76,10 +77,7 @@ def test_only_redirects_named_clients():
     assert dict(routes.variables) == {"ANTHROPIC_BASE_URL": "/anthropic"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [b"/", b"", b"//evil.example/", b"/anthropicx/v1", b"/v1/messages", b"http://evil.example/", b"/%61nthropic/"],
-)
+@each([b"/", b"", b"//evil.example/", b"/anthropicx/v1", b"/v1/messages", b"http://evil.example/", b"/%61nthropic/"])
 def test_path_without_a_route_has_no_server(path):
     assert make_routes({}).find(path) is None
 
@@ -90,13 +88,10 @@ def test_path_after_the_route_is_unchanged():
     assert routes.find(b"/google")[1] == b"/"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "ftp://host", "api.example.com", "https://", "https://host?x=SECRET", "https://host#SECRET", "https://host:99999",
-        "https://user:SECRET@host", "https://ho st", "https://host\n.example", "https://[::1", "http://host:0",
-    ],
-)  # fmt: skip
+@each([
+    "ftp://host", "api.example.com", "https://", "https://host?x=SECRET", "https://host#SECRET", "https://host:99999",
+    "https://user:SECRET@host", "https://ho st", "https://host\n.example", "https://[::1", "http://host:0",
+])  # fmt: skip
 def test_invalid_server_is_refused_without_quoting_it(url):
     for arguments in (({}, [url]), ({}, [f"openai={url}"]), ({"OPENAI_BASE_URL": url}, ())):
         with pytest.raises(LoreError) as error:

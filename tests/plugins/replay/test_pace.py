@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
 from lore.commands.main import main
 from lore.errors import LoreError
 from lore_plugins.replay.replaying import parse_pace
@@ -16,18 +17,15 @@ pytest.importorskip("httpx")
 STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("pace", "gap", "waited"),
-    [
-        ("1x", 300, 300), ("10x", 300, 30), ("2s", 300, 2), ("2s", 1, 1), ("500ms", 300, 0.5), ("1m", 300, 60),
-        ("0", 300, 0), ("10x,2s", 300, 2), ("10x,2s", 10, 1), ("1x", -5, 0),
-    ],
-)  # fmt: skip
+@each("pace, gap, waited", [
+    ("1x", 300, 300), ("10x", 300, 30), ("2s", 300, 2), ("2s", 1, 1), ("500ms", 300, 0.5), ("1m", 300, 60),
+    ("0", 300, 0), ("10x,2s", 300, 2), ("10x,2s", 10, 1), ("1x", -5, 0),
+])  # fmt: skip
 def test_pace_divides_and_bounds_gaps(pace, gap, waited):
     assert parse_pace(pace).shorten(gap) == pytest.approx(waited)
 
 
-@pytest.mark.parametrize("text", ["", "0x", "fast", "-1s", "nan", "1e3s", "10x;2s", "١x"])
+@each(["", "0x", "fast", "-1s", "nan", "1e3s", "10x;2s", "١x"])
 def test_invalid_pace_is_refused(text):
     with pytest.raises(LoreError, match="is invalid"):
         parse_pace(text)

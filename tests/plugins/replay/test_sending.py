@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
 from lore.commands.main import main
 from lore.errors import LoreError
 from lore_plugins.replay.sending import Sending, sent_body
@@ -48,8 +49,8 @@ def test_stream_and_oversized_thinking_are_left_out():
     assert b"thinking" in sent_body(body, Sending("anthropic", max_tokens=4000)).body
 
 
-@pytest.mark.parametrize(
-    ("sending", "limit"),
+@each(
+    "sending, limit",
     [
         (Sending("openai-chat"), b'"max_tokens":1'),
         (Sending("openai-chat", cache="openai"), b'"max_completion_tokens":1'),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cache.asking import predicted, reads, request
+from helpers.each import each
 from lore.errors import LoreError
 
 
@@ -28,8 +29,8 @@ def test_hybrid_models_have_ceiling_confidence(name):
     assert confidences == ["exact"] * len(known) + ["ceiling"]
 
 
-@pytest.mark.parametrize(
-    ("options", "hint"),
+@each(
+    "options, hint",
     [
         ({"window": 0}, "window=4096"),
         ({"window_capacity": 9}, "window=TOKENS"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cache.asking import piece, pieces, reads, request
+from helpers.each import each
 from lore.cache.registry import view_of
 from lore.cache.views import Views
 from model.making import parsed, turn
@@ -22,8 +21,8 @@ def test_leaf_is_evicted_as_a_whole():
     assert reads("sglang", asked, capacity=64) == [0, 16, 0, 16]
 
 
-@pytest.mark.parametrize(
-    ("policy", "held", "read"),
+@each(
+    "policy, held, read",
     [
         ("lru", "aba", [15, 0]),
         ("mru", "aba", [0, 15]),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cache.asking import piece, pieces, predicted, reads, request, rules
+from helpers.each import each
 from lore.cache.registry import make, view_of
 from lore.cache.views import Views
 from lore.errors import LoreError
@@ -37,13 +38,20 @@ def test_confidence_returns_to_exact():
     assert [one.confidence for one in predicted("vllm", [loose, then])] == ["rule", "exact"]
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [({"block": 0}, "a block holds"), ({"window": 0}, "a window has"), ({"window": 9, "groups": 0}, "at least 1 group"),
-     ({"groups": 2}, "layers with a window or states"), ({"retention": 16}, "layers with a window or states"),
-     ({"window": 9, "states": True}, "not supported"), ({"full": 0}, "full is at least 0"),
-     ({"full": -1, "window": 9}, "full is at least 0"), ({"window": 9, "retention": 17}, "multiple of the block")],
-)  # fmt: skip
+@each(
+    "options, match",
+    [
+        ({"block": 0}, "a block holds"),
+        ({"window": 0}, "a window has"),
+        ({"window": 9, "groups": 0}, "at least 1 group"),
+        ({"groups": 2}, "layers with a window or states"),
+        ({"retention": 16}, "layers with a window or states"),
+        ({"window": 9, "states": True}, "not supported"),
+        ({"full": 0}, "full is at least 0"),
+        ({"full": -1, "window": 9}, "full is at least 0"),
+        ({"window": 9, "retention": 17}, "multiple of the block"),
+    ],
+)
 def test_invalid_vllm_options_are_refused(options, match):
     with pytest.raises(LoreError, match=match) as raised:
         reads("vllm", [], **options)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.each import each
 from lore.formats.base import Reader
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
@@ -144,18 +145,15 @@ def test_hit_rates_have_engine_and_time():
     assert (found[1].at or 0) - (found[0].at or 0) == 10
 
 
-@pytest.mark.parametrize(
-    ("line", "share"),
-    [
-        ("INFO 05-25 06:50:29 [metrics.py:502] Prefix cache hit rate: GPU: 22.16%, CPU: 90.00%", 0.2216),
-        ("[INFO 08-16 11:53:40 metrics.py:434] Prefix cache hit rate: GPU: 22.16%, CPU: 0.00%", 0.2216),
-        (rate(0, 12.5).replace("Engine 000: ", "2 Engines Aggregated: "), 0.125),
-        ("\x1b[0;36m(APIServer pid=1)\x1b[0;0m \x1b[32mINFO\x1b[0m " + rate(0, 12.5).partition("INFO ")[2], 0.125),
-        ("vllm-1  | 2026-11-20T08:00:00.5Z " + rate(0, 12.5), 0.125),
-        (json.dumps({"asctime": "2026-11-20 08:00:00,250", "levelname": "INFO", "name": "vllm.v1.metrics.loggers",
-                     "processName": "MainProcess", "process": 1, "message": rate(0, 12.5).partition("] ")[2]}), 0.125),
-    ],
-)  # fmt: skip
+@each("line, share", [
+    ("INFO 05-25 06:50:29 [metrics.py:502] Prefix cache hit rate: GPU: 22.16%, CPU: 90.00%", 0.2216),
+    ("[INFO 08-16 11:53:40 metrics.py:434] Prefix cache hit rate: GPU: 22.16%, CPU: 0.00%", 0.2216),
+    (rate(0, 12.5).replace("Engine 000: ", "2 Engines Aggregated: "), 0.125),
+    ("\x1b[0;36m(APIServer pid=1)\x1b[0;0m \x1b[32mINFO\x1b[0m " + rate(0, 12.5).partition("INFO ")[2], 0.125),
+    ("vllm-1  | 2026-11-20T08:00:00.5Z " + rate(0, 12.5), 0.125),
+    (json.dumps({"asctime": "2026-11-20 08:00:00,250", "levelname": "INFO", "name": "vllm.v1.metrics.loggers",
+                 "processName": "MainProcess", "process": 1, "message": rate(0, 12.5).partition("] ")[2]}), 0.125),
+])  # fmt: skip
 def test_rate_is_read_from_every_version(line: str, share: float):
     assert [one.share for one in measures(joined(line), VllmLog)] == [pytest.approx(share)]
 
@@ -176,8 +174,8 @@ def test_quoted_rates_are_ignored():
     assert measures(joined(*lines), VllmLog) == []
 
 
-@pytest.mark.parametrize(
-    ("hit", "load", "cached"),
+@each(
+    "hit, load, cached",
     [(512, 256, 512), (512, -128, 640), (512, 0, 512), (2036, 2035, 2035), (2036, 3, 2035), (9999, 1, None)],
 )
 def test_lmcache_lookup_adds_both_caches(hit: int, load: int, cached: int | None):
@@ -408,7 +406,7 @@ def test_scrape_with_too_many_series_is_a_problem():
     assert [found.code for found in problems(joined(*lines), EngineMetrics)] == ["LORE220"]
 
 
-@pytest.mark.parametrize("value", ["1e999", "e", "1e16", "NaN", "-5", "+Inf"])
+@each(["1e999", "e", "1e16", "NaN", "-5", "+Inf"])
 def test_invalid_sample_is_a_problem(value: str):
     found = problems(joined(f"vllm:prefix_cache_hits_total {value}"), EngineMetrics)
     assert [one.code for one in found] == ["LORE201"]
