@@ -115,7 +115,7 @@ def test_printed_body_is_recognised_by_its_beginning(found):
 
 def test_broken_printed_body_is_one_problem():
     found = read(PRETTY[:-5])
-    assert [value.code for value in found] == ["LORE201"]
+    assert [value.code for value in found] == ["LORE202"]
 
 
 @each(

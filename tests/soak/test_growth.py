@@ -20,7 +20,7 @@ from lore.run.checking.check import check
 CALLS, MEMORY = 2.15, 2.3  # most for twice the turns, times
 SLACK = 1 << 20  # bytes that a session may take whatever its length
 LEAK = 250  # blocks that caches and the interpreter may keep
-SIZES = [pytest.param(10, id="short"), pytest.param(1_000, marks=pytest.mark.soak, id="long")]
+SIZES = [pytest.param(20, id="short"), pytest.param(1_000, marks=pytest.mark.soak, id="long")]
 
 
 def _log(folder: Path, turns: int, compact_every: int = 0) -> Path:

@@ -23,10 +23,10 @@ def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
         one.start()
     for one in threads:
         one.join()
-    assert set(read_bucket(stores[0], ANN).texts.facts) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
+    assert set(read_bucket(stores[0], ANN).texts["facts"]) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
     mine = memory(stores[1], tmp_path)
     mine.learn(entries(SAID), again=True)
-    assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
+    assert (*mine.consolidate().topics,) == ("known_facts", "open_tasks", "user_preferences")
     forget(stores[0], "My name is Ann.")
     assert not any(b'"text":"My name is Ann."' in one for one in contents(stores[1]))
     assert wipe(stores[1], "ann").counts["facts"] == 6
