@@ -106,3 +106,14 @@ def test_deepseek_reads_the_previous_answer_except_reasoners(model, read):
     made.turn(bill(21_000, 20_160, output=200))
     made.use()
     assert made.turn(bill(22_000, read)).read == read
+
+
+@pytest.mark.parametrize(("stays", "read"), [(2, 23_168), (3, 9_600)])
+def test_deepseek_that_often_repeats_reads_is_predicted_so(stays, read):
+    """Of the writes of some runs every second one is lost."""
+    made = talk("deepseek", "deepseek-chat")
+    made.ask()
+    for step in range(4):
+        made.turn(bill(20_000 + step * 1_000, 9_600 if step <= stays else 22_000, output=200))
+        made.use()
+    assert made.turn(bill(24_000, 9_600)).read == read

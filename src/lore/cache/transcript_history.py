@@ -7,6 +7,8 @@ are of no use (`shared_head`), and the read when only the history changed (`head
 
 from __future__ import annotations
 
+from collections import deque
+
 from msgspec import Struct
 
 from lore.cache.counts import GRACE, ONE_HOUR, position, total
@@ -154,6 +156,7 @@ class ChainHistory:
         self.head_expires = False  # with this client tools and system prompt expire with the conversation
         self.prompts = 0  # of the user, after the first request
         self.thought = False  # thinking is in the log
+        self.stays: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
 
 
 def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, usage: Usage) -> None:

@@ -39,6 +39,7 @@ _HOOK, _REASONING, _NO_FIRST_THINKING = "hook-context", "reasoning", "first-with
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
+_STAYS = 3  # of the latest 6 reads that repeat the one before: writes are often lost there
 _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
 
 
@@ -205,6 +206,8 @@ class TranscriptCache:
             yield history.head, "lookback"
         if state.implicit and provider in fall_table().random:
             yield history.head if history.latest_read is None else history.latest_read, "no-sign"
+        elif chain.reads_output and sum(chain.stays) >= _STAYS:
+            yield history.latest_read or 0, "no-sign"
 
 
 def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
@@ -397,6 +400,7 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
         history.is_new = bool(history.entries) and not state.grown.answer_bytes
         history.min_read = read if history.is_new and history.shared_head == read else None
         return
+    chain.stays.append(read == (history.latest_read or 0))
     if state.cached is None or state.model_changed:
         return
     fell, why = read < state.cached - DROP, state.level.why
