@@ -114,7 +114,8 @@ class ComparedChain:
         elif previous is not None:
             own = self._last_of_own_model(previous, turn)
             if own is not None:
-                pair = self._compare(own, _without_model_change(turn), state_of, own)
+                changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
+                pair = self._compare(own, replace(turn, changes=changes), state_of, own)
             else:
                 pair = self._compare(previous, turn, state_of)
                 if not pair.fell and self._billed and _reads_nothing(previous, turn):
@@ -128,9 +129,7 @@ class ComparedChain:
         No prompt is made then and nothing is measured: only the read can have fallen, and usage shows by how much.
         """
         previous = self._last
-        if previous is None or not turn.extends(previous):
-            return None
-        if self._delayed:
+        if previous is None or self._delayed or not turn.extends(previous):
             return None
         there, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most turns
@@ -328,11 +327,6 @@ def _reads_nothing(previous: Turn, current: Turn) -> bool:
     if counts.bills_writes(previous) or counts.bills_writes(current):
         return False
     return _cache_of(previous) == _cache_of(current) and current.extends(previous)
-
-
-def _without_model_change(turn: Turn) -> Turn:
-    changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
-    return turn if len(changes) == len(turn.changes) else replace(turn, changes=changes)
 
 
 class ComparedChains:

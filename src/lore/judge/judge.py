@@ -101,7 +101,10 @@ class Judge:
         if turn.basis is None and turn.at is not None:
             self._paces.setdefault(turn.chain, (turn.at, 0))
         if pair is not None:
-            pair = self._priced(turn, excuse_small_loss(self._without_short_prompts(turn, pair)))
+            pair = drop_loss_below_minimum(pair, self._dated)
+            if first_pass_read(turn.usage) == 0 and is_transcript(turn):
+                pair = drop_unread_below_minimum(pair, minimum_tokens(self._dated(), pair.left))
+            pair = self._priced(turn, excuse_small_loss(pair))
             pair = self._alternations.setdefault(turn.chain, Alternation()).mark(pair)
         self._apply_rules(turn, pair)
         return TurnVerdict(turn, pair, compared=is_compared, foreseen=foreseen)
@@ -117,12 +120,6 @@ class Judge:
         is_own = foreseen is not None and foreseen.state and foreseen.cache == cache_of(turn, served_by(turn))
         transcripts.take(turn, foreseen if is_own else None)
         return transcripts
-
-    def _without_short_prompts(self, turn: Turn, pair: Pair) -> Pair:
-        pair = drop_loss_below_minimum(pair, self._dated)
-        if first_pass_read(turn.usage) == 0 and is_transcript(turn):
-            return drop_unread_below_minimum(pair, minimum_tokens(self._dated(), pair.left))
-        return pair
 
     def _apply_rules(self, turn: Turn, pair: Pair | None) -> None:
         if turn.chain not in self._rules:

@@ -165,15 +165,11 @@ def _reads_little(facts: PairFacts, usage: Usage) -> bool:
 
 
 def _differing_sections(previous: Turn, current: Turn) -> tuple[str, ...]:
-    differs = tuple([
-        section for section in ("tools", "system")
-        if _section(previous, section) != _section(current, section)
-    ])  # fmt: skip
-    return differs or ("messages",)
-
-
-def _section(turn: Turn, section: str) -> list[bytes]:
-    return [segment.data for segment in turn.prompt.head if segment.section == section]
+    heads = [
+        {name: [part.data for part in turn.prompt.head if part.section == name] for name in ("tools", "system")}
+        for turn in (previous, current)
+    ]
+    return tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
 
 
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
@@ -227,7 +223,7 @@ def judge_pair(
         _lost_bytes(cause, begin, wanted, before) for cause, begin, before in zip(causes, begins, unread, strict=True)
     )
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
-        causes = tuple([_weaken(cause) for cause in causes])
+        causes = tuple([replace(one, strength="strong") if one.strength == "certain" else one for one in causes])
     columns = make_columns(facts, causes, sizes)
     is_compacted = any(cause.code == Code.COMPACTION for cause in causes)
     fresh = count_fresh_bytes(previous.prompt, current.prompt, overlap.common) if is_compacted else None
@@ -320,12 +316,8 @@ def change_of(evidence: Evidence) -> _Values | None:
     fields = asdict(evidence)
     before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
     after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
-    return (before, after) if before and before != after and not _counts(before) else None
-
-
-def _counts(values: tuple[object, ...]) -> bool:
-    """Return whether the values are numbers, which may repeat by chance."""
-    return all(isinstance(value, int | float) for value in values)
+    may_repeat_by_chance = all(isinstance(value, int | float) for value in before)
+    return None if may_repeat_by_chance or before == after else (before, after)
 
 
 def _wrote_for_an_hour(turn: Turn) -> bool:
@@ -367,10 +359,6 @@ def _mark_nothing_lost(cause: Cause) -> Cause:
     if cause.strength != "certain" or not _is_from_bytes(cause):
         return cause
     return replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
-
-
-def _weaken(cause: Cause) -> Cause:
-    return replace(cause, strength="strong") if cause.strength == "certain" else cause
 
 
 def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, ratio: float) -> tuple[Cause, ...]:

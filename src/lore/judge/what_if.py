@@ -359,7 +359,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     missed = [cause for cause in base.missed if without(_missed(cause))]
     tokens += sum(cause.lost_tokens or 0 for cause in missed)
     saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
-    turns = len(changed) + sum(map(_requests_of, missed))
+    turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, SharedBlock) else 1 for one in missed)
     fixes = {
         fix_of(cause.code, turn.reader, cause.kind)
         for turn in base.turns
@@ -374,11 +374,6 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
 
 def _missed(cause: CauseResult) -> Break:
     return Break(cause.code, cause.kind, "certain", cause.section, cause.lost_tokens or 0)
-
-
-def _requests_of(cause: CauseResult) -> int:
-    """Return how many requests a cause is about."""
-    return cause.evidence.requests if isinstance(cause.evidence, SharedBlock) else 1
 
 
 def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Iterator[str]:
