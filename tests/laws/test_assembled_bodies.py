@@ -34,8 +34,8 @@ from lore.run.dated import PACKAGED
 SESSIONS = sorted((ROOT / "fixtures" / "sessions").glob("*.jsonl"))
 # The user of this session added a tool: the log records it, in bodies it is waste.
 ASKED_FOR = {"changed_session": {"LORE103"}}
-# These sessions are too short to be cached.
-SHORT = {"LORE306"}
+# Parts of these sessions are too short to be cached; a model of breakpoints has none in other dialects' bodies.
+SHORT, UNMARKED = {"LORE306"}, {"LORE114"}
 
 
 def written(path, dialect, tail):
@@ -59,7 +59,9 @@ def test_assembled_bodies_draw_no_waste(path, dialect, tail, tmp_path):
     assert not result.problems
     found = {one.code for one in result.findings if one.kind == "waste"}
     assert found == ASKED_FOR.get(stem, set()), [one.message for one in result.findings]
-    assert {one.code for one in result.findings if one.kind == "unattributable"} <= SHORT
+    assert {one.code for one in result.findings if one.kind == "unattributable"} <= (
+        SHORT if dialect in ("anthropic", "bedrock") else SHORT | UNMARKED
+    )
     assert result.summary.unattributable == 0
 
 
