@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import doctest
 import json
-import re
 import shutil
 import subprocess
 import sys
-import textwrap
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import lore
-from helpers.sdk_fakes import MODELS, TOOLS, Client
+from helpers.sdk_fakes import MODELS
 from lore import events, session
 from lore.errors import LoreError
 from lore.store import session as stored
@@ -262,36 +259,3 @@ def test_bytes_and_cut_streams_are_refused():
 def test_anthropic_message_may_be_a_text():
     session, _ = _asked()
     assert session.assistant({"role": "assistant", "content": "Nothing."}).text == "Nothing."
-
-
-GUIDE = Path(lore.__file__).parent / "guide"
-
-
-@pytest.mark.parametrize("page", ["library", "stores"])
-@pytest.mark.parametrize("dialect", list(MODELS))
-def test_guide_agent_continues_after_any_kill(page, dialect, tmp_path):
-    """Two questions, the first with a tool loop: three requests, and one more that was killed."""
-    code = textwrap.dedent(re.search(r"(?ms)^    import lore\n.*?(?=^\S)", (GUIDE / f"{page}.md").read_text())[0])
-    options = f'model="{MODELS[dialect]}", dialect="{dialect}"'
-    code = code.replace('"sqlite:agent.db"', "url").replace('model="claude-opus-5"', options)
-    names = {
-        "SYSTEM": "Be brief.", "TOOLS": TOOLS, "FACTS": {"release": "1.0 is out."},
-        "QUESTIONS": ["Any news?", "And now?"], "now": lambda: "10:00", "run": lambda name, given: f"{name} {given}",
-    }  # fmt: skip
-
-    def sent(fatal):
-        client = Client(dialect)
-        client.fatal, url = fatal, f"sqlite:{tmp_path}/{fatal}.db"
-        for _ in range(1 + bool(fatal)):
-            with suppress(ConnectionResetError):
-                exec(code, scope := names | {"ask": client, "url": url})
-                if page == "library":
-                    scope["answer"](names["QUESTIONS"], client, url, MODELS[dialect], dialect)
-        return client.sent
-
-    sizes = [len(json.dumps(request)) for request in sent(None)]
-    assert len(sizes) == 3
-    for fatal in (1, 2, 3):
-        killed = sent(fatal)
-        assert killed[fatal - 1] == killed[fatal]
-        assert [len(json.dumps(request)) for request in killed] == [*sizes[:fatal], *sizes[fatal - 1 :]]

@@ -70,7 +70,7 @@ def test_settings_and_baseline_of_the_manual_work(
 def test_library_example_runs_and_keeps_its_prefix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each block after the first, which `tests/test_library.py` runs, with a client that answers as the SDK does."""
+    """Each block after the first, which `conformance/test_library.py` runs, with a client that answers as an SDK."""
     section = PAGES["library"]
     indented = re.findall(r"(?:^    [^\n]*\n|^\n)+", section, re.MULTILINE)
     _, log, compaction, policy, event = (textwrap.dedent(block) for block in indented if block.strip())

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import textwrap
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -91,36 +95,39 @@ def test_request_arguments_equal_the_written_body(dialect):
     assert session.request(current_time="later") == arguments, "a call that failed is made again as it was"
 
 
+GUIDE = Path(lore.__file__).parent / "guide"
+
+
 @dialects
-@pytest.mark.parametrize("fatal", [1, 2, 3])
-def test_killed_agent_continues_with_the_same_bytes(dialect, fatal, tmp_path, capsys):
-    """The agent is killed while it waits for an answer: the open question is asked again, answered ones are not."""
-    url, client = f"sqlite:{tmp_path}/agent.db", Client(dialect)
-    client.fatal = fatal
-    questions = ["What is new?", "And now?", "Thanks."]
-    asked = 0
-    for life in range(2):
-        session = lore.open(url, "demo", model=MODELS[dialect], **given(dialect))
-        if life:
-            assert session.unanswered() is not None
-            assert len(client.sent) == fatal
-        try:
-            if session.unanswered() or session.pending():
-                loop(session, client)
-            while asked < len(questions):
-                session.user(questions[asked])
-                asked += 1
-                loop(session, client)
-        except ConnectionResetError:
-            continue  # killed: nothing is closed, nothing is saved any more
-        session.close()
-    said = assert_extends(client.sent)
-    assert client.sent[fatal - 1] == client.sent[fatal], "the same bytes"
-    assert len(said) == 5, "four turns, one of them twice"
-    assert main(["check", f"{url}#demo", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["summary"]["turns"], answer["summary"]["waste"]) == (4, 0)
-    assert main(["store", "verify", "--store", url]) == 0
+@pytest.mark.parametrize("page", ["library", "stores"])
+def test_guide_agent_continues_after_any_kill(page, dialect, tmp_path, capsys):
+    """Two questions, the first with a tool loop: three requests, and one more that is asked again."""
+    code = textwrap.dedent(re.search(r"(?ms)^    import lore\n.*?(?=^\S)", (GUIDE / f"{page}.md").read_text())[0])
+    options = f'model="{MODELS[dialect]}", dialect="{dialect}"'
+    code = code.replace('"sqlite:agent.db"', "url").replace('model="claude-opus-5"', options)
+    names = {
+        "SYSTEM": SYSTEM, "TOOLS": TOOLS, "FACTS": {"release": "1.0 is out."}, "QUESTIONS": ["What is new?", "Thanks."],
+        "now": lambda: "10:00", "run": lambda name, given: f"{name} {given}",
+    }  # fmt: skip
+
+    def sent(fatal):
+        client = Client(dialect)
+        client.fatal, url = fatal, f"sqlite:{tmp_path}/{fatal}.db"
+        for _ in range(1 + bool(fatal)):
+            with suppress(ConnectionResetError):
+                exec(code, scope := names | {"ask": client, "url": url})
+                if page == "library":
+                    scope["answer"](names["QUESTIONS"], client, url, MODELS[dialect], dialect)
+        assert main(["check", f"{url}#demo", "--json"]) == 0
+        summary = json.loads(capsys.readouterr().out)["summary"]
+        assert (summary["turns"], summary["waste"], len(assert_extends(client.sent))) == (3, 0, 3 + bool(fatal))
+        return client.sent
+
+    sizes = [len(json.dumps(request)) for request in sent(None)]
+    for fatal in (1, 2, 3):
+        killed = sent(fatal)
+        assert killed[fatal - 1] == killed[fatal], "the same bytes"
+        assert [len(json.dumps(request)) for request in killed] == [*sizes[:fatal], *sizes[fatal - 1 :]]
 
 
 @dialects
