@@ -13,6 +13,8 @@ SHAPE = Code.CONTENT_SHAPE_CHANGED
 # Advice on single requests is for recorded bodies; a log has none.
 LEFT_OUT = {SHAPE, Code.PROMPT_UNDER_MINIMUM, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED, Code.IMAGE_BEFORE_TEXT,
             Code.CACHE_KEY_MISSING, Code.BREAKPOINT_NOT_TAKEN}  # fmt: skip
+# What a compaction leaves unread is estimated from bytes, of which a body and a log have different numbers.
+ESTIMATED = {Code.COMPACTION, Code.COLD_COMPACTION}
 COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
@@ -38,7 +40,11 @@ def test_a_log_is_judged_as_the_capture_was(path, tmp_path):
     made.write_bytes(converted(str(path)))
     of_turns = [[one for one in judged(str(name)) if one.turn is not None] for name in (path, made)]
     before, after = (
-        [(one.code, one.chain, one.turn, one.section, one.lost_tokens) for one in some if one.code not in LEFT_OUT]
+        [
+            (one.code, one.chain, one.turn, one.section, None if one.code in ESTIMATED else one.lost_tokens)
+            for one in some
+            if one.code not in LEFT_OUT
+        ]
         for some in of_turns
     )
     assert after == before
