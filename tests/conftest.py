@@ -77,7 +77,7 @@ def pytest_collection_finish():
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test that takes `recording` over every real recording that has a reader; the larger half is `soak`."""
+    """Run a test that takes `recording` over every real recording with a reader; the larger two thirds are `soak`."""
     if metafunc.config.option.markexpr == "not soak":
         _drop_soak_cases(metafunc.definition)
     if "recording" in metafunc.fixturenames:
@@ -94,10 +94,10 @@ def _drop_soak_cases(test: pytest.Function) -> None:
 
 
 def recordings(files: Iterable[Path]) -> list[Any]:
-    """Return real recordings as cases, from the smallest; the larger half is `soak`. One that is skipped if none."""
+    """Return real recordings as cases, from the smallest; two thirds are `soak`. One that is skipped if none."""
     ordered = sorted(files, key=lambda file: (file.stat().st_size, file))
     marks = [
-        [pytest.mark.corpus, *([pytest.mark.soak] if at >= len(ordered) / 2 else [])] for at in range(len(ordered))
+        [pytest.mark.corpus, *([pytest.mark.soak] if at >= len(ordered) / 3 else [])] for at in range(len(ordered))
     ]
     cases = [
         pytest.param(file, id=f"{file.parent.name}/{file.name}", marks=marked)

@@ -15,6 +15,7 @@ import pytest
 from cli.running import lore, put
 from formats import gemini
 from formats.claude import answered, asked, joined, text
+from helpers.matrix import crossed
 
 READ, WRITE, UNCACHED, OUTPUT = 0.5e-6, 6.25e-6, 5e-6, 25e-6
 START = 1_785_000_000  # July 2026
@@ -79,20 +80,20 @@ def billed(ran):
     return ran.json["totals"]["cost"]["billed"]
 
 
-@pytest.mark.parametrize(
-    ("served", "times"),
-    [
-        ({}, 1),
-        ({"speed": "standard", "service_tier": "standard"}, 1),
-        ({"speed": "fast"}, 2),
-        ({"service_tier": "batch"}, 0.5),
-        ({"inference_geo": "us"}, 1.1),
-    ],
-)
-@pytest.mark.parametrize("made", [transcript, capture])
-def test_service_tier_of_a_response_is_priced(made, served, times):
+SERVED = {
+    "as usual": ({}, 1),
+    "standard": ({"speed": "standard", "service_tier": "standard"}, 1),
+    "fast": ({"speed": "fast"}, 2),
+    "batch": ({"service_tier": "batch"}, 0.5),
+    "one place": ({"inference_geo": "us"}, 1.1),
+}
+
+
+@crossed("name, kind", SERVED, ["transcript", "capture"])
+def test_service_tier_of_a_response_is_priced(name, kind):
+    served, times = SERVED[name]
     bills = [bill(0, 40_000, **served), bill(0, 41_000, **served)]
-    if made is capture:
+    if kind == "capture":
         head = "You are bold. " * 20_000
         turns = (body("one"), bills[0], 0), (body("one", "1", "two", system=head), bills[1], 30)
         path = capture(*turns)

@@ -41,7 +41,7 @@ def absent(files: Sequence[Path]) -> pytest.MarkDecorator:
 
 
 def of_each(files: Sequence[Path]) -> pytest.MarkDecorator:
-    """Run a test for each file, as `path`; the larger half is `soak`."""
+    """Run a test for each file, as `path`; the larger two thirds are `soak`."""
     return pytest.mark.parametrize("path", conftest.recordings(files))
 
 
