@@ -32,6 +32,7 @@ class TestContract(ReaderContract):
 
 def test_log_is_recognised_by_its_header():
     assert recognise(plain().data()) is KimiCode
+    assert recognise(plain().data().partition(b"\n")[2]) is KimiCode  # without its beginning
     assert recognise(b'{"type":"metadata","protocol_version":"1.10"}\n{"timestamp":1,"message":{}}\n') is not KimiCode
 
 

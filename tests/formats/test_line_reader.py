@@ -134,11 +134,19 @@ def test_records_printed_over_lines_are_recognised_and_read(indent: int):
 
 
 TORN_RECORD = '{\n "kind": "cache_reset",\n "reas'
+TAIL = 'he, she",\n "chain": {\n  "a": "b"\n }\n}'
+
+
+def test_printed_record_glued_to_torn_one_is_read():
+    printed = [json.dumps(record, indent=1) for record in (*LOG, RECORD, RECORD)]
+    printed[2] = TORN_RECORD + printed[2]
+    values = [read.value for read in everything(LoreLog(), "\n".join(printed).encode())]
+    assert [value.reason for value in values if isinstance(value, CacheReset)] == ["first", "second", "second"]
 
 
 @pytest.mark.parametrize("indent", [1, None])
 @pytest.mark.parametrize("place", [0, 2])
-@each("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', TORN_RECORD + 'on": [', '{"kind":"cac'])
+@each("damaged", [TORN_RECORD, TORN_RECORD + '"\n}', TORN_RECORD + 'on": [', '{"kind":"cac', TAIL])
 def test_damaged_printed_record_hides_no_other(indent: int | None, place: int, damaged: str):
     texts = [json.dumps(record, indent=indent) for record in (*LOG, RECORD, RECORD, RECORD)]
     log = "\n".join([*texts[:place], damaged, *texts[place:]]).encode()

@@ -138,24 +138,33 @@ class ElementCutter:
     def _end_of_element(self) -> int:
         """Return where the next element ends; -1 if it is too long, or does not end."""
         while True:
-            if self._data[self._at] in b'{["':
+            opening = self._data[self._at]
+            if opening in b"{[" or (opening == 0x22 and self._paths):
                 end = end_of_value(memoryview(self._data)[: self._at + self._limit + 1], self._at)
                 end = self._end_of_damaged() if end is None else end
-            else:
+            elif self._paths:
                 end = _BARE.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]
                 end = end if end < len(self._data) else -1
+            else:  # the rest of a torn value
+                end = self._end_of_damaged()
             if end >= 0 or len(self._data) - self._at > self._limit:
                 return end
             if not self._read_on():
                 return self._end_of_damaged()
 
+    def _next_line(self) -> int:
+        """Return where the next line is that begins as elements do, of those that follow the element; else -1."""
+        begin = self._margin + self._data[self._at : self._at + 1] if self._paths else b"\n{"
+        if begin[:1] != b"\n" or begin[-1:] not in (b"{", b"[") or begin[1:-1].strip(b" "):
+            return -1
+        return self._data.find(begin, self._at, self._at + self._limit + 1)
+
     def _end_of_damaged(self) -> int:
         """Return where a damaged element ends: at its last bracket, or before a line that begins like it; else -1."""
-        most, begin = self._at + self._limit + 1, self._margin + self._data[self._at : self._at + 1]
-        following = -1
-        if begin[:1] == b"\n" and begin[-1:] in (b"{", b"[") and not begin[1:-1].strip(b" "):
-            following = self._data.find(begin, self._at, most)
-        held = memoryview(self._data)[: most if following < 0 else following]
+        following = self._next_line()
+        if not self._paths and self._data[self._at] not in b"{[":
+            return following
+        held = memoryview(self._data)[: self._at + self._limit + 1 if following < 0 else following]
         _, end, is_over = _scan(held, self._at, 0)
         return end if is_over and end > self._at else following
 

@@ -70,6 +70,7 @@ def too_much(limit: int) -> str:
 
 _VALUES = json.JSONDecoder()
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
+_OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
@@ -160,26 +161,39 @@ def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
 def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line]]:
     """Yield the records of a file: its lines, or the values that are printed over several lines.
 
-    The first line decides: if it is not the beginning of a longer value, every line is a record. Lines come in lists,
-    those of each piece of the file: one by one they cost a quarter of the time of reading a log.
+    Every line is a record up to one that is the beginning of a longer value. Lines come in lists, those of each piece
+    of the file: one by one they cost a quarter of the time of reading a log.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
-    while not first and len(begin) <= LineCutter.limit * times and (piece := next(pieces, b"")):
+    cutter, longest, byte = LineCutter(times=times), LineCutter.limit * times, 0
+    while not first and len(begin) <= longest and (piece := next(pieces, b"")):
         begin += piece
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
         end = len(begin) - len(text) + len(first)
-    if first and end <= LineCutter.limit * times and not _is_alone(first):
-        values = ElementCutter(chained((begin,), pieces), (), LineCutter.limit * times)
-        yield from ([value] for value in values)
-        if torn := values.rest.strip(SPACE):
-            yield [Line(values.line, values.byte, torn, is_torn=True)]
+    if first and end <= longest and not _is_alone(first):
+        yield from _read_values(ElementCutter(chained((begin,), pieces), (), longest))
         return
-    cutter = LineCutter(times=times)
-    yield cutter.feed(begin)
-    for piece in pieces:
-        yield cutter.feed(piece)
+    for piece in chained((begin,), pieces):
+        lines = cutter.feed(piece)
+        at = next((at for at, line in enumerate(lines) if len(line.data) < 3 and line.data.rstrip(SPACE) == b"{"), -1)
+        if at >= 0:
+            yield lines[:at]
+            line = lines[at]  # it may begin in the piece before
+            held = (line.data + b"\n")[: max(0, byte - line.byte)] + piece[max(0, line.byte - byte) :]
+            values = ElementCutter(chained((held,), pieces), (), longest)
+            values.line, values.byte = line.number, line.byte
+            yield from _read_values(values)
+            return
+        yield lines
+        byte += len(piece)
     yield cutter.finish()
+
+
+def _read_values(values: ElementCutter) -> Iterator[list[Line]]:
+    yield from ([value] for value in values)
+    if torn := values.rest.strip(SPACE):
+        yield [Line(values.line, values.byte, torn, is_torn=True)]
 
 
 def _is_alone(line: bytes) -> bool:
@@ -237,16 +251,17 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     a part of the torn record is not taken for a record.
     """
     known, view = set(keys), memoryview(line)
-    records, at, failed = list[bytes](), line.find(b'{"'), 0
-    while at >= 0 and failed < _STUBS:
+    records, begin, failed = list[bytes](), _OPENING.search(line), 0
+    while begin is not None and failed < _STUBS:
+        at = begin.start()
         end = end_of_value(view, at)
         if end is None or end < 0:
-            failed, at = failed + 1, line.find(b'{"', at + 1)
+            failed, begin = failed + 1, _OPENING.search(line, at + 1)
             continue
         members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
         if members is not None and 2 * len(known & members.keys()) >= max(2, len(known)):
             records.append(line[at:end])
-        at = line.find(b'{"', end)
+        begin = _OPENING.search(line, end)
     return records
 
 

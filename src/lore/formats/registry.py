@@ -91,7 +91,7 @@ FORMATS: dict[str, Format] = {
     "managed-agents": _log("agents.managed_agents:ManagedAgents", "session events of Anthropic's Managed Agents",
         b'"processed_at"', system_prompt="some"),
     "kimi-code": _log("agents.kimi:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
-        tools="some", members=frozenset(("type", "protocol_version"))),
+        tools="some", signs=(b'"protocol_version"', b'"context.append_', b'"llm.', b'"usage.record"')),
     # before Claude Code, whose records have the same members around messages
     "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
     "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
@@ -113,7 +113,7 @@ FORMATS: dict[str, Format] = {
     "claude-tap": _requests("captures.recorders:ClaudeTap", "exports of claude-tap", "parsed", b'"packets"'),
     "cassette": _requests("captures.recorders:Cassette", "JSON cassettes with entries", "parsed", b'"entries"'),
     "lore-capture": _requests("captures.lore_capture:LoreCapture", "captures of `lore record`", "wire",
-        b'"lore_capture"'),
+        b'"lore_capture"', b'"part"'),
     "proxy": _requests("captures.recorders:ProxyLines", "logs of recording proxies, JSON Lines", "parsed", b'"body"',
         b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"', b'"payload"',
         b'"reqBody"', b'"requestBody"'),

@@ -176,6 +176,11 @@ _DIALECTS = {"anthropic": "anthropic", "openai_responses": "openai-responses", "
 _USER_ORIGINS = frozenset(("user", "skill_activation", "plugin_command"))
 _SCHEDULER_ORIGINS = frozenset(("background_task", "cron_job", "cron_missed", "system_trigger", "retry"))
 _SIGNALS = {"micro_compaction.apply": "micro-compaction", "turn.cancel": "interrupt", "turn.step.retrying": "api-error"}
+# Records that only this client writes: one of them is the first if a log lacks its beginning.
+_OWN = frozenset((
+    "context.append_loop_event", "context.append_message", "context.apply_compaction", "llm.request", "usage.record",
+    "llm.tools_snapshot", "config.update", "context.undo",
+))  # fmt: skip
 # Notes of the client that are never part of a prompt.
 _IGNORED = (
     "metadata", "turn.", "permission.", "plan", "swarm_mode.", "tools.", "goal.", "mcp.", "cron.", "task.", "prompt.",
@@ -216,7 +221,9 @@ class KimiCode(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         own = raw_members(next(nonblank_lines(head), b"")) or {}
-        return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
+        if own.get("type") == b'"metadata"':
+            return {"protocol_version", "created_at"} <= own.keys()
+        return text_in(own.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(own)
 
     def handle(self, data: bytes) -> None:
         record, session = self._decode(data), self.session

@@ -69,7 +69,7 @@ class LoreCapture(LineReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         opening = raw_members(next(nonblank_lines(head), b"")) or {}
-        return "lore_capture" in opening
+        return "lore_capture" in opening or opening.keys() >= {"call", "part", "at"}  # or its beginning is missing
 
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
