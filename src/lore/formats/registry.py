@@ -90,8 +90,8 @@ FORMATS: dict[str, Format] = {
         "events of Managed Agents as the API lists them", b'"processed_at"'),
     "managed-agents": _log("agents.managed_agents:ManagedAgents", "session events of Anthropic's Managed Agents",
         b'"processed_at"', system_prompt="some"),
-    "kimi-code": _log("agents.kimi:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
-        tools="some", signs=(b'"protocol_version"', b'"context.append_', b'"llm.', b'"usage.record"')),
+    "kimi-code": _log("agents.kimi:KimiCode", "Kimi Code's wire.jsonl", b'"protocol_version"', b'"context.append_',
+        b'"llm.', b'"usage.record"', fidelity="structural", system_prompt="some", tools="some"),
     # before Claude Code, whose records have the same members around messages
     "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
     "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
