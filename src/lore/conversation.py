@@ -55,7 +55,7 @@ class Follower(Protocol):
         ...
 
     def add(self, event: Event) -> None:
-        """Take the session's next event."""
+        """Add the session's next event."""
         ...
 
 
@@ -84,7 +84,7 @@ def dialect_of_model(model: str) -> str:
     if names:
         raise LoreError(
             f"requests for {model} are taken in several dialects: {', '.join(names)}",
-            hint=f"say which SDK is called: Session({model!r}, dialect={names[0]!r})",
+            hint=f"name the dialect of the SDK: Session({model!r}, dialect={names[0]!r})",
         )
     known = sorted({row.model for row in MODEL_DIALECTS})
     raise LoreError(
