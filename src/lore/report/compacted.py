@@ -154,7 +154,7 @@ def _verdict(totals: CompactedTotals) -> str:
     times = " and ".join(parts)
     if known is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
-    was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
+    was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost"
     share = f" ({percent(abs(known) / cost)} of the {format_money(cost)} that {was})" if cost else ""
     besides = f", not counting the cost of the summaries of {times} (unknown)" if totals.saved is None else ""
     if known > 0:

@@ -65,12 +65,12 @@ def turn_of(number: int, chain: str | None) -> str:
 
 
 def place_of(path: str, line: int | None) -> str:
-    """Return `PATH:LINE`, or `PATH` if the line is unknown; see `shorten_path`."""
-    path = shorten_path(path)
+    """Return `PATH:LINE`, or `PATH` if the line is unknown; see `path_below`."""
+    path = path_below(path)
     return path if line is None else f"{path}:{line}"
 
 
-def shorten_path(path: str, folder: str = "") -> str:
+def path_below(path: str, folder: str = "") -> str:
     """Return an absolute path as a relative one if it is below a folder (empty: the current one), else unchanged."""
     short = relative(path, folder) if os.path.isabs(path) else os.pardir
     return path if short.startswith(os.pardir) else short

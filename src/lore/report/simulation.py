@@ -75,25 +75,27 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
         out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
         head, *rows = aligned([_HEADER, *map(_row, shown)], range(5))
         out.print(line((head, "bold")))
-        path = ""
+        path, explained = "", set[str]()
         for turn, row in zip(shown, rows, strict=True):
             if several and turn.path != path:
                 out.print(line((turn.path, "bold")))
             path = turn.path
-            _write_turn(turn, row, out)
+            _write_turn(turn, row, out, again=turn.cause is not None and turn.cause.code in explained)
+            explained |= ({turn.cause.code} & {*UNEXPLAINED}) if turn.cause is not None and not every else set()
     if len(shown) < len(turns):
         lost = sum(turn.cause is not None for turn in turns)
         text = f"{lost or 'none'} of {counted(len(turns), 'turn')} with a cache break (--all shows every turn)"
         out.print(line((text, "dim")))
 
 
-def _write_turn(turn: results.SimulatedTurn, row: str, out: Console) -> None:
-    """Write a turn's row, and the evidence of its cause."""
+def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: bool) -> None:
+    """Write a turn's row, and the evidence of its cause; `again`: reasons like these were written before."""
     cause = turn.cause
     out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
     if cause is not None:
         weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
-        out.print(line(" " * _INDENT, weak, describe_grounds(cause)), indent=_INDENT)
+        grounds = "as above (--all shows the reasons of each turn)" if again else describe_grounds(cause)
+        out.print(line(" " * _INDENT, weak, grounds), indent=_INDENT)
 
 
 def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:

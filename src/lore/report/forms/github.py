@@ -19,7 +19,7 @@ from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported, command_of, merge_findings
-from lore.report.plain import counted, shorten_path, visible
+from lore.report.plain import counted, path_below, visible
 from lore.report.sentences.findings import describe_cost_and_fix
 
 SHOWN = 10
@@ -58,7 +58,7 @@ def path_in_repository(path: str) -> str:
     root = os.environ.get("GITHUB_WORKSPACE") or next(
         (parent for parent in parents if os.path.lexists(os.path.join(parent, ".git"))), folder
     )
-    inside = shorten_path(os.path.abspath(whole), root)
+    inside = path_below(os.path.abspath(whole), root)
     return path if os.path.isabs(inside) else inside.replace(os.sep, "/")
 
 

@@ -19,7 +19,7 @@ from lore.model.codes import Problem
 from lore.model.results import Finding
 from lore.report.console import Console
 from lore.report.forms.terminal import FindingsWriter, Reported, command_of, shown, sums_lines, worst_first
-from lore.report.plain import shorten_path, visible
+from lore.report.plain import path_below, visible
 
 
 class Junit:
@@ -56,7 +56,7 @@ def _add_case(
     suite: Element, name: str, path: str, found: Sequence[Finding], unjudged: str, *, verbose: bool
 ) -> str:  # fmt: skip
     """Add the test case of a recording; return how it ended. `unjudged` is why not all of it was judged."""
-    shown_path = visible(shorten_path(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
+    shown_path = visible(path_below(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
     line = next((str(finding.line) for finding in found if finding.line is not None), "")
     if line:

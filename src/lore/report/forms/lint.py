@@ -82,14 +82,15 @@ class LintTerminal:
         assert isinstance(result, LintResult)  # `lore check` has one of its own
         few = len(result.requests) <= FEW
         files = Counter(request.path for request in result.requests)
-        for request in result.requests if few or verbose else ():
+        requests = result.requests if few or verbose else []
+        for request in requests:
             _request(request, out, alone=files[request.path] == 1 and request.turn == 1)
         shown = [each for each in result.findings if few or verbose or each.severity != "note"]
         for finding in shown:
             many = finding.requests if isinstance(finding.requests, int) else 0
             more = f" ({counted(many, 'request')})" if many > 1 else ""
             write_findings([replace(finding, message=f"{finding.message}{more}")], out)
-        if result.requests or shown:
+        if requests or shown:
             out.print()
         for sentence in sums_lines(result.summary):
             out.print(line(sentence))

@@ -16,7 +16,7 @@ from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.model.results.lint import LintResult, LintSummary
 from lore.report.console import Console, line
-from lore.report.plain import counted, place_of, shorten_path, turn_of
+from lore.report.plain import counted, path_below, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
     describe_missing,
@@ -203,12 +203,13 @@ class Terminal:
         for sentence in unseen_lines(result):
             out.print(line(sentence))
         causes = [cause for cause in result.top if verbose or cause.kind != "expected"]
-        if causes:
+        has_unexplained = verbose and bool(sums.unattributable)
+        if causes or has_unexplained:
             out.print(line("costliest causes:"))
         for number, cause in enumerate(causes, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
-        if verbose and causes and sums.unattributable:
+        if has_unexplained:
             out.print(line(f"  no cause found for sure: {_describe_unexplained(result)}"))
         for command, purpose in _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
@@ -239,7 +240,7 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     costliest = max(tokens, key=lambda path: tokens[path])
     from lore.report.commands import in_shell  # noqa: PLC0415 - only if something can be saved
 
-    path = in_shell(shorten_path(costliest))
+    path = in_shell(path_below(costliest))
     if not path or costliest == "<stdin>":
         return
     if result.summary.waste_tokens:
