@@ -81,6 +81,16 @@ NOCK = {
         ),
         (ProxyLines, dumps({"req": {"url": URL, "body": ASKED}, "res": {"statusCode": 200, "body": SAID}})),
         (ProxyLines, dumps({"request": {"uri": URL, "payload": ASKED}, "response": {"code": 200, "payload": SAID}})),
+        (ProxyLines, dumps({"request": {"url": URL, "json": ASKED}, "response": {"status": 200, "json": SAID}})),
+        (
+            ProxyLines,
+            dumps(
+                {
+                    "request": {"url": URL, "content": dumps(ASKED).decode()},
+                    "response": {"status": 200, "content": dumps(SAID).decode()},
+                }
+            ),
+        ),
         (ProxyList, dumps([NOCK])),
         (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),
     ],

@@ -115,7 +115,7 @@ FORMATS: dict[str, Format] = {
     "lore-capture": _requests("captures.lore_capture:LoreCapture", "captures of `lore record`", "wire",
         b'"lore_capture"', b'"part"'),
     "proxy": _requests("captures.recorders:ProxyLines", "logs of recording proxies, JSON Lines", "parsed", b'"body"',
-        b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"', b'"payload"',
+        b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"', b'"payload"', b'"json"', b'"content"',
         b'"reqBody"', b'"requestBody"'),
     "proxy-list": _requests("captures.recorders:ProxyList", "logs of proxies, one document; nock's fixtures", "parsed",
         b'"headers"', b'"scope"'),
