@@ -287,6 +287,15 @@ def test_messages_of_four_threads_are_all_kept(stored):
     assert session.log().count(b'"user_message"') == 200
 
 
+def test_result_of_a_compacted_call_is_explained():
+    session = Session("claude-opus-5")
+    session.assistant({"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {}}]})
+    session.apply(event("compact_applied", uuid="d1", trigger="manual", summary="S"))
+    with pytest.raises(LoreError, match="no call 'c1'") as caught:
+        session.result("c1", "ok")
+    assert "a compaction" in (caught.value.hint or "")
+
+
 def test_restored_open_turn_gets_no_second_delta():
     """What one delta left waiting came with a second one when the session was read in the same turn again."""
     session = Session("claude-opus-5", rules=Rules(knowledge_tokens=30))

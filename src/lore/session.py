@@ -97,6 +97,7 @@ __all__ = ["Session"]
 
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
 KEPT = 1_000  # problems
+_NO_CALL = "no call waits: a compaction or a removal may have dropped it; its result can be a message"
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound="Session")
@@ -423,7 +424,7 @@ class Session:
         call = None if place is None else state.entries[place].item
         if not isinstance(call, ToolCall):
             names = [use.call_id for use in self.pending(chain)]
-            hint = did_you_mean(str(call_id), names, "calls that wait")
+            hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
         said = self._output(output)
         fault = (
