@@ -28,7 +28,7 @@ from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.builder import DocumentReader, LogReader
+from lore.formats.builder import DocumentReader
 from lore.formats.lines import TextReader, on_single_lines
 from lore.formats.registry import READERS, recognise
 from lore.judge.policy import Budgets
@@ -111,8 +111,8 @@ def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
 
 
 def _is_array(reader: type[Reader], data: bytes) -> bool:
-    is_document = issubclass(reader, DocumentReader)
-    return is_document or issubclass(reader, LogReader) and data.removeprefix(BOM).lstrip(SPACE)[:1] == b"["
+    reads_arrays = getattr(reader, "reads_arrays", False)
+    return issubclass(reader, DocumentReader) or (reads_arrays and data.removeprefix(BOM).lstrip(SPACE)[:1] == b"[")
 
 
 def _folded(state: FoldedSession, reads: list[Read]) -> FoldedSession:

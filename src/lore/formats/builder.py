@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.base import Read, Yields
-from lore.formats.beginning import BOM, SPACE, peek
+from lore.formats.beginning import BOM, SPACE
 from lore.formats.documents import ElementCutter
 from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many
 from lore.model import events as e
@@ -230,14 +230,11 @@ class LogReader(LineReader):
     """A reader of an agent's log with a record a line; the records may also be the elements of one JSON array."""
 
     yields: ClassVar[Yields] = "events"
+    reads_arrays: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
         self.session = SessionBuilder()
-
-    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        start, data = peek(data)
-        return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else self._read_lines(data)
 
     def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
         session, handle = self.session, self.handle
@@ -252,15 +249,6 @@ class LogReader(LineReader):
                     yield from self.read_line(line)
             yield from session.take()
         yield from self.end()
-
-    def _read_array(self, records: ElementCutter) -> Iterator[Read]:
-        number = 0
-        for record in records:
-            number = max(number + 1, record.number)  # of records on one line each counts as a line: ids are made of it
-            yield from self.read_line(Line(number, record.byte, record.data))
-        yield from self.end()
-        if not records.is_whole:
-            yield problem(Code.TORN_LAST_LINE, "the array ends inside a record", records.place)
 
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
@@ -284,6 +272,7 @@ class DocumentReader(LogReader):
     """A reader of one JSON document whose records are the elements of an array at one of `paths`."""
 
     paths: ClassVar[tuple[str, ...]]
+    reads_arrays: ClassVar[bool] = False  # `paths` say where they are
     times: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
 
     def __init__(self) -> None:

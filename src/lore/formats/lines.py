@@ -21,7 +21,7 @@ from typing import ClassVar
 import msgspec
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.beginning import BOM, SPACE
+from lore.formats.beginning import BOM, SPACE, peek
 from lore.formats.documents import ElementCutter, Line, end_of_value
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
@@ -329,12 +329,27 @@ class LineReader(TextReader):
     records), and `_lose` (what an unreadable line changes).
     """
 
+    reads_arrays: ClassVar[bool] = False  # the records may also be the elements of one JSON array
+
     def __init__(self) -> None:
         self._latest = b""  # the latest whole record, until its keys are asked for
         self._keys: Iterable[str] = ()  # of the latest record that was asked for its keys
         self._broken: list[Line] = []  # lines that may be one record, cut by raw line feeds
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        start, data = peek(data) if self.reads_arrays else (b"", data)
+        return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else self._read_lines(data)
+
+    def _read_array(self, records: ElementCutter) -> Iterator[Read]:
+        number = 0
+        for record in records:
+            number = max(number + 1, record.number)  # of records on one line each counts as a line: ids are made of it
+            yield from self.read_line(Line(number, record.byte, record.data))
+        yield from self.end()
+        if not records.is_whole:
+            yield problem(Code.TORN_LAST_LINE, "the array ends inside a record", records.place)
+
+    def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
         read_line = self.read_line
         for records in read_records(data, times=self.times):
             reads = list[Read]()

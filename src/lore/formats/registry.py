@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, may_be_recording
-from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.captures.bodies import Bodies
 from lore.formats.documents import elements_on_lines
 from lore.formats.folders import OPENING
@@ -214,8 +213,7 @@ def _first_that_recognises(head: bytes, names: list[str], *, is_array: bool = Fa
         row = FORMATS[name]
         if opening >= row.members and (not row.signs or any(sign in head for sign in row.signs)):
             reader = READERS[name]
-            may_be = not is_array or (issubclass(reader, LogReader) and not issubclass(reader, DocumentReader))
-            if may_be and reader.recognises(head):
+            if (not is_array or getattr(reader, "reads_arrays", False)) and reader.recognises(head):
                 return name
     return None
 
