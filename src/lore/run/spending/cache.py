@@ -1,7 +1,7 @@
 """The ledgers of recordings that did not change since they were read: one SQLite file in the user's cache folder.
 
-It is open only for as long as a query or a write takes, so that processes can share it. What is in it can be made
-again: a damaged file, or one of another program, is deleted; one that cannot be read or written is left alone.
+It is open only for as long as a query or a write takes, so that processes can share it. Its rows can be
+made again: a damaged file, or one of another program, is deleted; one that cannot be read or written is left alone.
 """
 
 from __future__ import annotations

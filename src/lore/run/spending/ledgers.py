@@ -206,7 +206,7 @@ def identity_of(file: Input) -> bytes:
             (os.path.abspath(name), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
             for name, state in states_of_files(file.path)
         ]
-        ends = _digest_of_ends(file.path) if os.name == "nt" else ""  # where no time tells that a time was set back
+        ends = _digest_of_ends(file.path) if os.name == "nt" else ""  # there a time can be set back unseen
     except (OSError, ValueError):  # a session in a store has no files
         return b""
     return repr((file.written, states, ends)).encode()

@@ -197,7 +197,7 @@ class Period:
         self._sums: dict[tuple[str, str], Sums] = {}  # by agent and session: each request is summed once
         self._first: dict[str, LedgerRequest] = {}
         self._causes = CauseSums()
-        self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> what they cost
+        self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> their cost
 
     def add(self, request: LedgerRequest) -> None:
         key = request.agent, request.session
