@@ -17,7 +17,7 @@ from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
-from lore.report.plain import cell, counted, when
+from lore.report.plain import cell, counted, path_below, when
 from lore.report.sentences.findings import describe_grounds, describe_interruption, format_loss, format_prices
 from lore.report.table import Cell, TableColumn, aligned, write_table
 
@@ -78,7 +78,7 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
         path, explained = "", set[str]()
         for turn, row in zip(shown, rows, strict=True):
             if several and turn.path != path:
-                out.print(line((turn.path, "bold")))
+                out.print(line((path_below(turn.path), "bold")))
             path = turn.path
             _write_turn(turn, row, out, again=turn.cause is not None and turn.cause.code in explained)
             explained |= ({turn.cause.code} & {*UNEXPLAINED}) if turn.cause is not None and not every else set()
