@@ -80,7 +80,7 @@ def run(options: LintOptions) -> int:
         common.progress(wanted=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
     ):
-        result, failed, unjudged = lint(
+        result, unjudged = lint(
             options.bodies, reading, context, cache=options.cache, model=options.model, pass_over=options.pass_over,
             progress=progress,
         )  # fmt: skip
@@ -97,4 +97,4 @@ def run(options: LintOptions) -> int:
 
         intro = introduce_report(result, verbose=verbose)
         write_pages(page, intro, [], PageRequest(reading), verbose=verbose, colour=options.color)
-    return 1 if failed else 3 if unjudged else 0
+    return 1 if result.summary.errors else 3 if unjudged else 0

@@ -45,19 +45,13 @@ _UNCACHED = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOIN
 _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 
 
-class LintOutcome(NamedTuple):
-    """The answer of a lint."""
-
-    result: LintResult
-    failed: bool  # a finding is an error
-    unjudged: list[Problem]  # why requests, or whole files, could not be examined
-
-
 def lint(
     paths: list[str], options: Options, context: CheckContext, *, cache: str | None = None, model: str | None = None,
     pass_over: bool = False, progress: Callable[[int, int], None] | None = None,
-) -> LintOutcome:  # fmt: skip
+) -> tuple[LintResult, list[Problem]]:  # fmt: skip
     """Examine every request under these paths; raises LoreError for a named file without requests.
+
+    Return the findings, and why requests or whole files could not be examined.
 
     `cache` overrides who would cache them, `model` is that of bodies without one.
     """
@@ -85,8 +79,7 @@ def lint(
     except LoreError as error:
         raise redacted_error(error) if context.redact else error from None
     result = run.result()
-    failed = any(found.severity == "error" for found in result.findings)
-    return LintOutcome(result, failed, list_unjudged(result.problems, run.summary.requests))
+    return result, list_unjudged(result.problems, run.summary.requests)
 
 
 class _LintedRequest(NamedTuple):
