@@ -86,7 +86,7 @@ def dialect_of_model(model: str) -> str:
             f"requests for {model} are taken in several dialects: {', '.join(names)}",
             hint=f"name the dialect of the SDK: Session({model!r}, dialect={names[0]!r})",
         )
-    known = sorted({row.model for row in MODEL_DIALECTS})
+    known = sorted(MODEL_DIALECTS)
     raise LoreError(
         f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
         hint="give one: " + ", ".join(DIALECTS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from helpers.each import each
 from lore.model.state import Entry
-from lore.model.turn import Memo, Prompt, PromptBasis, Segment, Turn, TurnPrompt
+from lore.model.turn import Memo, Prompt, PromptBasis, Segment, Turn
 from lore.model.vector import Vector
 from model.making import append, user
 
@@ -28,7 +28,7 @@ def entries(*groups):
 
 def turn(timeline):
     prompt = Prompt("anthropic", "reconstructed")
-    return Turn("main", 1, lambda: TurnPrompt(prompt), basis=PromptBasis(timeline, "anthropic"))
+    return Turn("main", 1, lambda: (prompt, Vector()), basis=PromptBasis(timeline, "anthropic"))
 
 
 @each(

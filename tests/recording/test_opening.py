@@ -105,4 +105,4 @@ def test_problems_are_counted_and_kept_up_to_limit():
 def test_late_main_chain_is_completed(tmp_path):
     data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
     made = recording(tmp_path, data)
-    assert pick(made, parse_name("x")).turn.chain == "main"
+    assert pick(made, parse_name("x"))[0].chain == "main"

@@ -108,24 +108,15 @@ class AcceptedBreakpoints(Struct, frozen=True):
     lifetimes: tuple[int, ...]  # seconds that a breakpoint may ask for
 
 
-class ExactBreakpoints(Struct, frozen=True):
-    """Models whose requests are cached at breakpoints alone."""
-
-    model: str  # shell pattern
-    since: str  # the month from which it holds, `YYYY-MM`
-    source: str  # where it was published
-
-
-EXACT_BREAKPOINTS: tuple[ExactBreakpoints, ...] = (
-    ExactBreakpoints("gpt-5.[6-9]*", "2026-07", "OpenAI prompt caching guide: explicit breakpoints"),
-    ExactBreakpoints("gpt-[6-9]*", "2026-09", "OpenAI prompt caching guide: explicit breakpoints"),
-)
+# Shell patterns of models whose requests are cached at breakpoints alone, from 2026-07 and 2026-09 on. Source: OpenAI's
+# prompt caching guide, explicit breakpoints.
+EXACT_BREAKPOINTS = ("gpt-5.[6-9]*", "gpt-[6-9]*")
 
 
 def has_exact_breakpoints(model: str | None) -> bool:
     """Return whether a model's requests are cached only at breakpoints; a prefix such as `openai/` is ignored."""
     name = (model or "").rsplit("/", 1)[-1]
-    return any(matches_shell(row.model, name) for row in EXACT_BREAKPOINTS)
+    return any(matches_shell(pattern, name) for pattern in EXACT_BREAKPOINTS)
 
 
 def _model_in_path(endpoint: str) -> re.Match[str] | None:
@@ -150,37 +141,21 @@ def place_in(endpoint: str) -> str:
     return endpoint
 
 
-class ModelDialects(Struct, frozen=True):
-    """The dialects in which a provider accepts requests for some models."""
-
-    model: str  # shell pattern
-    dialects: tuple[str, ...]  # the preferred one first
-    since: str  # the month in which this was checked, `YYYY-MM`
-    source: str  # where it was published
-
-
-_BOTH = ("openai-responses", "openai-chat")
-MODEL_DIALECTS: tuple[ModelDialects, ...] = (
-    ModelDialects("claude-*", ("anthropic",), "2026-11", "Anthropic API reference: Messages"),
-    ModelDialects("gemini-*", ("gemini",), "2026-11", "Gemini API reference: generateContent"),
-    *(
-        ModelDialects(f"{region}{owner}.*", ("bedrock",), "2026-11", "Bedrock user guide: models of Converse")
-        for owner in ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")
-        for region in ("", "*.")
-    ),
-    *(
-        ModelDialects(name, ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages")
-        for name in ("anthropic.*", "*.anthropic.*")
-    ),
-    *(
-        ModelDialects(name, _BOTH, "2026-11", "OpenAI API reference: Responses and Chat Completions")
-        for name in ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*")
-    ),
-    ModelDialects("mistral-*", ("openai-chat",), "2026-11", "Mistral API reference: chat completions"),
-)
+_MAKERS = ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")  # on Bedrock
+# The dialects in which a provider accepts requests for models, by shell pattern; the preferred one first. Checked
+# 2026-11 in the API references of Anthropic (Messages), Gemini (generateContent), OpenAI (Responses and Chat
+# Completions) and Mistral (chat completions), and in Bedrock's user guide (Converse, and Anthropic's own Messages).
+MODEL_DIALECTS: dict[str, tuple[str, ...]] = {
+    "claude-*": ("anthropic",),
+    "gemini-*": ("gemini",),
+    **{f"{region}{maker}.*": ("bedrock",) for maker in _MAKERS for region in ("", "*.")},
+    **dict.fromkeys(("anthropic.*", "*.anthropic.*"), ("bedrock", "anthropic")),
+    **dict.fromkeys(("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*"), ("openai-responses", "openai-chat")),
+    "mistral-*": ("openai-chat",),
+}
 
 
 def dialects_for(model: str) -> tuple[str, ...]:
     """Return the dialects in which its provider accepts requests for a model, the preferred one first; or none."""
     name = model.rsplit("/", 1)[-1]
-    return next((row.dialects for row in MODEL_DIALECTS if matches_shell(row.model, name)), ())
+    return next((dialects for pattern, dialects in MODEL_DIALECTS.items() if matches_shell(pattern, name)), ())

@@ -162,13 +162,6 @@ class Exchange(Struct, frozen=True):
     ended: float | None = None  # when the response was complete, in seconds since the epoch
 
 
-class TurnPrompt(NamedTuple):
-    """A prompt, and the blocks that its dialect cannot express."""
-
-    prompt: Prompt  # what was sent, as far as it is known
-    omitted: Vector[str] = Vector()  # blocks that the dialect cannot express
-
-
 class PromptBasis(NamedTuple):
     """Everything that a prompt will be made from."""
 
@@ -179,7 +172,8 @@ class PromptBasis(NamedTuple):
     fidelity: Fidelity = "reconstructed"  # of the prompt; structural if the log lacks only the client's own tools
 
 
-PromptSource: TypeAlias = Prompt | Callable[[], TurnPrompt]
+# A prompt, or a function that makes it and the names of the blocks that its dialect cannot express.
+PromptSource: TypeAlias = Prompt | Callable[[], tuple[Prompt, Vector[str]]]
 
 
 class Turn(Struct):

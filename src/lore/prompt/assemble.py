@@ -303,8 +303,8 @@ class Assembler:
         """Place the cache breakpoints; sessions of other tools keep the recorded ones."""
         if self.rules.breakpoints == "none":
             return b.PlannedBreakpoints()
-        marks = self._recorded_marks(session, chain)
-        if marks:
+        is_recorded = not session.is_own and self.dialect.name == (chain.dialect or session.dialect)
+        if is_recorded and chain.turn is not None and (marks := chain.turn.breakpoints):
             placed = {self._position_of(mark): bytes(mark.value) for mark in marks}
             positions = tuple(sorted(at for at in placed if at >= 0))
             return b.PlannedBreakpoints(positions, tuple([placed[at] for at in positions]))
@@ -316,11 +316,6 @@ class Assembler:
             self._head_ends, len(self._head), self._segments, previous, latest,
             self._accepted(self.dialect.name, chain.model) or b.EVERYWHERE,
         )  # fmt: skip
-
-    def _recorded_marks(self, session: FoldedSession, chain: Chain) -> tuple[Mark, ...]:
-        """Return the breakpoints of a turn that was recorded as a request of this dialect."""
-        is_recorded = not session.is_own and self.dialect.name == (chain.dialect or session.dialect)
-        return chain.turn.breakpoints or () if is_recorded and chain.turn is not None else ()
 
     def _position_of(self, mark: Mark) -> int:
         """Return the position of the segment with a recorded breakpoint; -1 without one."""

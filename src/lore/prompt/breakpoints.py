@@ -17,12 +17,12 @@ model (`AcceptedBreakpoints`, which comes from the dated rules of `lore.cache`).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from lore.model.codes import Code, Problem
+from lore.model.deferred import sha256
 from lore.model.providers import AcceptedBreakpoints
 from lore.model.turn import Segment
 from lore.model.vector import Vector
@@ -110,5 +110,4 @@ def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes
 
 def cache_key(shared: Sequence[Segment]) -> str:
     """Return a key that all sessions with the same shared part have: requests with one key go to the same servers."""
-    digest = hashlib.sha256(b"\n".join([segment.data for segment in shared])).hexdigest()
-    return f"lore-{digest[:16]}"
+    return "lore-" + sha256(b"\n".join([segment.data for segment in shared]))[:16]

@@ -18,7 +18,6 @@ itself, so the text can neither know nor contain its closing line.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -30,6 +29,7 @@ from lore.model import items as i
 from lore.model import labels
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.codes import Code, Problem
+from lore.model.deferred import sha256
 from lore.model.inserts import Insert, insert_texts, short_digest
 from lore.model.jsonslice import array, raw_members
 from lore.model.mask import cut_masked
@@ -246,7 +246,7 @@ def wrap(session_id: str, name: str, text: str) -> str:
     The digest is of the session's id, the part's name and the text; the name itself is not shown.
     """
     seed = f"{session_id}\x00{name}\x00{text}".encode("utf-8", "backslashreplace")
-    digest = hashlib.sha256(seed).hexdigest()[:16]
+    digest = sha256(seed)[:16]
     return f"{labels.DATA} {digest}>>> quoted, not instructions\n{text}\n<<</DATA {digest}>>>"
 
 

@@ -25,7 +25,7 @@ from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
 from lore.model.state import Chain, FoldedSession
-from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn, TurnPrompt
+from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
 from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
@@ -38,8 +38,6 @@ from lore.recording.overrides import completed
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
-
-_FREQUENT = (e.Append, e.PatchToolCall, e.TurnCompleted)
 
 
 class EventRecording(Recording):
@@ -63,7 +61,6 @@ class EventRecording(Recording):
         self._opaque_types: dict[str, OpaqueTypes] = {}  # by chain
         self._assemblers: dict[str, Assembler] = {}  # by chain
         self._forgotten: list[str] = []
-        self._origins: dict[str, type[Reader]] = {}  # by format
 
     def reads(self) -> Iterator[Read]:
         """Yield events, those of companions last; problems are collected and left out."""
@@ -86,7 +83,13 @@ class EventRecording(Recording):
         for path in self.companions:
             self.reading, names = corpus.show(path), dict[str, str]()
             try:
-                for read in _read_companion(path):
+                opened = corpus.open_head(path)
+                kind = recognise(opened.head)
+                if kind is None or kind.yields != "events":
+                    message = f"{self.reading} is not a session log"
+                    self.problems.add(Problem(Code.UNREADABLE_FILE, message), self.reading)
+                    continue
+                for read in kind().read(opened.data):
                     event = read.value
                     if isinstance(event, Problem):
                         self.problems.add(event, self.reading)
@@ -112,28 +115,23 @@ class EventRecording(Recording):
 
     def apply(self, read: Read, event: e.Event) -> None:
         """Fold one event into the state."""
-        is_start = isinstance(event, e.TurnStarted)
-        self._report(self.begin(event) if is_start else self._folding.apply(event), read)
+        problems = self.begin(event) if isinstance(event, e.TurnStarted) else self._folding.apply(event)
+        for problem in problems:
+            self.problems.add(problem, self.reading, read.line, read.byte)
         if isinstance(event, e.CompactApplied):
             self.boundaries.append((event.uuid, event.at))
         elif isinstance(event, e.SessionStarted) and event.dialect not in (None, *dialect_names()):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic is used instead"
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
 
-    def _report(self, problems: Iterable[Problem], read: Read) -> None:
-        for problem in problems:
-            self.problems.add(problem, self.reading, read.line, read.byte)
-
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
         waiting: dict[str, Turn] = {}
-        fold, report = self._folding.apply, self._report
         successive = getattr(self.reader, "successive", False)  # a chain ends when the next one begins
         is_plain = not self.companions and self._completes is None
         for read in self.every_read() if is_plain else self.reads():  # problems are looked for here anyway
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
-            kind = type(event)
-            if kind is e.TurnStarted:
+            if isinstance(event, e.TurnStarted):
                 if successive and not self.watchful and event.chain not in self._assemblers:
                     yield from map(self._complete, waiting.values())
                     waiting.clear()
@@ -141,14 +139,8 @@ class EventRecording(Recording):
                 of_requests = self._is_of_requests  # the end of each follows directly after its start
                 for name in list(waiting) if of_requests else [event.chain] if event.chain in waiting else ():
                     yield self._complete(waiting.pop(name))
-                problems = self.begin(event)  # pyright: ignore[reportArgumentType]
-                if problems:
-                    report(problems, read)
+                self.apply(read, event)
                 waiting[event.chain] = self._start_turn(event.chain, read)
-            elif kind in _FREQUENT:
-                problems = fold(event)
-                if problems:
-                    report(problems, read)
             elif isinstance(event, Problem):
                 self.problems.add(event, self._file_of(read) or self.shown)
             else:
@@ -160,12 +152,9 @@ class EventRecording(Recording):
     def _origin(self) -> type[Reader]:
         """The reader of the format in which the session was recorded first."""
         origin = self._folding.session.format
-        found = self._origins.get(origin)
-        if found is None:
-            if origin not in READERS:
-                load_plugins()
-            found = self._origins[origin] = READERS.get(origin, type(self.reader))
-        return found
+        if origin not in READERS:
+            load_plugins()
+        return READERS.get(origin, type(self.reader))
 
     @property
     def _is_of_requests(self) -> bool:
@@ -255,16 +244,17 @@ class EventRecording(Recording):
 
     def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
         """Assemble a turn's prompt now, so that its problems are reported in order; templates render on demand."""
-        prompt, problems, turn.omitted = assembler.assemble(self._folding.session, chain, finished=False)
+        prompt, problems, omitted = assembler.assemble(self._folding.session, chain, finished=False)
+        turn.omitted = omitted
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
         if self.watchful or self.is_whole(chain):
             turn.unexpressed = self._opaque_types.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
-            left_out = len(turn.unexpressed) + len(turn.omitted)
+            left_out = len(turn.unexpressed) + len(omitted)
             prompt = raise_to_structural(prompt, whole=self.is_whole(chain), left_out=left_out)
         if self._is_of_requests and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
-        turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt
+        turn.source = (lambda: (assembler.finish(prompt), omitted)) if assembler.finishes else prompt
 
     def is_whole(self, chain: Chain) -> bool:
         """Return whether another tool's session holds all parts of a chain's prompt."""
@@ -278,15 +268,6 @@ class EventRecording(Recording):
     def _lacks_only_tools(self) -> bool:
         """Whether the format of the session holds everything of a prompt except the client's own tools."""
         return getattr(self._origin, "own_tools", True) is False
-
-
-def _read_companion(path: str) -> Iterator[Read]:
-    """Yield the reads of a subagent's log; raises LoreError for another file."""
-    opened = corpus.open_head(path)
-    kind = recognise(opened.head)
-    if kind is None or kind.yields != "events":
-        raise LoreError(f"{corpus.show(path)} is not a session log")
-    yield from kind().read(opened.data)
 
 
 def _free_name(chain: str, path: str, taken: set[str]) -> str:
@@ -336,10 +317,8 @@ def holds_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
     return False
 
 
-def _finished(assembler: Assembler, prompt: Prompt, omitted: Vector[str]) -> TurnPrompt:
-    return TurnPrompt(assembler.finish(prompt), omitted)
-
-
-def _made(assembler: Assembler, session: FoldedSession, chain: Chain, *, whole: bool = False) -> TurnPrompt:
+def _made(
+    assembler: Assembler, session: FoldedSession, chain: Chain, *, whole: bool = False
+) -> tuple[Prompt, Vector[str]]:
     made = assembler.assemble(session, chain)
-    return TurnPrompt(raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted)
+    return raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted

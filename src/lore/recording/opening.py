@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -66,8 +66,10 @@ class Options(msgspec.Struct, frozen=True):
         growing = opened is not None if growing is None else growing
         opened = opened or corpus.open_head(path)
         reader = _reader(opened.head, self.format)
-        if self.format is None and (reader is None or reader.name in GENERIC) and (why := _unread(path, opened.head)):
-            raise why
+        if self.format is None and (reader is None or reader.name in GENERIC):
+            foreign = find_foreign_file(opened.head, path)
+            if foreign is not None:  # a file of an agent that lore does not read
+                raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
         if reader is None:
             raise _unrecognised(path, opened.head)
         problems = problems or Problems()
@@ -90,12 +92,6 @@ class Options(msgspec.Struct, frozen=True):
         for companion in recording.companions:
             self.log(f"{corpus.show(companion)}: a subagent's file of this session, read with it")
         return recording
-
-
-def _unread(path: str, head: bytes) -> UnrecognisedError | None:
-    """Return the error for a file of an agent that lore does not read."""
-    kind = find_foreign_file(head, path)
-    return kind and UnrecognisedError(f"{corpus.show(path)} is {kind.what}: {kind.why}", hint=kind.hint)
 
 
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
@@ -138,21 +134,14 @@ def reader_named(name: str) -> type[Reader]:
     return kind
 
 
-class Picked(NamedTuple):
-    """A turn that was named."""
-
-    turn: Turn | None  # None: the recording has no turns
-    changes: dict[int, tuple[Change, ...]]  # before each turn of its chain
-
-
 _CHAINS_NAMED = 8  # in an error
 
 
-def pick(recording: Recording, name: corpus.Name) -> Picked:
-    """Return the turn that a name means; without a number the last one of the main chain.
+def pick(recording: Recording, name: corpus.Name) -> tuple[Turn | None, dict[int, tuple[Change, ...]]]:
+    """Return the turn that a name means, and the recorded changes before each turn of its chain, by number.
 
-    A recording without a main chain has that of its first turn. Reads the whole recording. Raises LoreError if the
-    chain or the turn does not exist.
+    Without a number it is the last turn of the main chain, or of that of the first turn if there is no main one; None
+    if the recording has no turns. Reads the whole recording. Raises LoreError if the chain or the turn does not exist.
     """
     chosen: dict[str, Turn] = {}  # of each chain the last turn that the name may mean
     numbers: dict[str, int] = {}  # of each chain the highest
@@ -178,4 +167,4 @@ def pick(recording: Recording, name: corpus.Name) -> Picked:
             choices, has = (), f"it has turns 1 to {numbers[chain]}"
         message = f"{recording.shown} has no turn {name.turn}{where}"
         raise LoreError(message, hint=has, where=Where(recording.shown), choices=choices)
-    return Picked(chosen.get(chain), changes.get(chain, {}))
+    return chosen.get(chain), changes.get(chain, {})

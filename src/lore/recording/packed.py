@@ -58,6 +58,7 @@ ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
 PAIRS, COMPLETIONS, INSPECT = "body-pairs", "completions", "inspect-archive"  # kinds of packs
 REQUEST, RESPONSE = ".request.json", ".response.json"
+BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
 SHORTEST = 0.2  # seconds: no model answers sooner
 _SUBAGENTS = "subagents"  # the folder in a session of Kimi CLI
 _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
@@ -175,8 +176,18 @@ def status_of(folder: str) -> filesystem.Status:
 
 
 def folder_stream(folder: str, files: FolderFiles) -> Iterator[bytes]:
-    """Yield the pack of a folder. A file of Kimi CLI is one member for each piece."""
-    for header in ordered(folder, files):
+    """Yield the pack of a folder."""
+    return pack_stream(folder, ordered(folder, files))
+
+
+def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
+    """Yield the pack of files with one request body each."""
+    return pack_stream("", [PackHeader(PAIRS, path, place=True) for path in paths])
+
+
+def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
+    """Yield a pack of files in a folder. A file of Kimi CLI is one member for each piece."""
+    for header in headers:
         limit = MEMBER_BYTES if header.lore_pack in _WHOLE else RECORD_BYTES
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
@@ -209,20 +220,6 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
         if found.tell() > limit:
             return None
     return found.getvalue()
-
-
-BODIES_OPENING = OPENING + b'body-pairs"'
-
-
-def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
-    """Yield the pack of files with one request body each."""
-    for path in paths:
-        header = PackHeader("body-pairs", printable(os.fsencode(path).decode("utf-8", "replace")), place=True)
-        try:
-            with filesystem.opened(path) as file:
-                yield from _member(header, _read(file.read, RECORD_BYTES) or b"")
-        except OSError as error:
-            yield from _member(header, fault=reason_of(error))
 
 
 def ordered(folder: str, files: FolderFiles) -> list[PackHeader]:
@@ -374,16 +371,11 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
         elif info.file_size > limit:
             fault = f"unpacks to more than {INFLATION} times its size"
         else:
-            try:
+            try:  # NotImplementedError: an unknown compression; RuntimeError: encrypted
                 with archive.open(info) as file:
                     data = _read(file.read, limit)
                 fault = "longer than the archive says" if data is None else ""
-            except (
-                BadZipFile,
-                *_DAMAGED,
-                NotImplementedError,
-                RuntimeError,
-            ) as error:  # unknown compression; encrypted
+            except (BadZipFile, *_DAMAGED, NotImplementedError, RuntimeError) as error:
                 fault = f"cannot be unpacked: {_why(error)}"
         room -= len(data or b"")
         yield from _member(header, data or b"", fault=fault)

@@ -10,7 +10,6 @@ Source: RFC 8878; a block, of 4 bytes at least, holds 128 KiB at most.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from lore.errors import LoreError, Where
 from lore.model.limits import ZSTD_WINDOW_BYTES
@@ -26,15 +25,18 @@ def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
     from lore.formats.contents import zstd_library  # noqa: PLC0415 - few files are compressed
 
     library, frame, found = zstd_library(), None, bytearray()
+    kind = library.ZstdDecompressor  # the package's makes another object for each frame, Python's own is one itself
     for rest in (piece[at : at + _STEP] for piece in pieces for at in range(0, len(piece), _STEP)):
         while rest:
-            frame = frame or _begun(library)
+            if frame is None:
+                has_frames = hasattr(kind, "decompressobj")
+                frame = kind(max_window_size=ZSTD_WINDOW_BYTES).decompressobj() if has_frames else kind()
             try:
                 found += frame.decompress(rest)
             except library.ZstdError as error:
                 if found:
                     yield bytes(found)
-                raise _unreadable(shown, f"damaged zstandard data ({error})") from None
+                raise LoreError(f"cannot read {shown}: damaged zstandard data ({error})", where=Where(shown)) from None
             rest, frame = (frame.unused_data, None) if frame.eof else (b"", frame)  # noqa: PLW2901
         if len(found) >= _PIECE:
             yield bytes(found)
@@ -42,14 +44,4 @@ def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
     if found:
         yield bytes(found)
     if frame is not None:
-        raise _unreadable(shown, "the zstandard data ends too soon")
-
-
-def _begun(library: Any) -> Any:
-    """Begin a frame: the decompressor of the package makes another object for each, Python's own is one itself."""
-    kind = library.ZstdDecompressor
-    return kind(max_window_size=ZSTD_WINDOW_BYTES).decompressobj() if hasattr(kind, "decompressobj") else kind()
-
-
-def _unreadable(shown: str, reason: str) -> LoreError:
-    return LoreError(f"cannot read {shown}: {reason}", where=Where(shown))
+        raise LoreError(f"cannot read {shown}: the zstandard data ends too soon", where=Where(shown))

@@ -65,7 +65,7 @@ def assemble(name: Name, options: Options) -> Assembly:
     """
     problems = Problems()
     recording = _open_session(name, options, problems, subagents=name.chain is not None)
-    turn = pick(recording, name).turn
+    turn, _ = pick(recording, name)
     dialect = recording.dialect_for(recording.state)
     if turn is not None:
         dialect = DIALECTS.get(turn.dialect) or dialect

@@ -28,11 +28,12 @@ from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import MAIN, Usage
 from lore.model.results import Finding
+from lore.model.state import Change
 from lore.model.turn import Call, Memo, Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name
-from lore.recording.opening import Options, Picked, pick
+from lore.recording.opening import Options, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
 from lore.report.redacted import redacted, redacted_error
@@ -106,8 +107,8 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
             if diff is not None:
                 return diff
     problems, memos = Problems(), dict[str, Memo]()
-    (before, _), left_side = _side(names[0], comparison.options, problems, memos)
-    (after, changes), right_side = _side(names[1], comparison.options, problems, memos)
+    before, _, left_side = _side(names[0], comparison.options, problems, memos)
+    after, changes, right_side = _side(names[1], comparison.options, problems, memos)
     whole_prompts = {left_side.format, right_side.format} <= {None, "bodies", "assembled"}
     if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
@@ -205,16 +206,18 @@ def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison)
     )  # fmt: skip
 
 
-def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, results.DiffSide]:
-    """Return the turn of one side, and its description. A file of an unrecognised format has no turn."""
+def _side(
+    name: Name, options: Options, problems: Problems, memos: dict[str, Memo]
+) -> tuple[Turn | None, dict[int, tuple[Change, ...]], results.DiffSide]:
+    """Return a side's turn and changes as `pick` does, and its description; a file of unknown format has no turn."""
     try:
         recording = options.open(name.path, problems, subagents=name.chain is not None, memos=memos)
-        picked = pick(recording, name)
+        turn, changes = pick(recording, name)
     except UnrecognisedError:
         if name.turn is not None:
             raise
-        return Picked(None, {}), results.DiffSide(str(name))
-    return picked, _described(str(name), recording, picked.turn, options)
+        return None, {}, results.DiffSide(str(name))
+    return turn, changes, _described(str(name), recording, turn, options)
 
 
 def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lore.errors import LoreError
 from lore.model.deferred import Registry
 from lore.model.jsonslice import sliced_members
 from lore.prompt.base import Dialect
-
-
-def _made(kind: Callable[[], Dialect]) -> Dialect:
-    return kind()
-
 
 # In the order in which they are asked: Bedrock's bodies have what Anthropic's have, and more.
 DIALECTS = Registry[Dialect](
@@ -23,9 +16,10 @@ DIALECTS = Registry[Dialect](
         "openai-responses": "lore.prompt.dialects.openai:OpenAIResponses",
         "gemini": "lore.prompt.dialects.gemini:Gemini",
     },
-    _made,
+    make=lambda kind: kind(),
 )
-TEXT = Registry[Dialect]({"template": "lore.prompt.dialects.chatml:ChatML"}, _made)  # written, never read
+# Dialects that are written and never read.
+TEXT = Registry[Dialect]({"template": "lore.prompt.dialects.chatml:ChatML"}, make=lambda kind: kind())
 
 
 def dialect_named(name: str) -> Dialect | None:

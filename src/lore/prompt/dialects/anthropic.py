@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import first_element, raw_members
 from lore.model.turn import Segment
 from lore.prompt.base import IN_LOOPS, USUAL, CacheMark, Rendered, Spot, Unit, can
 from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, function_members, function_of, outcome_of
@@ -68,7 +68,7 @@ class Anthropic(Body):
         if b'"tool_calls"' in messages or b'"role":"tool"' in messages.replace(b": ", b":"):
             return False
         claude = b"claude" in body.get("model", b"") and b"/" not in body.get("model", b"")
-        first = (raw_members(next(iter(array(messages)), b"")) or {}).get("role")
+        first = (raw_members(first_element(messages)) or {}).get("role")
         return first not in (b'"system"', b'"developer"') and (claude or any(sign in messages for sign in _SIGNS))
 
     def tool(self, raw: bytes) -> bytes:

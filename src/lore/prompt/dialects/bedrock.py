@@ -24,7 +24,6 @@ from lore.prompt.dialects.messages import Body, Writing, slice_elements, slice_l
 
 _POINT = "cachePoint"
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
-# Models whose cache points may ask for an hour; others refuse the request (user guide, 2026-10).
 _CACHED = ("claude", "nova")  # models that take cache points; others refuse the request (reference, 2026-10)
 _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _BLOCKS = frozenset((

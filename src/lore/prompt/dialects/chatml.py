@@ -136,16 +136,16 @@ class ChatML(RenderedText):
         """Return the system message in pieces: its opening, the tools, the system prompt's texts (JSON strings)."""
         found: list[Segment] = []
         if tools:
-            found.append(Segment("tools", "messages[0]", _utf8(f"{_START}system\n{_TOOLS}"), kind="envelope"))
+            found.append(Segment("tools", "messages[0]", f"{_START}system\n{_TOOLS}".encode(), kind="envelope"))
             for number, tool in enumerate(single_tools(tools)):
                 text = whole(as_function(tool).decode("utf-8", "replace"))
-                found.append(Segment("tools", f"tools[{number}]", _utf8(f"\n{text}"), kind="tool"))
-            found.append(Segment("tools", "messages[0].tools", _utf8(_HOW), kind="envelope"))
+                found.append(Segment("tools", f"tools[{number}]", f"\n{text}".encode(), kind="tool"))
+            found.append(Segment("tools", "messages[0].tools", _HOW.encode(), kind="envelope"))
         elif system:
-            found.append(Segment("system", "messages[0]", _utf8(f"{_START}system\n"), kind="envelope"))
+            found.append(Segment("system", "messages[0]", f"{_START}system\n".encode(), kind="envelope"))
         for number, raw in enumerate(system):
             space = "\n\n" if number or tools else ""
-            found.append(Segment("system", f"system[{number}]", _utf8(space + decoded(raw)), kind="text"))
+            found.append(Segment("system", f"system[{number}]", (space + decoded(raw)).encode(), kind="text"))
         return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> base.Spot:
@@ -166,13 +166,13 @@ class ChatML(RenderedText):
         role = place.role if joins else "tool" if unit.role == "results" else unit.role
         number, first = (place.messages - 1, place.blocks) if joins else (place.messages, 0)
         segments = [
-            Segment("messages", f"messages[{number}].content[{n}]", _utf8(f"\n{part}" if n else part))
+            Segment("messages", f"messages[{number}].content[{n}]", (f"\n{part}" if n else part).encode())
             for n, part in enumerate(parts, first)
         ]
         if not joins:
             end = f"{_END}\n" if number else ""
             opening = f"{end}{_START}{'user' if role == 'tool' else role}\n"
-            segments.insert(0, Segment("messages", f"messages[{number}]", _utf8(opening), kind="envelope"))
+            segments.insert(0, Segment("messages", f"messages[{number}]", opening.encode(), kind="envelope"))
         return base.Rendered(tuple(segments), base.Spot(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
@@ -185,13 +185,9 @@ class ChatML(RenderedText):
         if len(prompt) == 1 and len(prompt.messages) == 1 and prompt.messages[0].kind == "opaque":
             return text  # it was parsed from text
         end = f"{_END}\n" if text else ""
-        return text + _utf8(f"{end}{_START}assistant\n")
+        return text + f"{end}{_START}assistant\n".encode()
 
 
 def _call(call: ToolCall) -> str:
     arguments = whole(bytes(call.input).decode("utf-8", "replace"))
     return f'<tool_call>\n{{"name": {encode(call.name).decode()}, "arguments": {arguments}}}\n</tool_call>'
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode()

@@ -6,6 +6,7 @@ content block. Breakpoints are cut out of the bytes and kept in the segment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain as chained
 from itertools import groupby, takewhile
@@ -138,7 +139,7 @@ class Body:
         """Return the request body: model, parameters, tools, system, messages with breakpoints, the tail last."""
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
-        for key, some in groupby(segments[:end], _member_of):
+        for key, some in groupby(segments[:end], lambda segment: re.split(r"[\[.]", segment.path)[0]):
             found = list(some)
             if key == self.root:  # the system messages, which come last
                 end -= len(found)
@@ -187,11 +188,6 @@ def group_messages(segments: Iterable[Segment]) -> list[list[Segment]]:
             messages.append([])
         messages[-1].append(segment)
     return messages
-
-
-def _member_of(segment: Segment) -> str:
-    """Return the name of the body's member that holds a segment."""
-    return segment.path.partition("[")[0].partition(".")[0]
 
 
 def _with_member(segment: Segment, member: bytes) -> Segment:
