@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.base import finding
-from lore.judge.policy import Budgets, Exempt, Limited, NarrowedRun, PerPath, Policy
+from lore.judge.policy import Budgets, Exempt, Limited, PerPath, Policy, Ruling
 from lore.model.cause import Place
 from lore.model.evidence import TailReplaced, Told
 
@@ -51,12 +51,12 @@ def test_selecting_causes_does_not_switch_budgets_off():
 @each(
     "narrowed, selector, all_of_it",
     [
-        (NarrowedRun(), "LORE1", True),
-        (NarrowedRun(select=("LORE1",)), "LORE101", True),
-        (NarrowedRun(select=("LORE101",)), "LORE1", False),
-        (NarrowedRun(select=("LORE101",)), "date-in-prefix", True),
-        (NarrowedRun(ignore=("LORE101",)), "LORE1", False),
-        (NarrowedRun(ignore=("LORE101",)), "LORE102", True),
+        (Ruling(), "LORE1", True),
+        (Ruling(select=("LORE1",)), "LORE101", True),
+        (Ruling(select=("LORE101",)), "LORE1", False),
+        (Ruling(select=("LORE101",)), "date-in-prefix", True),
+        (Ruling(ignore=("LORE101",)), "LORE1", False),
+        (Ruling(ignore=("LORE101",)), "LORE102", True),
     ],
 )
 def test_narrowed_run_covers_only_its_selection(narrowed, selector, all_of_it):

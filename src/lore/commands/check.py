@@ -165,11 +165,11 @@ def context_of(
 
     from lore.errors import LoreError
     from lore.files import relative
-    from lore.judge.policy import NarrowedRun, Policy
+    from lore.judge.policy import Policy, Ruling
     from lore.recording import corpus
     from lore.run.checking.verdicts import CheckContext
 
-    narrowed = NarrowedRun(_split(select or ()), _split(ignore or ()))
+    narrowed = Ruling(_split(select or ()), _split(ignore or ()))
     Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:

@@ -116,12 +116,10 @@ class SimulatedSums:
         """Yield days in their order, other groups by re-billed cost, cost, and lost tokens."""
         for by in _GROUPS:
             groups = [_group(by, name, turns) for (kind, name), turns in self._groups.items() if kind == by]
-            order = sorted(groups, key=lambda group: group.name)
-            yield from (
-                order
-                if by == "day"
-                else sorted(order, key=lambda group: (-exact(group.waste), -exact(group.billed), -group.lost_tokens))
-            )
+            groups.sort(key=lambda group: group.name)
+            if by != "day":
+                groups.sort(key=lambda group: (-exact(group.waste), -exact(group.billed), -group.lost_tokens))
+            yield from groups
 
 
 def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:

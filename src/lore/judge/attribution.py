@@ -82,9 +82,8 @@ def _is_doubtful(evidence: e.Evidence) -> bool:
 
 def _verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
     """Return whether the provider says that the client changed the section of the cause."""
-    verdict = facts.verdict
-    section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
-    return section is not None and fits(cause.code, cause.section, section)
+    verdict = provider_cause(facts)
+    return verdict is not None and fits(cause.code, cause.section, verdict.section)
 
 
 def _read_head_alone(facts: PairFacts, _: Cause) -> bool:
@@ -464,12 +463,10 @@ def limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause
 
 def dispute_verdict(facts: PairFacts) -> Cause | None:
     """Return that the read contradicts the verdict: it includes the tools and system prompt that are said to differ."""
-    verdict, found = provider_cause(facts), find.head_was_read(facts)
-    if verdict is None or verdict.section not in ("tools", "system") or found is None or facts.read is None:
+    verdict, found = facts.verdict, find.head_was_read(facts)
+    if verdict is None or CLIENT_SECTIONS.get(verdict.reason) not in ("tools", "system") or found is None:
         return None
-    if not isinstance(verdict.evidence, e.ProviderSaid):
-        return None
-    evidence = e.Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), facts.read)
+    evidence = e.Disputed("head-was-read", verdict.reason, round(found.limit or 0), facts.read)
     return Cause(Code.VERDICT_DISAGREES, None, evidence)
 
 

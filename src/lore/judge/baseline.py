@@ -84,11 +84,8 @@ class KnownFindings:
     """The findings of a baseline, each used up once."""
 
     def __init__(self, baseline: Baseline) -> None:
-        self._entries: dict[str, BaselineEntry] = {}
-        for entry in baseline.findings:
-            before = self._entries.get(entry.fingerprint)
-            if before is None or before.count < entry.count:
-                self._entries[entry.fingerprint] = entry
+        ranked = sorted(baseline.findings, key=lambda entry: entry.count)
+        self._entries = {entry.fingerprint: entry for entry in ranked}  # the one that counts most
         self._left = Counter({name: entry.count for name, entry in self._entries.items()})
 
     def take(self, fingerprint: str) -> bool:

@@ -24,14 +24,14 @@ from lore.cache.served import served_by
 from lore.judge.attribution import explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import Pair, PairFacts, Tally
-from lore.judge.rewrites import find_replaced_tail, without_tail
+from lore.judge.rewrites import cut_messages, find_replaced_tail
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
 from lore.model.items import ToolCall
 from lore.model.state import Change, Entry
-from lore.model.turn import Prompt, Turn
+from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.causes import recorded_causes
 from lore.prefix.overlap import ChainSums, Overlap, byte_size, compare_prompts
@@ -176,7 +176,8 @@ class ComparedChain:
         if not overlap.is_covered and not current.is_rebuilt and current.fidelity != "rendered":
             tail = find_replaced_tail(previous.prompt, current.prompt)
         if tail is not None:
-            size, previous = len(previous.prompt), replace(previous, source=without_tail(previous.prompt, tail))
+            size, cut = len(previous.prompt), cut_messages(previous.prompt, tail.begin, tail.segments)
+            previous = replace(previous, source=cut)
             self._sizes.advance(previous.prompt, min(size, previous.prompt.stable))
             overlap = compare_prompts(previous.prompt, current.prompt)
         short = counts.shortfall(previous, current) if self._billed else None
@@ -379,7 +380,8 @@ class ComparedChains:
         if previous is not None:
             chain.advance(previous)
         if turn.answered_at is not None and turn.prompt.head:
-            self._starts.append(_without_messages(turn))
+            # only tools and system prompt, which it shares with others that are sent at the same time
+            self._starts.append(replace(turn, source=cut_messages(turn.prompt, 0)))
         return chain
 
     def _chain_of_original(self, turn: Turn) -> str | None:
@@ -434,14 +436,3 @@ def _may_read(previous: Turn, current: Turn) -> bool:
     is_same = previous.model == current.model and places[0] == places[1]
     has_entries = (counts.cached(previous.usage) or 0) > counts.TOLERANCE_TOKENS
     return is_same and has_entries and not asks_for_summary(previous.prompt, previous.call)
-
-
-def _without_messages(turn: Turn) -> Turn:
-    """Return a turn with only tools and system prompt, which it shares with others that are sent at the same time."""
-    whole = turn.prompt
-    breakpoints = tuple([place for place in whole.breakpoints if place < len(whole.head)])
-    head: Prompt = replace(
-        whole, messages=Vector(), tail=(), breakpoints=breakpoints,
-        breakpoint_values=whole.breakpoint_values[: len(breakpoints)],
-    )  # fmt: skip
-    return replace(turn, source=head)

@@ -326,7 +326,7 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
 
 def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
     """Return that no answer to the first prompt holds thinking, in versions with which the next prompt's read fell."""
-    found = _state_signal(facts, "first-without-thinking", is_delayed=False)
+    found = state_signal(facts, "first-without-thinking", is_delayed=False)
     return None if found is None else e.FirstWithoutThinking()
 
 
@@ -337,7 +337,7 @@ def find_resume(facts: PairFacts) -> e.Evidence | None:
     return None if sign is None else _signal_evidence(sign)
 
 
-def _state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
+def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
     """Return a signal; `is_delayed`: of text since the user's last prompt, which may be moved at this one."""
     signals = () if facts.state is None else facts.state.signals
     return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
@@ -345,7 +345,7 @@ def _state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Si
 
 def delayed_skill(facts: PairFacts) -> Signal | None:
     """Return the signal of a skill that was used since the user's last prompt, in versions that move its text."""
-    skill = _state_signal(facts, "skill")
+    skill = state_signal(facts, "skill")
     if skill is None:
         return None
     model = normal_name(facts.current.model)
@@ -360,13 +360,8 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
 
 def find_hook_text(facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the user spoke again."""
-    hook = _state_signal(facts, "hook-context")
+    hook = state_signal(facts, "hook-context")
     return None if hook is None else e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved)
-
-
-def dropped_reasoning(facts: PairFacts) -> Signal | None:
-    """Return the reasoning that the provider omits from this prompt of the user on."""
-    return _state_signal(facts, "reasoning")
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
@@ -374,7 +369,7 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
 
     `is_missed`: less was read than precedes it, so that it explains only the part of the fall that follows it.
     """
-    dropped, read, state = dropped_reasoning(facts), facts.read, facts.state
+    dropped, read, state = state_signal(facts, "reasoning"), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
     beyond = read - dropped.read_if_moved
@@ -388,7 +383,7 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 
     Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking.
     """
-    dropped, state = dropped_reasoning(facts), facts.state
+    dropped, state = state_signal(facts, "reasoning"), facts.state
     if dropped is None or state is None or state.implicit or not state.grown.prompted:
         return None
     usages = (facts.previous.usage, facts.current.usage and facts.current.usage.first_pass)
@@ -449,7 +444,7 @@ def _has_same_history(facts: PairFacts) -> bool:
         return False
     if state is not None and (state.unchanged < state.entries or state.head_changed):
         return False
-    return previous.usage is not None and current.usage is not None and dropped_reasoning(facts) is None
+    return previous.usage is not None and current.usage is not None and state_signal(facts, "reasoning") is None
 
 
 # what the read rules out

@@ -140,13 +140,10 @@ def _difference(left: MeasureSide, right: MeasureSide) -> Interval | None:
 def _outcome(ratio: Ratio, left: MeasureSide, right: MeasureSide, difference: Interval | None) -> Outcome:
     if left.value is None or right.value is None:
         return "unknown"
-    few = ratio.share and min(left.events + right.events, _missed(left) + _missed(right)) < EVENTS
+    events, trials = left.events + right.events, left.trials + right.trials
+    few = ratio.share and min(events, trials - events) < EVENTS
     if difference is None or few:
         return "too-few"
     if difference.low > 0:
         return "higher"
     return "lower" if difference.high < 0 else "no-difference"
-
-
-def _missed(side: MeasureSide) -> float:
-    return side.trials - side.events

@@ -139,7 +139,8 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
                 return f"per_path, entry {number}: {fault}"
         for number, entry in enumerate(self.exempt, 1):
             empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
-            if fault := empty or _path_fault(entry.path) or _leaves_folder(entry.path):
+            leaves = f"path {entry.path!r} leaves the folder of these settings" if ".." in entry.path.split("/") else ""
+            if fault := empty or _path_fault(entry.path) or leaves:
                 return f"exempt, entry {number}: {fault}"
         return ""
 
@@ -201,11 +202,6 @@ def _path_fault(path: str) -> str:
     return ""
 
 
-def _leaves_folder(path: str) -> str:
-    """Return that a pattern names files outside the folder of the settings; else empty."""
-    return f"path {path!r} leaves the folder of these settings" if ".." in path.split("/") else ""
-
-
 NO_POLICY = Policy()
 
 
@@ -256,18 +252,10 @@ class Ruling(Struct, frozen=True):
             return not ignored
         return _longest(self.select, code, name) > ignored
 
-
-class NarrowedRun(Struct, frozen=True):
-    """The findings that one run looks for, by `--select` and `--ignore`."""
-
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-
     def looks_for(self, selector: str) -> bool:
-        """Return whether the run looked for all findings that a selector names."""
-        ruling = Ruling(self.select, self.ignore)
+        """Return whether all findings that a selector names are selected."""
         named = [(code, row.name) for code, row in CODES.items() if _length(selector, code, row.name)]
-        return all(ruling.wants(code, name) for code, name in named)
+        return all(self.wants(code, name) for code, name in named)
 
 
 def _length(selector: str, code: str, name: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
@@ -76,12 +76,6 @@ class Beside:
         return max((read for chain, read in most.items() if chain != turn.chain), default=0)
 
 
-class _ShortRead(Struct, frozen=True):
-    turn: Turn
-    evidence: ReadBelowForecast
-    times: int = 1
-
-
 class ReadShort:
     """Find turns of one chain that read less than predicted; reported once a chain."""
 
@@ -89,7 +83,8 @@ class ReadShort:
         self._rules = rules
         self._tolerance = tolerance
         self._beside = beside
-        self._short: _ShortRead | None = None
+        self._short: tuple[Turn, ReadBelowForecast] | None = None  # the first of them
+        self._times = 0
         self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
         self._is_doubted = False  # a usage of the chain contradicts its body
@@ -117,9 +112,9 @@ class ReadShort:
         """Report the chain's short reads, at the first of them."""
         self._beside.chains.pop(self._chain, None)
         if self._short is not None:
-            short = self._short.evidence
+            turn, short = self._short
             yield finding(
-                Code.READ_SHORT_OF_PREDICTION, place, short, at=self._short.turn, times=self._short.times,
+                Code.READ_SHORT_OF_PREDICTION, place, short, at=turn, times=self._times,
                 lost_tokens=short.expected_tokens - short.read_tokens,
                 tokens="recorded" if short.exact else "estimated", confidence="rule",
             )  # fmt: skip
@@ -181,8 +176,8 @@ class ReadShort:
             expected, read, is_exact, predicted.cache, predicted.prediction.reason, writer.number,
             writer.chain if writer.chain != turn.chain else None, seconds_since(writer, turn) or 0.0, turn.model,
         )  # fmt: skip
-        times = 1 if self._short is None else self._short.times + 1
-        self._short = _ShortRead(turn, evidence) if self._short is None else structs.replace(self._short, times=times)
+        self._short = self._short or (turn, evidence)
+        self._times += 1
 
     def _predict(self, turns: Sequence[Turn]) -> Predicted | None:
         """Predict the last turn after learning from the others; None if a usage is not believed."""

@@ -338,13 +338,12 @@ def last_message(prompt: Prompt, number: int = 1) -> int:
     return place
 
 
-def without_tail(previous: Prompt, tail: ReplacedTail) -> Prompt:
-    """Return the prompt with its tail set apart, like the prompts that lore assembles."""
-    stable = len(previous.head) + tail.begin
-    kept = sum(place < stable for place in previous.breakpoints)
+def cut_messages(prompt: Prompt, begin: int, tail: tuple[Segment, ...] = ()) -> Prompt:
+    """Return the prompt without its messages from `begin` on, and with another tail."""
+    kept = sum(place < len(prompt.head) + begin for place in prompt.breakpoints)
     return replace(
-        previous, messages=previous.messages.cut(tail.begin), tail=tail.segments,
-        breakpoints=previous.breakpoints[:kept], breakpoint_values=previous.breakpoint_values[:kept],
+        prompt, messages=prompt.messages.cut(begin), tail=tail,
+        breakpoints=prompt.breakpoints[:kept], breakpoint_values=prompt.breakpoint_values[:kept],
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -72,7 +73,7 @@ class Siblings:
             while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
                 common -= 1  # of the message in which they part
             covered = max([place + 1 for place in other.prompt.breakpoints if place < common], default=0)
-            held, kept = (_tokens(turn, end, per_token) for end in (common, covered))
+            held, kept = (round(sum(map(byte_size, islice(prompt, end))) / per_token) for end in (common, covered))
             lost = held - max(kept, read)
             last = prompt.segment_at(common - 1) if common and lost >= least else None
             if last is None:
@@ -109,8 +110,3 @@ def _may_share(earlier: Turn, turn: Turn) -> bool:
         return False
     begun = earlier.answered_at if earlier.answered_at is not None else earlier.at
     return begun is not None and turn.at is not None and 0 <= turn.at - begun <= FIVE_MINUTES
-
-
-def _tokens(turn: Turn, segments: int, per_token: float) -> int:
-    found = (turn.prompt.segment_at(place) for place in range(segments))
-    return round(sum(byte_size(segment) for segment in found if segment is not None) / per_token)

@@ -257,11 +257,7 @@ class CauseSums:
 
         Words and commands are added by reports.
         """
-        found = [
-            _cause(requests, reader)
-            for key, requests in self._found.items()
-            if (key[1] == UNSURE) == unsure
-        ]  # fmt: skip
+        found = [_cause(requests, reader) for key, requests in self._found.items() if (key[1] == UNSURE) == unsure]
         return sorted(found, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names))
 
 

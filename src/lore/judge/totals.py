@@ -236,18 +236,13 @@ def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
     summary.breaks += 1
     setattr(summary, leading.kind, getattr(summary, leading.kind) + 1)
     costs[leading.code, leading.kind] = costs.get((leading.code, leading.kind), CauseCost()).plus(leading)
-    if leading.kind == "waste":
-        summary.waste_tokens += _lost(leading)
-        summary.waste_dollars = summed((summary.waste_dollars, leading.lost_dollars))
-    elif leading.kind == "unattributable":
+    name = "unexplained" if leading.kind == "unattributable" else leading.kind
+    setattr(summary, f"{name}_tokens", getattr(summary, f"{name}_tokens") + _lost(leading))
+    setattr(summary, f"{name}_dollars", summed((getattr(summary, f"{name}_dollars"), leading.lost_dollars)))
+    if name == "unexplained":
         summary.unexplained = summary.unattributable
-        summary.unexplained_tokens += _lost(leading)
-        summary.unexplained_dollars = summed((summary.unexplained_dollars, leading.lost_dollars))
-        reasons = dict.fromkeys(out.reason for finding in breaking for out in finding.ruled_out if out.out)
-        summary.ruled_out = Counter(summary.ruled_out) + Counter(list(reasons))
-    else:
-        summary.expected_tokens += _lost(leading)
-        summary.expected_dollars = summed((summary.expected_dollars, leading.lost_dollars))
+        reasons = dict.fromkeys((out.reason for finding in breaking for out in finding.ruled_out if out.out), 1)
+        summary.ruled_out = Counter(summary.ruled_out) + Counter(reasons)
     summary.lost_tokens = summary.waste_tokens + summary.unexplained_tokens
     return failed
 
@@ -263,17 +258,12 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     )
     return [
         CostlyCause(
-            code,
-            CODES[code].name,
-            kind,
-            cost.breaks,
-            cost.lost_tokens,
-            CODES[code].fix_done if cost.is_fix_done else fix_of(code, reader),
-            cost.dollars,
-        )  # fmt: skip
+            code, CODES[code].name, kind, cost.breaks, cost.lost_tokens,
+            CODES[code].fix_done if cost.is_fix_done else fix_of(code, reader), cost.dollars,
+        )
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
-    ][:TOP]
+    ][:TOP]  # fmt: skip
 
 
 class RunTotals:

@@ -30,7 +30,7 @@ from lore.judge.attribution import fits
 from lore.judge.base import CURRENCY, TurnVerdict, exact, summed
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
-from lore.model.cause import Cause, Strength
+from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
 from lore.model.events import Usage
 from lore.model.evidence import SharedBlock
@@ -96,15 +96,12 @@ def _breaks(pair: Pair) -> Iterator[Break]:
             continue
         whole = lost_tokens(pair, number)[0]
         share = pair.lost[number] / most if pair.lost[number] and most else 1.0
-        yield _break(cause, round(whole * share), leads=number == leading)
+        yield Break(cause.code, cause.kind, cause.strength, cause.section, round(whole * share), number == leading)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
             if not is_remark(other) and other.code != cause.code:
-                yield _break(other, whole if other.strength != "certain" else min(whole, after))
-
-
-def _break(cause: Cause, loses: int, *, leads: bool = False) -> Break:
-    return Break(cause.code, cause.kind, cause.strength, cause.section, loses, leads)
+                loses = min(whole, after) if other.strength == "certain" else whole
+                yield Break(other.code, other.kind, other.strength, other.section, loses)
 
 
 _Match: TypeAlias = Callable[[Break], bool]
@@ -231,11 +228,7 @@ class SimulatedRun(NamedTuple):
         return bool(caches & _WITH_LIFETIMES) and any(found.code == Code.CACHE_EXPIRED for found in self.breaks)
 
 
-class NotedSaving(NamedTuple):
-    """What a change saves, and notes on it."""
-
-    saving: Saving
-    notes: list[str]
+NotedSaving: TypeAlias = tuple[Saving, list[str]]  # what a change saves, and notes on it
 
 
 def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
@@ -277,7 +270,7 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     counts = other.change_counts
     if counts.already and not counts.changed:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
-        return NotedSaving(saving, list(_notes(saving, counts)))
+        return saving, list(_notes(saving, counts))
     turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
     pairs = [(paid, left, right) for paid, left, right in turns if not paid.contradicted]
     reads = [(left.predicted.read_tokens, right.predicted.read_tokens) for _, left, right in pairs]
@@ -292,7 +285,7 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     if contradicted:
         whose = "whose bills contradict their bodies"
         notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
-    return NotedSaving(saving, notes)
+    return saving, notes
 
 
 def _both_costs(
@@ -303,7 +296,7 @@ def _both_costs(
     The first turn of a transcript is not predicted. It reads the same with any lifetime, and its writes cost another
     price.
     """
-    before, after = _predicted_cost(left), _predicted_cost(right)
+    before, after = (None if turn.cost is None else turn.cost.predicted for turn in (left, right))
     usage, hour = paid.paid, text.replace(" ", "") == TTL
     if before is None and after is None and hour and left.cache in _WITH_LIFETIMES and usage is not None and paid.price:
         longer = replace(usage, write_1h_tokens=usage.write_tokens, write_5m_tokens=0)
@@ -311,10 +304,6 @@ def _both_costs(
         if costs[0] is not None and costs[1] is not None:
             return float(costs[0]), float(costs[1])
     return before, after
-
-
-def _predicted_cost(turn: SimulatedTurn) -> float | None:
-    return None if turn.cost is None else turn.cost.predicted
 
 
 def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
@@ -343,7 +332,7 @@ def without_causes(base: SimulatedRun, text: str) -> NotedSaving:
         return ruling.wants(cause.code, CODES[cause.code].name if cause.code in CODES else "")
 
     saving = _saving(base, without, text)
-    return NotedSaving(saving, list(_notes_on_causes(base, without, saving)))
+    return saving, list(_notes_on_causes(base, without, saving))
 
 
 def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
@@ -402,13 +391,13 @@ def rank_causes(base: SimulatedRun) -> Iterator[NotedSaving]:
     found = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in found if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
-    yield from (NotedSaving(saving, []) for saving in alone.values())
+    yield from ((saving, []) for saving in alone.values())
     for together in _together(base):
         saving = _saving(base, partial(_has_fix, together), f"cause={','.join(together)}")
         more = saving.tokens - sum(alone[code].tokens for code in together)
         if more > 0:
             only = "are saved only if all of these are fixed, since each breaks the same prefixes"
-            yield NotedSaving(saving, [f"{saving.change}: {more:,} tokens {only}"])
+            yield saving, [f"{saving.change}: {more:,} tokens {only}"]
 
 
 def _together(base: SimulatedRun) -> list[tuple[str, ...]]:

@@ -186,14 +186,12 @@ def _with_savings(
                 ranked.append(what_if.compare_runs(text, base, run))
         notes = [*what_if.describe_left_out(base), *notes]
     elif not asked:
-        ranked = [noted for noted in ranked if noted.saving.saves]
+        ranked = [(saving, words) for saving, words in ranked if saving.saves]
     if once or not asked:
         notes += what_if.suggest_longer_life(base.result)
-    every = [*(note for noted in (*saved, *ranked) for note in noted.notes), *notes]
-    fixes = what_if.sort_savings(noted.saving for noted in ranked)
-    return replace(
-        base.result, what_if=[*(noted.saving for noted in saved), *fixes], notes=[*base.result.notes, *every]
-    )
+    every = [*(note for _, words in (*saved, *ranked) for note in words), *notes]
+    fixes = what_if.sort_savings(saving for saving, _ in ranked)
+    return replace(base.result, what_if=[*(saving for saving, _ in saved), *fixes], notes=[*base.result.notes, *every])
 
 
 def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simulation) -> Iterator[str]:

@@ -161,19 +161,14 @@ class Laws:
     def _read_messages(self, turn: Turn, same: int) -> None:
         """Read the new messages: calls without results, and a program's text after results."""
         for segment, envelope in self._tools.read(turn.prompt, same):
-            self._find_program_text(turn, segment, envelope)
+            block = block_of(segment, envelope)
+            text = (block.text or "")[:VARYING_TEXT] if block.kind == "text" else ""
+            if is_made_by_program(text, self._labels):
+                shown = ProgramText(printable(mask(text)[:60]))
+                self._hold(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
         orphan = self._tools.find_orphan(turn)
         if orphan is not None:
             self._hold(turn, orphan)
-
-    def _find_program_text(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
-        block = block_of(segment, envelope)
-        if block.kind != "text" or block.text is None:
-            return
-        text = block.text[:VARYING_TEXT]
-        if is_made_by_program(text, self._labels):
-            shown = ProgramText(printable(mask(text)[:60]))
-            self._hold(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
 
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent repeatedly without a breakpoint, to a cache that needs one."""

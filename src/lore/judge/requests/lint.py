@@ -184,22 +184,16 @@ class Linter:
         if not places or places[-1] < head:
             return
         end = _latest_answer(prompt) - 1  # where the request before ended
+        spans: list[tuple[int, int, bool]] = []  # where one begins and ends, and whether it is since that request
         if end >= head and places[-1] > end:
-            behind = next(place for place in places if place >= end)
-            new = count_positions(prompt, end + 1, behind, runs=runs)
-            if new > most:
-                apart = BreakpointsApart(new, most, step=True)
-                yield laws.Broken(
-                    Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, behind), apart, at=behind
-                )
+            spans.append((end + 1, next(place for place in places if place >= end), True))
+        if len(places) > 1:
+            spans.append((max(places[-2] + 1, head), places[-1], False))
+        for start, at, is_step in spans:
+            if (new := count_positions(prompt, start, at, runs=runs)) > most:
+                apart, kind = BreakpointsApart(new, most, step=is_step), None if is_step else "expected"
+                yield laws.Broken(Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, at), apart, kind, at)
                 return
-        *_, before, last = -1, *places
-        new = count_positions(prompt, max(before + 1, head), last, runs=runs)
-        if before >= 0 and new > most:
-            apart = BreakpointsApart(new, most, step=False)
-            yield laws.Broken(
-                Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, last), apart, "expected", last
-            )
 
 
 # places

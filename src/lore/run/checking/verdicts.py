@@ -18,7 +18,7 @@ from lore.files import relative
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
-from lore.judge.policy import NO_POLICY, Budgets, NarrowedRun, Policy, Ruling
+from lore.judge.policy import NO_POLICY, Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
@@ -111,7 +111,7 @@ class CheckContext(Struct, frozen=True):
     path: str = ""  # the baseline's file; empty: no baseline
     update: bool = False  # write a new baseline
     redact: bool = False  # results hold no content
-    narrowed: NarrowedRun = NarrowedRun()  # findings that this run alone looks for
+    narrowed: Ruling = Ruling()  # `--select` and `--ignore`: findings that this run alone looks for
     dated: Dated = PACKAGED
     reader: Reader | None = None  # the person that fixes address; None: chosen by the format
     budgets: Budgets = Budgets()
