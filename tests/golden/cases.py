@@ -47,7 +47,10 @@ class Ran(NamedTuple):
 
 
 # Options and recordings that a plug-in handles, by a part of the command.
-OF_PLUGINS = {"--report parquet": "scale", "flue": "formats", "openfang": "formats", "mini-swe-agent": "formats"}
+OF_PLUGINS = {
+    "--report parquet": "scale",
+    **dict.fromkeys(("flue", "openfang", "mini-swe-agent", "sidecode", "causes/LORE229"), "formats"),
+}
 
 
 def missing_plugin(text: str) -> str:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
     from lore.formats.builder import SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
-    from lore.formats.contents import ContentError as ContentError, decompress as decompress, object_of as object_of
+    from lore.formats.contents import ContentError as ContentError, array_of as array_of, decompress as decompress
+    from lore.formats.contents import object_of as object_of
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
     from lore.formats.http import FIELDS as FIELDS, account_of as account_of, call_of as call_of, is_body as is_body
     from lore.formats.agents import kimi as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
         placed as placed,
     )
     from lore.formats.lines import problem as problem
-    from lore.formats.lore_log import LoreLog as LoreLog
+    from lore.formats.lore_log import LoreLog as LoreLog, event_of as event_of
     from lore.formats.agents import pi_records as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.registry import Format as Format, lacks_of as lacks_of
     from lore.formats.values import FunctionCall as FunctionCall, Said as Said, blocks_in as blocks_in, called as called
@@ -42,11 +43,11 @@ __getattr__ = public_names(
         "bills": "billed_of usage_with_cached_input usage_without_cached_input",
         "builder": "DocumentReader LogReader SessionBuilder",
         "captures.lore_capture": "LoreCapture",
-        "contents": "ContentError decompress object_of",
+        "contents": "ContentError array_of decompress object_of",
         "folders": "PackMember PackReader in_file",
         "http": "FIELDS account_of call_of is_body",
         "lines": "Line LineCutter RecordReader TextReader nonblank_lines fault first_records placed problem too_much",
-        "lore_log": "LoreLog",
+        "lore_log": "LoreLog event_of",
         "registry": "Format lacks_of",
         "values": (
             "FunctionCall Said blocks_in called image_at opens output_of result_of said_in stamp_at stamp_of text_in"

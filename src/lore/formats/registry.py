@@ -75,8 +75,6 @@ _ALIKE = {"pi": ("flue",), "flue": ("pi",)}
 LAST = frozenset(("chat", "chat-json"))  # asked only if no reader of a plug-in recognises a file
 GENERIC = LAST | {"bodies"}  # formats that many programs write
 FORMATS: dict[str, Format] = {
-    # before lore, whose own reader takes any event
-    "sidecode": _log("sidecode:Sidecode", "sidecode's event deltas", bills="some", members=frozenset(("kind",))),
     "lore": _log("lore_log:LoreLog", "lore's own session log", system_prompt="yes", tools="yes",
         members=frozenset(("kind",))),
     "gemini-cli": _log("agents.gemini:GeminiCli", "Gemini CLI's chats, JSON Lines",
@@ -142,9 +140,11 @@ FORMATS: dict[str, Format] = {
 
 # Formats of lore's own plug-ins, by plug-in: an installation may lack these.
 _PLUG_INS = {
-    "formats": ("flue", "kimi-cli", "kimi-cli-session", "mini-swe-agent", "openfang", "openhands", "swe-agent"),
+    "formats": (
+        "flue", "kimi-cli", "kimi-cli-session", "mini-swe-agent", "openfang", "openhands", "sidecode", "swe-agent",
+    ),
     "engines": ("engine-metrics", "llama-log", "sglang-log", "vllm-log"),
-}
+}  # fmt: skip
 READERS = Registry[type[Reader]]({name: f"lore.formats.{row.place}" for name, row in FORMATS.items()})
 _NEITHER = "the system prompt and the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}

@@ -33,6 +33,10 @@ OPENHANDS = Format(
     f"{_HERE}.openhands:OpenHands", "OpenHands' conversations (V1), a folder each", "structural", "yes", "yes", "yes",
     "some", "yes", packed=True, before="cline",
 )  # fmt: skip
+SIDECODE = Format(
+    f"{_HERE}.sidecode:Sidecode", "sidecode's event deltas", "reconstructed", "yes", "some", "no", "no", "yes",
+    members=frozenset(("kind",)), before="lore",  # whose own reader takes any event
+)  # fmt: skip
 SWE_AGENT = Format(
     f"{_HERE}.swe_agent:SweAgent", "SWE-agent's trajectories", "structural", "yes", "no", "some", "no", "no",
     signs=(b'"trajectory"',), before="cline",

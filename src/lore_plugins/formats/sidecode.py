@@ -20,16 +20,8 @@ from typing import ClassVar
 
 import msgspec
 
-from lore.formats.base import Read
-from lore.formats.bills import billed_of
-from lore.formats.contents import array_of, object_of
-from lore.formats.lines import Line, nonblank_lines, problem
-from lore.formats.lore_log import LoreLog, event_of
-from lore.model.canonical import encode, text_of
-from lore.model.codes import Code
-from lore.model.events import Usage
-from lore.model.jsonslice import array, raw_members
-from lore.model.lenient import snake
+from lore.formats import Line, LoreLog, Read, array_of, billed_of, event_of, nonblank_lines, object_of, problem
+from lore.model import Code, Usage, array, encode, lenient, raw_members, text_of
 
 Members = dict[str, bytes]
 
@@ -80,7 +72,7 @@ class Sidecode(LoreLog):
         kind = "" if members is None else text_of(members.get("kind", b""))
         if members is None or kind not in _KINDS:
             return super()._record(line)
-        spelled = {snake(key): value for key, value in members.items()}
+        spelled = {lenient.snake(key): value for key, value in members.items()}
         event = event_of(object_of(self._filled(kind, spelled)))
         return None if event is None else [*self._begin(line, header=False), Read(event, line.number, line.byte)]
 
@@ -105,7 +97,7 @@ class Sidecode(LoreLog):
             case "turn_completed" | "turn_failed" | "turn_canceled":
                 members = {"turn": encode(self._turn), **members}
                 counters = raw_members(members.get("usage", b"")) or {}
-                bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
+                bill = billed_of(object_of({lenient.snake(key): value for key, value in counters.items()}))
                 if bill is not None and self._answers > 1:  # only the sum of several requests is known
                     bill = Usage(iterations=(Usage(kind="sum").with_counts(bill),))
                 members |= {} if bill is None else {"usage": msgspec.json.encode(bill)}
@@ -114,7 +106,7 @@ class Sidecode(LoreLog):
         return members
 
     def _item_of(self, members: Members) -> Members:
-        item = {snake(key): value for key, value in (raw_members(members.get("item", b"")) or {}).items()}
+        item = {lenient.snake(key): value for key, value in (raw_members(members.get("item", b"")) or {}).items()}
         item.setdefault("type", item.pop("kind", b"null"))
         kind = text_of(item["type"])
         if kind == "tool_call":
@@ -142,7 +134,7 @@ def _with_images(item: Members) -> Members:
     """Return a user's message as blocks of its text and images; an image of an unknown shape stays as it is."""
     blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
     for image in array(item.pop("images")):
-        found = {snake(key): value for key, value in (raw_members(image) or {}).items()}
+        found = {lenient.snake(key): value for key, value in (raw_members(image) or {}).items()}
         if found.get("media_type", b"")[:1] == found.get("data", b"")[:1] == b'"':
             block = {"type": b'"image"', "media_type": found["media_type"], "data": found["data"]}
         else:
@@ -172,7 +164,8 @@ _KINDS: dict[str, frozenset[str]] = {
 def _is_own(kind: str, members: Members, item: Members) -> bool:
     """Return whether a delta lacks fields of lore's own events, or spells them in another way."""
     if kind != "append":
-        return kind.startswith("turn_") or kind == "compact_started" or any(snake(key) != key for key in members)
+        is_renamed = any(lenient.snake(key) != key for key in members)
+        return kind.startswith("turn_") or kind == "compact_started" or is_renamed
     if text_of(item.get("type", b"")) == "tool_call":
         return "uuid" not in item
     return "kind" in item or "stopReason" in item

@@ -8,13 +8,13 @@ from pathlib import Path
 from helpers.each import each
 from lore.fold.step import step
 from lore.formats.registry import recognise
-from lore.formats.sidecode import Sidecode
 from lore.model.codes import Problem
 from lore.model.items import ImageBlock, RawBlock, TextBlock, UserMessage
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
+from lore_plugins.formats.sidecode import Sidecode
 
-SESSION = (Path(__file__).parents[2] / "fixtures/sidecode/session.jsonl").read_bytes()
+SESSION = (Path(__file__).parents[3] / "fixtures/sidecode/session.jsonl").read_bytes()
 
 
 def log(*records):
