@@ -193,7 +193,8 @@ def test_lint_claims_no_more_tokens_than_billed(billed, cached):
 @pytest.mark.parametrize("names", [("bad.json",), ("bad.json", "good.json"), ("good.json", "bad.json"), (".",)])
 def test_lint_fails_whatever_lies_beside_a_bad_file(names):
     put("good.json", dumps(GOOD))
-    put("bad.json", dumps({**GOOD, "system": [text(LONG)]}))
+    other = [{"role": "user", "content": "Another conversation."}]
+    put("bad.json", dumps({**GOOD, "system": [text(LONG)], "messages": other}))
     ran = lore("lint", *names)
     assert ran.code == 1
     assert "✗" in ran.out

@@ -55,12 +55,13 @@ def next_of(first: dict) -> dict:
     return {**first, "system": system, "messages": messages}
 
 
-def test_two_named_files_are_judged_like_one():
+@pytest.mark.parametrize("command", ["check", "lint"])
+def test_two_named_files_are_judged_like_one(command):
     first = body(words="The current time is 09:00:12.\n" + LONG)
     put("a.json", dumps(first))
     put("b.json", dumps(next_of(first)))
     put("both.jsonl", dumps(first) + b"\n" + dumps(next_of(first)) + b"\n")
-    apart, together = (lore("check", *names, "--json") for names in (("a.json", "b.json"), ("both.jsonl",)))
+    apart, together = (lore(command, *names, "--json") for names in (("a.json", "b.json"), ("both.jsonl",)))
     assert apart.code == together.code == 1
     kept = ("code", "severity", "chain", "turn", "message", "lost_tokens", "json_path")
     shown = [[{name: each[name] for name in kept} for each in ran.json["findings"]] for ran in (apart, together)]

@@ -31,7 +31,7 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs, open_input
+from lore.recording.inputs import Input, inputs, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
@@ -65,6 +65,8 @@ def lint(
             for name, path in named
             for file in inputs([name.path if name.turn is not None else path])
         ]
+        if not context.policy.is_by_path and all(name.turn is None for _, name in files):
+            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
         total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
@@ -109,9 +111,10 @@ class _Lint:
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
         self._rows: list[LintRequest] = []
-        self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by file
+        self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by `_unit`
         self.problems: list[Problem] = []
-        self._preventing: dict[str, list[set[str]]] = {}  # by file, for each row: what leaves nothing to be read
+        self._preventing: dict[str, list[set[str]]] = {}  # by `_unit`, for each row: what leaves nothing to be read
+        self._is_joined = False  # the file under way is several with one request each
 
     def file(self, file: Input, name: corpus.Name) -> None:
         """Examine a file, or the request of it that `name` names; raises LoreError if the file was named."""
@@ -121,11 +124,11 @@ class _Lint:
         try:
             if file.error is not None:
                 raise file.error
-            recording = open_input(file, self._options, problems)
+            recording, self._is_joined = open_input(file, self._options, problems), bool(file.together)
             if recording.events:
                 raise UnrecognisedError(f"{recording.shown} is a session log, and holds no requests", hint=_HINT)
             self._recording(recording, place, ruling, name)
-            self.summary.files += 1
+            self.summary.files += max(1, len(file.together))
         except LoreError as error:
             unrecognised = isinstance(error, UnrecognisedError)
             if file.named and file.error is None and not (unrecognised and file.optional):
@@ -140,16 +143,16 @@ class _Lint:
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
         preventing = {
-            path: set[str]().union(*rows) if all(rows) else set[str]() for path, rows in self._preventing.items()
+            unit: set[str]().union(*rows) if all(rows) else set[str]() for unit, rows in self._preventing.items()
         }
         findings: list[Finding] = []
-        for by_file in self._found.values():
+        for units in self._found.values():
             failing = {
-                path: found._replace(finding=replace(found.finding, severity="error"))
-                for path, found in by_file.items()
-                if found.finding.severity == "warning" and found.finding.code in preventing.get(path, ())
+                unit: found._replace(finding=replace(found.finding, severity="error"))
+                for unit, found in units.items()
+                if found.finding.severity == "warning" and found.finding.code in preventing.get(unit, ())
             }
-            others = [found for path, found in by_file.items() if path not in failing]
+            others = [found for unit, found in units.items() if unit not in failing]
             for alike in filter(None, ([*failing.values()], others)):
                 most = max(alike, key=lambda found: found.finding.stake_tokens or 0)
                 made = replace(most.finding, requests=sum(found.requests for found in alike))
@@ -204,13 +207,17 @@ class _Lint:
             stakes[made.code] = None if made.severity == "note" else defect.tokens or 0
             refused = refused or is_refused(made)
             key = made.code, made.kind, defect.detail, (made.json_path or "").translate(_NUMBERS)
-            by_file = self._found.setdefault(key, {})
-            before = by_file.get(made.path)
+            units, unit = self._found.setdefault(key, {}), self._unit(request.turn, made.path)
+            before = units.get(unit)
             if before is None or (made.stake_tokens or 0) > (before.finding.stake_tokens or 0):
-                by_file[made.path] = _Found(made, 1 if before is None else before.requests + 1, served_by(request.turn))
+                units[unit] = _Found(made, 1 if before is None else before.requests + 1, served_by(request.turn))
             else:
-                by_file[made.path] = before._replace(requests=before.requests + 1)
+                units[unit] = before._replace(requests=before.requests + 1)
         return request._replace(stakes=stakes, refused=refused)
+
+    def _unit(self, turn: Turn, path: str) -> str:
+        """Return what a turn is judged with: its file, or its conversation if files were joined."""
+        return turn.chain if self._is_joined else path
 
     def _decide(self, made: Finding, ruling: Ruling) -> Finding | None:
         """Return a finding as the settings have it; None, and count it, if they remove it."""
@@ -223,7 +230,7 @@ class _Lint:
         turn, outlook = request.turn, self._linter.outlook(request.turn)
         where = outlook.where
         path = place.of(turn).path
-        self._preventing.setdefault(path, []).append(_preventing(request, outlook))
+        self._preventing.setdefault(self._unit(turn, path), []).append(_preventing(request, outlook))
         places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
         return LintRequest(
             path=path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
