@@ -58,11 +58,6 @@ class EvidenceRule(Struct, frozen=True):
         kind = self.kind or ("unattributable" if strength == "weak" and is_waste else None)
         return replace(found, strength=strength, override=kind or found.override)
 
-    def rule_out(self, facts: PairFacts, cause: Cause) -> RuledOut | None:
-        """Return what the read shows against a cause of this row."""
-        against = None if self.ruled_out_by is None else self.ruled_out_by(facts)
-        return None if against is None else replace(against, reason=f"{CODES[cause.code].name}: {against.reason}")
-
 
 def _is_doubtful(evidence: e.Evidence) -> bool:
     """Return whether evidence is weak in any row: the read or the total does not fit it, or the provider did it."""
@@ -377,7 +372,7 @@ def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
     for rule in RULES:
         cause = rule.explain(facts)
         if cause is not None:
-            contradiction = rule.rule_out(facts, cause) or _rule_out_by_session(facts, cause)
+            contradiction = _rule_out(rule, facts, cause)
             if contradiction is None:
                 possible.append(cause)
             else:
@@ -388,13 +383,16 @@ def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
 _OFTEN = 4  # times that a session shows a signal before its own reads count against it
 
 
-def _rule_out_by_session(facts: PairFacts, cause: Cause) -> RuledOut | None:
-    """Return that most reads of this session did not fall after the signal that weak evidence rests on."""
+def _rule_out(rule: EvidenceRule, facts: PairFacts, cause: Cause) -> RuledOut | None:
+    """Return what the read shows against a cause, or that most of the session's reads did not fall after its signal."""
+    name = CODES[cause.code].name
+    against = None if rule.ruled_out_by is None else rule.ruled_out_by(facts)
+    if against is not None:
+        return replace(against, reason=f"{name}: {against.reason}")
     signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) and cause.strength == "weak" else ""
     tally = facts.shown.get(signal)
     if tally is None or tally.seen < _OFTEN or 2 * tally.fell >= tally.seen:
         return None
-    name = CODES[cause.code].name
     return RuledOut(f"{name}: reads fell after it before", out=True, count=tally.fell, limit=tally.seen)
 
 

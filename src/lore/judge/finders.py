@@ -7,6 +7,7 @@ which cause each of them explains, how strongly, and how often that was right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -181,21 +182,18 @@ def find_missing_answers(facts: PairFacts, *, is_foreign: bool = False) -> e.Rou
 
 def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
     """Yield for each of the model's answers how the ids of its calls begin."""
-    ids: list[str] | None = None
-    for segment in segments:
-        if segment.kind == "envelope":
-            if not is_model_message(segment):
-                if ids is not None:
-                    yield ids
-                ids = None
-                continue
-            ids = [] if ids is None else ids
-        if ids is not None and any(word in segment.data for word in _CALLS):
-            data = segment.data
-            ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
-            ids += [begin.decode() for begin in dict.fromkeys(_ID.findall(ends))]
-    if ids is not None:
-        yield ids
+    is_answer = False
+
+    def continues_answer(segment: Segment) -> bool:
+        nonlocal is_answer
+        is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer
+        return is_answer
+
+    for is_by_model, run in groupby(segments, continues_answer):
+        if is_by_model:
+            found = [segment.data for segment in run if any(word in segment.data for word in _CALLS)]
+            ends = [data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:] for data in found]
+            yield [begin.decode() for end in ends for begin in dict.fromkeys(_ID.findall(end))]
 
 
 # the prompt
@@ -299,10 +297,8 @@ def signal_of(facts: PairFacts, name: str) -> Sign | None:
 def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
     """Return a signal of the log (`lore.model.state.SIGNS`)."""
     sign = signal_of(facts, name)
-    return None if sign is None else _signal_evidence(sign)
-
-
-def _signal_evidence(sign: Sign) -> e.SignSeen | e.ToolsAnnounced:
+    if sign is None:
+        return None
     names = (*sign.names, *sign.removed)
     parts = (name.split("__", 2) for name in names)  # `mcp__SERVER__TOOL`, as clients spell it
     servers = tuple(dict.fromkeys(part[1] for part in parts if len(part) == 3 and part[0] == "mcp"))
@@ -321,7 +317,7 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
         model=normal_name(facts.current.model),
     )  # fmt: skip
     is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
-    return _signal_evidence(sign) if fall is not None or not is_counted else None
+    return find_signal(name, facts) if fall is not None or not is_counted else None
 
 
 def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
@@ -333,8 +329,7 @@ def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | No
 def find_resume(facts: PairFacts) -> e.Evidence | None:
     """Return that the session was resumed; in caches without breakpoints reads fall as often without it."""
     is_implicit = facts.state is not None and facts.state.implicit
-    sign = None if is_implicit else signal_of(facts, "resume")
-    return None if sign is None else _signal_evidence(sign)
+    return None if is_implicit else find_signal("resume", facts)
 
 
 def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
@@ -398,12 +393,12 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 
 def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
     """Return that the log records a clearing that names no result: of images, if the history has some."""
-    boundary = signal_of(facts, "micro-compaction")
-    if boundary is None or not _has_same_history(facts) or _shrunk_total(facts) is not None:
+    evidence = find_signal("micro-compaction", facts)
+    if evidence is None or not _has_same_history(facts) or _shrunk_total(facts) is not None:
         return None
     entries = () if facts.current.basis is None else facts.current.basis.entries
     blocks = (block for entry in entries for block in getattr(entry.item, "blocks", None) or ())
-    evidence, has_image = _signal_evidence(boundary), any(isinstance(block, ImageBlock) for block in blocks)
+    has_image = any(isinstance(block, ImageBlock) for block in blocks)
     return Cause(Code.IMAGE_CHANGED, "messages", evidence) if has_image else evidence
 
 

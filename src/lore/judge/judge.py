@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from lore.cache.counts import (
-    BYTES_PER_TOKEN,
-    bills_writes,
-    block_tokens,
-    cached,
-    first_pass_read,
-    has_unseen,
-    prompt_tokens,
-)
+from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
@@ -102,7 +94,7 @@ class Judge:
             self._paces.setdefault(turn.chain, (turn.at, 0))
         if pair is not None:
             pair = drop_loss_below_minimum(pair, self._dated)
-            if first_pass_read(turn.usage) == 0 and is_transcript(turn):
+            if counts.first_pass_read(turn.usage) == 0 and is_transcript(turn):
                 pair = drop_unread_below_minimum(pair, minimum_tokens(self._dated(), pair.left))
             pair = self._priced(turn, excuse_small_loss(pair))
             pair = self._alternations.setdefault(turn.chain, Alternation()).mark(pair)
@@ -201,14 +193,15 @@ def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair
     """
     if not pair.is_break:
         return pair
-    if cached(pair.left.usage) and prompt_tokens(pair.left.usage) < (minimum_tokens(rules(), pair.left) or 0):
+    least = minimum_tokens(rules(), pair.left) or 0
+    if counts.cached(pair.left.usage) and counts.prompt_tokens(pair.left.usage) < least:
         return pair
     for turn, size in ((pair.left, pair.bytes.previous), (pair.right, pair.bytes.current)):
-        billed = prompt_tokens(turn.usage)
-        tokens = billed or size / BYTES_PER_TOKEN * UNDERRATED
-        if not 0 < tokens < MOST or cached(turn.usage) or tokens >= (minimum_tokens(rules(), turn) or 0):
+        billed = counts.prompt_tokens(turn.usage)
+        tokens = billed or size / counts.BYTES_PER_TOKEN * UNDERRATED
+        if not 0 < tokens < MOST or counts.cached(turn.usage) or tokens >= (minimum_tokens(rules(), turn) or 0):
             continue
-        if not billed and (turn.basis is not None or turn.prompt.partial or has_unseen(turn.prompt)):
+        if not billed and (turn.basis is not None or turn.prompt.partial or counts.has_unseen(turn.prompt)):
             continue  # its bytes are not all of it
         causes = tuple([
             cause if is_remark(cause) or cause.kind == "expected"
@@ -228,10 +221,10 @@ def excuse_small_loss(pair: Pair) -> Pair:
     Only usage that reports writes shows so small a loss.
     """
     usage, lead = pair.right.usage, TurnVerdict(pair.right, pair).leading
-    if lead is None or usage is None or first_pass_read(usage) is None or not bills_writes(pair.left):
+    if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.left):
         return pair
     tokens, source = lost_tokens(pair, lead)
-    limit = max(block_tokens(pair.left), SMALL * prompt_tokens(usage.first_pass))
+    limit = max(counts.block_tokens(pair.left), SMALL * counts.prompt_tokens(usage.first_pass))
     if source != "recorded" or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead | ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
@@ -248,7 +241,7 @@ def drop_unread_below_minimum(pair: Pair, minimum: int | None) -> Pair:
 
     `minimum` is the model's; if it is unknown, the highest of any provider counts.
     """
-    if prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
+    if counts.prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
         return pair
     kept = [number for number, cause in enumerate(pair.causes) if not isinstance(cause.evidence, NothingRead)]
     return replace(pair, causes=tuple([pair.causes[number] for number in kept]),

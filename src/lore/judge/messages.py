@@ -15,14 +15,15 @@ from lore.model.differences import BelowMinimum, Difference
 from lore.model.evidence import Damage, NothingRead, ProviderSaid, WithinBlock
 from lore.model.fact import replace_texts
 from lore.model.mask import mask
-from lore.model.results import Finding, SecondaryCause
+from lore.model.results import Finding
 
 MASKED: dict[str, Callable[[str], str]] = {"content": mask, "name": mask, "path": mask, "model": mask}
 
 
 def in_words(finding: Finding, change: Mapping[str, Callable[[str], str]] = MASKED) -> Finding:
     """Return a finding with its message; `change` has a function for each kind of text in its evidence."""
-    also = tuple([_also_in_words(other, change) for other in finding.also])
+    also = [replace(other, evidence=replace_texts(other.evidence, change)) for other in finding.also]
+    also = tuple([replace(other, message=other.evidence.sentence()) for other in also])
     evidence = None if finding.evidence is None else replace_texts(finding.evidence, change)
     ruled_out = tuple([replace_texts(reason, change) for reason in finding.ruled_out])
     changed = replace(finding, evidence=evidence, also=also, ruled_out=ruled_out)
@@ -32,11 +33,6 @@ def in_words(finding: Finding, change: Mapping[str, Callable[[str], str]] = MASK
 def message_of(finding: Finding, *, quote: bool = True) -> str:
     """Return the message of a finding whose texts are masked. Without `quote` it omits the change that is quoted."""
     return "; ".join(filter(None, _parts(finding, quote=quote)))
-
-
-def _also_in_words(seen: SecondaryCause, change: Mapping[str, Callable[[str], str]]) -> SecondaryCause:
-    evidence = replace_texts(seen.evidence, change)
-    return replace(seen, evidence=evidence, message=evidence.sentence())
 
 
 def _parts(finding: Finding, *, quote: bool) -> Iterator[str]:

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from lore.cache.counts import (
-    BYTES_PER_TOKEN,
-    TOLERANCE_TOKENS,
-    bills_writes,
-    cached,
-    capped_by_usage,
-    first_pass_read,
-    prompt_tokens,
-    read_everything,
-)
+from lore.cache import counts
 from lore.cache.prices import Price
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
@@ -85,7 +76,7 @@ class PairFacts(Struct, frozen=True):
     @property
     def read(self) -> int | None:
         """Tokens that the current turn read of earlier requests' entries; None: unknown."""
-        return first_pass_read(self.current.usage)
+        return counts.first_pass_read(self.current.usage)
 
     @property
     def verdict(self) -> ProviderSaid | None:
@@ -156,21 +147,21 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
         return 0, "recorded" if pair.fell is not None else "estimated"
     tokens, source = round(pair.lost[number] / pair.bytes_per_token), "estimated"
     if pair.causes[number].code == Code.MODEL_CHANGED and pair.right.is_rebuilt and pair.left.usage is not None:
-        tokens = prompt_tokens(pair.left.usage)  # all of it, also what the log does not record
+        tokens = counts.prompt_tokens(pair.left.usage)  # all of it, also what the log does not record
     if counted is not None:
         tokens, source = counted, "counted"
     if pair.short is not None:
         left, right, unbilled = pair.left, pair.right, 0
         is_lost = pair.lost[number] and left.chain == right.chain
-        if is_lost and not bills_writes(left) and not read_everything(left, right):
-            unbilled = min(tokens, prompt_tokens(left.usage) - (first_pass_read(right.usage) or 0))
+        if is_lost and not counts.bills_writes(left) and not counts.read_everything(left, right):
+            unbilled = min(tokens, counts.prompt_tokens(left.usage) - (counts.first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
     evidence = pair.causes[number].evidence
     if isinstance(evidence, ReadFell):  # what another cause made unreadable is not counted with it
         tokens = min(tokens, evidence.lost_tokens)
     usage = pair.right.usage
     own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
-    tokens = capped_by_usage(usage, tokens, own_breakpoints=own)
+    tokens = counts.capped_by_usage(usage, tokens, own_breakpoints=own)
     if pair.fresh_bytes is not None:
         unread = _kept_unread(pair, pair.fresh_bytes)
         tokens, source = (unread, "estimated") if unread < tokens else (tokens, source)
@@ -182,11 +173,12 @@ def _kept_unread(pair: Pair, fresh_bytes: int) -> int:
 
     If a log's cache has breakpoints, a read that is not 0 includes all of its tools and system prompt.
     """
-    usage, read, is_log = pair.right.usage, first_pass_read(pair.right.usage), pair.right.is_rebuilt
-    per_token = BYTES_PER_TOKEN if is_log else pair.bytes_per_token  # the usage of a log includes unrecorded tools
-    if usage is None or read is None or (read and is_log and bills_writes(pair.left)):
+    usage, read, is_log = pair.right.usage, counts.first_pass_read(pair.right.usage), pair.right.is_rebuilt
+    # the usage of a log includes unrecorded tools
+    per_token = counts.BYTES_PER_TOKEN if is_log else pair.bytes_per_token
+    if usage is None or read is None or (read and is_log and counts.bills_writes(pair.left)):
         return round(max(0, pair.bytes.current - pair.bytes.common - fresh_bytes) / per_token)
-    return max(0, capped_by_usage(usage, prompt_tokens(usage)) - round(fresh_bytes / per_token))
+    return max(0, counts.capped_by_usage(usage, counts.prompt_tokens(usage)) - round(fresh_bytes / per_token))
 
 
 # what bytes, usage and the verdict each show
@@ -236,7 +228,7 @@ def make_columns(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes | Non
     if not isinstance(disputed, Disputed):  # bytes and usage contradict if nothing recorded explains it
         is_unexplained = any(cause.code in UNEXPLAINED for cause in causes)
         disputed = Disputed("unexplained", tokens=fell) if is_unexplained and fell else None
-    there = cached(facts.previous.usage)
+    there = counts.cached(facts.previous.usage)
     is_known = facts.billed and facts.read is not None and there is not None and fell is not None
     billed = BilledColumn(facts.read, there if is_known else None, fell if is_known else None)
     only_bytes = facts.current.verdict is None and (fell is None or not facts.billed)
@@ -277,13 +269,13 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes) -> D
 
 def _usage_disputes_bytes(facts: PairFacts, sizes: Sizes) -> Disputed | None:
     """Return that more was read than the bytes share: another request wrote it, or the change does not matter."""
-    read, there = facts.read, cached(facts.previous.usage)
-    if facts.fell != 0 or not read or not there or there < TOLERANCE_TOKENS:
+    read, there = facts.read, counts.cached(facts.previous.usage)
+    if facts.fell != 0 or not read or not there or there < counts.TOLERANCE_TOKENS:
         return None
     if facts.overlap.common >= count_cached_segments(facts.previous.prompt):
         return None
     shared = sizes.shared / sizes.per_token
-    if read <= shared * ESTIMATED + TOLERANCE_TOKENS:
+    if read <= shared * ESTIMATED + counts.TOLERANCE_TOKENS:
         return None
     return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
 
@@ -299,7 +291,7 @@ def _verdict_disputes(facts: PairFacts, *, is_break: bool) -> Disputed | None:
         return Disputed("same-model", verdict.reason, model=current.model) if previous.model == current.model else None
     if not is_break:
         return Disputed("no-change-in-bytes", verdict.reason)
-    if facts.fell == 0 and missed > TOLERANCE_TOKENS and cached(facts.previous.usage):
+    if facts.fell == 0 and missed > counts.TOLERANCE_TOKENS and counts.cached(facts.previous.usage):
         return Disputed("nothing-missed", verdict.reason, tokens=missed)
     place = locate_difference(previous, current, common)
     if place is not None and place.section != section and common < count_cached_segments(previous):

@@ -88,13 +88,11 @@ class ExemptGroup:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.numbers: list[int] = []
         self._exact: dict[tuple[str, str | None, str | None], int] = {}  # without `*`: the first of a kind
         self._patterns: dict[str, list[tuple[int, Exempt]]] = {}
 
     def add(self, number: int, exempt: Exempt) -> None:
         """Add an exemption; `number` is its place in the settings, higher than those before."""
-        self.numbers.append(number)
         for key in (f"code {exempt.code.upper()}", f"name {exempt.code.lower()}"):
             if "*" in f"{exempt.chain}{exempt.json_path}":
                 self._patterns.setdefault(key, []).append((number, exempt))
@@ -124,11 +122,6 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
     per_path: tuple[PerPath, ...] = ()
     exempt: tuple[Exempt, ...] = ()
     max_tail_tokens: int = MAX_TAIL_TOKENS
-
-    @property
-    def is_by_path(self) -> bool:
-        """Whether settings differ by path."""
-        return bool(self.per_path or self.exempt)
 
     def fault(self) -> str:
         """Return the error in these settings, or an empty text."""

@@ -28,20 +28,11 @@ from lore.judge.attribution import (
 from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback
 from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dispute, is_remark, make_columns
 from lore.judge.rewrites import ReplacedTail, describe_tail, find_rewrite, find_sealed_summary, last_message
+from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.differences import ToolsChanged, VolatileText
 from lore.model.events import Usage
-from lore.model.evidence import (
-    BillUnlikeBody,
-    ChainRestarted,
-    ColdCompaction,
-    Evidence,
-    LifetimeLost,
-    ModelChanged,
-    Rerouted,
-    WithinBlock,
-)
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
@@ -100,7 +91,7 @@ def _find_shape(facts: PairFacts) -> Cause | None:
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     if previous.chain != current.chain and current.given_up == previous.chain:
         number = sum(segment.section == "tools" for segment in previous.prompt.head)
-        return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), overlap.common)
+        return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), overlap.common)
     if previous.chain != current.chain and (cold := _find_cold_compaction(facts)) is not None:
         return cold
     before, after = previous.prompt, current.prompt
@@ -112,8 +103,8 @@ def _find_shape(facts: PairFacts) -> Cause | None:
     if before.dialect == after.dialect:
         return None
     if before.model != after.model:
-        return Cause(Code.MODEL_CHANGED, "model", ModelChanged(before.model, after.model))
-    other = Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
+        return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
+    other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
     return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
 
 
@@ -138,7 +129,7 @@ def _find_cold_compaction(facts: PairFacts) -> Cause | None:
     if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
         return None
     read, there = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
-    evidence = ColdCompaction(differs, there, read, _warm_read(previous, usage))
+    evidence = e.ColdCompaction(differs, there, read, _warm_read(previous, usage))
     return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
 
 
@@ -207,7 +198,10 @@ def judge_pair(
     tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
     begins = [measured.sum_before(cause.position) for cause in causes]
-    unread = [_unread_bytes(facts, measured, cause, begin) for cause, begin in zip(causes, begins, strict=True)]
+    reaches = [  # bytes from each cause to where the previous prompt wanted to be cached
+        max(0, wanted - begin + _unread_bytes(facts, measured, cause, begin))
+        for cause, begin in zip(causes, begins, strict=True)
+    ]
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
     sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + overlap.common_bytes, ratio)
@@ -217,10 +211,10 @@ def judge_pair(
         causes = tuple(map(_mark_nothing_lost, causes))
     if tail is not None:
         causes = _add_tail(facts, causes, tail, ratio)
-    begins += [0] * (len(causes) - len(begins))
-    unread += [0] * (len(causes) - len(unread))
+    reaches += [0] * (len(causes) - len(reaches))
     lost = tuple(
-        _lost_bytes(cause, begin, wanted, before) for cause, begin, before in zip(causes, begins, unread, strict=True)
+        reach if one.code not in BY_BILL and one.strength == "certain" and not is_remark(one) else 0
+        for one, reach in zip(causes, reaches, strict=True)
     )
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
         causes = tuple([replace(one, strength="strong") if one.strength == "certain" else one for one in causes])
@@ -270,7 +264,7 @@ class Remarks:
                 found.append(Cause(Code.VERDICT_DISAGREES, None, dispute, facts.overlap.common))
         return found
 
-    def _once(self, code: Code, evidence: BillUnlikeBody | LifetimeLost | None) -> list[Cause]:
+    def _once(self, code: Code, evidence: e.BillUnlikeBody | e.LifetimeLost | None) -> list[Cause]:
         if evidence is None or code in self._reported:
             return []
         self._reported.add(code)
@@ -306,7 +300,7 @@ class Alternation:
         return replace(cause, qualifiers=(*cause.qualifiers, "alternates"))
 
 
-def change_of(evidence: Evidence) -> _Values | None:
+def change_of(evidence: e.Evidence) -> _Values | None:
     """Return what evidence shows before and after a change; None if it does not show both."""
     if isinstance(evidence, ToolsChanged):
         is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
@@ -345,7 +339,8 @@ def _mark_within_block(
         lost = (sizes.wanted - begin - _shared_inside(facts, cause)) / sizes.per_token
         is_within = cause.position >= end and lost <= block and _is_from_bytes(cause)
         if is_within and cause.code != Code.IMAGE_CHANGED:  # bytes do not say how many tokens an image is
-            within = Cause(cause.code, cause.section, WithinBlock(round(lost), block), cause.position, path=cause.path)
+            size = e.WithinBlock(round(lost), block)
+            within = Cause(cause.code, cause.section, size, cause.position, path=cause.path)
             cause = replace(
                 cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, override=None, qualifiers=("within-a-block",),
                 also=(within,),
@@ -375,13 +370,6 @@ def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, r
         elif facts.fell <= evidence.tokens * ESTIMATED + counts.block_tokens(previous):
             causes = ()
     return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
-
-
-def _lost_bytes(cause: Cause, begins: int, wanted: int, unread: int) -> int:
-    """Return the bytes that a cause made unreadable, up to where the previous prompt wanted to be cached."""
-    if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
-        return 0
-    return max(0, wanted - begins + unread)
 
 
 def _unread_bytes(facts: PairFacts, measured: ChainSums, cause: Cause, begins: int) -> int:

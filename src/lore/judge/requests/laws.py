@@ -15,17 +15,8 @@ from lore.cache.counts import cached, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding
 from lore.judge.pair import Pair
+from lore.judge.requests import request_laws as laws
 from lore.judge.requests.lint import Defect, Linter
-from lore.judge.requests.request_laws import (
-    UNPUBLISHED,
-    Broken,
-    below_minimum,
-    missing_breakpoints,
-    needs_breakpoints,
-    path_at,
-    request_laws,
-    volatile_head,
-)
 from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model.canonical import printable
 from lore.model.cause import Place
@@ -51,7 +42,7 @@ _NUMBERS = str.maketrans("", "", "0123456789")
 class _HeldLaw(NamedTuple):
     """A broken rule: its first place, and the number of turns that break it."""
 
-    broken: Broken
+    broken: laws.Broken
     turn: Turn
     times: int = 1
 
@@ -90,12 +81,12 @@ class Laws:
         self._before = prompt
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
-                self._hold(turn, Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
+                self._hold(turn, laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.left.prompt.breakpoints:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
-                self._hold(turn, Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked))
+                self._hold(turn, laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked))
         first = len(prompt.head) + same if prompt.head is self._head else 0
-        for broken in request_laws(turn, self._rules, first):
+        for broken in laws.request_laws(turn, self._rules, first):
             if broken.kind != "expected":
                 self._hold(turn, broken)
         self._find_volatile(turn)
@@ -129,7 +120,7 @@ class Laws:
                 json_path=broken.path or None, kind=kind, tokens="estimated", confidence="rule",
             )  # fmt: skip
 
-    def _hold(self, turn: Turn, broken: Broken) -> None:
+    def _hold(self, turn: Turn, broken: laws.Broken) -> None:
         before = self._held.get(broken.code)
         self._held[broken.code] = _HeldLaw(broken, turn) if before is None else before._replace(times=before.times + 1)
 
@@ -143,10 +134,10 @@ class Laws:
         elif usage is not None and None in (usage.read_tokens, usage.write_tokens):
             return  # half of what would show a cache is not recorded
         elif prompt.breakpoints or prompt.auto_breakpoint:
-            found, held = below_minimum(turn, self._rules), self._below
+            found, held = laws.below_minimum(turn, self._rules), self._below
             self._long = found is None
             if found is not None:
-                broken = Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", found)
+                broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", found)
                 self._below = _HeldLaw(broken, turn) if held is None else held._replace(times=held.times + 1)
 
     def _find_volatile(self, turn: Turn) -> None:
@@ -155,7 +146,7 @@ class Laws:
         if prompt.head is self._head or prompt.head == self._head or Code.VOLATILE_BEFORE_HISTORY in self._held:
             return
         self._head = prompt.head
-        for broken in volatile_head(prompt, self._labels):
+        for broken in laws.volatile_head(prompt, self._labels):
             self._hold(turn, broken)
 
     def _read_messages(self, turn: Turn, same: int) -> None:
@@ -165,7 +156,7 @@ class Laws:
             text = (block.text or "")[:VARYING_TEXT] if block.kind == "text" else ""
             if is_made_by_program(text, self._labels):
                 shown = ProgramText(printable(mask(text)[:60]))
-                self._hold(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
+                self._hold(turn, laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
         orphan = self._tools.find_orphan(turn)
         if orphan is not None:
             self._hold(turn, orphan)
@@ -179,10 +170,10 @@ class Laws:
                for usage in (turn.usage, pair.left.usage)):  # fmt: skip
             self._find_uncached_history(turn, pair)
             return
-        missing = missing_breakpoints(turn, pair.bytes.previous, self._rules)
+        missing = laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
         if missing is not None:
-            last = path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
-            self._hold(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
+            last = laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
+            self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
 
     def _find_uncached_history(self, turn: Turn, pair: Pair) -> None:
         """Find a history that is sent repeatedly at full price, since all breakpoints are before it."""
@@ -191,10 +182,10 @@ class Laws:
             return
         at, usages = prompt.breakpoints[-1], (pair.left.usage, turn.usage)
         same = len(prompt.head) + left.messages.common(prompt.messages)
-        if left.head != prompt.head or not at < same or not needs_breakpoints(turn):
+        if left.head != prompt.head or not at < same or not laws.needs_breakpoints(turn):
             return
-        minimum = minimum_tokens(self._rules(), turn) or UNPUBLISHED
+        minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
         if all(usage is not None and (usage.first_pass.uncached_tokens or 0) >= minimum for usage in usages):
             tokens = prompt_tokens(turn.usage)
             missing = BreakpointsMissing(tokens, minimum, cached(turn.usage) or 0)
-            self._hold(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, at), missing))
+            self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, at), missing))

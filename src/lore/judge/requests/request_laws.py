@@ -285,15 +285,10 @@ def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum |
 def up_to_last(prompt: Prompt, billed: int) -> float:
     """Estimate the tokens up to the last breakpoint (without one, all) from bytes: their share of a bill, if any."""
     upto = len(prompt) if prompt.auto_breakpoint or not prompt.breakpoints else prompt.breakpoints[-1] + 1
-    if billed:
-        every = [len(segment.data) for segment in prompt] if billed < MOST / UNDERRATED else []
-        return billed * sum(every[:upto]) / max(1, sum(every)) if every else billed
-    size, most = 0, MOST * BYTES_PER_TOKEN
-    for segment in islice(prompt, upto):
-        size += len(segment.data)
-        if size > most:
-            break
-    return size / BYTES_PER_TOKEN
+    sizes = [len(segment.data) for segment in prompt]
+    if billed:  # a long prompt is long enough wherever its breakpoint is
+        return billed * sum(sizes[:upto]) / max(1, sum(sizes)) if sizes and billed < MOST / UNDERRATED else billed
+    return sum(sizes[:upto]) / BYTES_PER_TOKEN
 
 
 # fields of the request

@@ -132,7 +132,8 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
     if context.options.format is not None:
         reader_named(context.options.format)
     files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.wanted)]
-    if context.tabled or context.path or context.policy.is_by_path:  # these are about single files
+    policy = context.policy
+    if context.tabled or context.path or policy.per_path or policy.exempt:  # these are about single files
         return files
     return join_bodies(files, context.options.format)
 
