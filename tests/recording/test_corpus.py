@@ -10,7 +10,6 @@ from helpers.each import each
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.corpus import Name, common_length, files_below, open_head, parse_name, pieces, show
-from lore.recording.events import holds_any
 
 
 @each(
@@ -97,14 +96,6 @@ def test_the_literal_prefix_of_two_files_is_counted(tmp_path, left, right, commo
         path.write_bytes(data)
     assert common_length(*map(str, paths)) == (len(left), len(right), common)
     assert common_length(*map(str, reversed(paths))) == (len(right), len(left), common)
-
-
-@pytest.mark.parametrize("before", [0, corpus.PIECE - 3, 2 * corpus.PIECE - 1, corpus.PIECE])
-def test_a_word_is_found_wherever_pieces_end(tmp_path, before):
-    path = tmp_path / "log"
-    path.write_bytes(b"x" * before + b"cache_reset" + b"y" * 100)
-    assert holds_any(corpus.pieces(str(path)), (b"nothing", b"cache_reset"))
-    assert not holds_any(corpus.pieces(str(path)), (b"cache_resets",))
 
 
 def test_turn_of_a_missing_name_gives_a_hint(tmp_path):

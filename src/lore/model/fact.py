@@ -63,10 +63,7 @@ def text_kind(annotation: object) -> TextKind | None:
         raise TypeError("a text in evidence states its kind: see lore.model.fact")
     if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
         return None
-    kinds: set[TextKind] = set()
-    for arg in get_args(annotation):
-        if (kind := None if arg is Ellipsis else text_kind(arg)) is not None:
-            kinds.add(kind)
+    kinds = {kind for arg in get_args(annotation) if arg is not Ellipsis and (kind := text_kind(arg)) is not None}
     if len(kinds) > 1:
         raise TypeError(f"a field holds {' and '.join(sorted(kinds))}: split it")
     return next(iter(kinds), None)

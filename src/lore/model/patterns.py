@@ -15,7 +15,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable
-from functools import cache
 
 from lore.model.deferred import pattern
 
@@ -120,9 +119,4 @@ def matches_shell(pattern: str, name: str) -> bool:
     """Return whether a name fits a shell pattern (`*`, `?`, `[…]`), in this case of letters."""
     if "?" not in pattern and "[" not in pattern:
         return matches_name(pattern, name)
-    return _shell(pattern).match(name) is not None
-
-
-@cache  # patterns come from rows of lore and from settings, both of limited size
-def _shell(pattern: str) -> re.Pattern[str]:
-    return re.compile(fnmatch.translate(pattern))
+    return fnmatch.fnmatchcase(name, pattern)

@@ -141,7 +141,7 @@ class Assembler:
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
-        texts = layout.plain_texts(layout.system_texts(session, chain, self.rules))
+        texts = layout.system_texts(session, chain, self.rules)
         if one and texts:
             joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
             texts = (layout.SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),)

@@ -16,6 +16,7 @@ test compares it with o200k_base). Text is cut between grapheme clusters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from lore.model.canonical import text_of
@@ -109,12 +110,9 @@ def _layer_news(layer: Layer) -> str:
 
 def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
     lines: list[str] = []
-    category: str | None = None
-    for fact in facts:
-        if fact.category != category:
-            category = fact.category
-            lines.append(_category(fact))
-        lines.append(_line(fact, ids))
+    for _, some in groupby(facts, lambda fact: fact.category):
+        first, *others = some
+        lines += [_category(first), *(_line(fact, ids) for fact in (first, *others))]
     return lines
 
 

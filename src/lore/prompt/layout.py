@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -48,7 +49,7 @@ TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")  # how a scheduler's messages 
 class SystemText(NamedTuple):
     """A block of the system prompt."""
 
-    text: bytes  # a JSON string, or a block or message as it was recorded
+    text: bytes  # a JSON string
     origin: str  # what it was made from, such as `LAYERS`
 
 
@@ -68,7 +69,7 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
     """
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
-    found = [SystemText(text, PERSISTED) for text in texts if text[:1] == b"{" or not i.is_blank(text)]
+    found = [SystemText(plain, PERSISTED) for text in texts for plain in _plain_strings(text)]
     if session.is_own:
         layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
         names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
@@ -89,26 +90,21 @@ def is_shared(segment: Segment) -> bool:
     return segment.section == "tools" or (segment.origin != "" and set(SHARED).issuperset(segment.origin.split(", ")))
 
 
-def plain_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
-    """Return the system prompt as plain JSON strings, which every dialect can render.
+def _plain_strings(text: bytes) -> list[bytes]:
+    """Return a persisted text as JSON strings, which every dialect can render, without blank ones.
 
-    A text recorded as a provider's message or block becomes one string for each text in it that is not blank.
+    A provider's message or block becomes one string for each text in it.
     """
-    found: list[SystemText] = []
-    for text in texts:
-        if text.text[:1] != b"{":
-            found.append(text)
-            continue
-        outer = raw_members(text.text) or {}
-        inner = outer if "text" in outer else raw_members(next(iter(outer.values()), b"")) or outer
-        for key in ("text", "content", "parts"):
-            value = inner.get(key, b"")
-            blocks = [inner] if key == "text" else [raw_members(block) or {} for block in array(value)]
-            strings = [block["text"] for block in blocks if block.get("text", b"")[:1] == b'"']
-            if key == "content" and value[:1] == b'"':
-                strings = [value]
-            found += [SystemText(string, text.origin) for string in strings if not i.is_blank(string)]
-    return tuple(found)
+    if text[:1] != b"{":
+        return [] if i.is_blank(text) else [text]
+    outer, found = raw_members(text) or {}, list[bytes]()
+    inner = outer if "text" in outer else raw_members(next(iter(outer.values()), b"")) or outer
+    for key in ("text", "content", "parts"):
+        value = inner.get(key, b"")
+        blocks = [inner] if key == "text" else [raw_members(block) or {} for block in array(value)]
+        strings = [block["text"] for block in blocks if block.get("text", b"")[:1] == b'"']
+        found += [value] if key == "content" and value[:1] == b'"' else strings
+    return [string for string in found if not i.is_blank(string)]
 
 
 def _on_a_line(name: str) -> str:
@@ -121,15 +117,8 @@ def build_units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...
 
     A response with tool calls has two units, the answer and the results; a group without content has none.
     """
-    group: list[i.Item] = []
-    number = -1
-    for entry in entries:
-        if entry.group != number and group:
-            yield len(group), _units_of(group)
-            group = []
-        number = entry.group
-        group.append(entry.item)
-    if group:
+    for _, some in groupby(entries, lambda entry: entry.group):
+        group = [entry.item for entry in some]
         yield len(group), _units_of(group)
 
 

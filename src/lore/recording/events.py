@@ -7,8 +7,10 @@ before, or when the log ends.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain as chained
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -274,10 +276,8 @@ def _free_name(chain: str, path: str, taken: set[str]) -> str:
     """Return a chain's name if no other chain has it, else its file's, else that with a number; note it as taken."""
     shown = corpus.show(path)
     stem = shown.rpartition("#")[2] if corpus.is_in_database(path) else os.path.splitext(os.path.basename(shown))[0]
-    name, number = chain, 1
-    while name in taken:
-        name = stem if number == 1 else f"{stem}-{number}"
-        number += 1
+    names = chained((chain, stem), (f"{stem}-{number}" for number in count(2)))
+    name = next(name for name in names if name not in taken)
     taken.add(name)
     return name
 
@@ -295,7 +295,7 @@ def look_ahead(path: str) -> SavedEvents:
     Costs one more pass over the bytes; only lines with the right words are decoded.
     """
     try:
-        if corpus.is_stream(path) or not holds_any(corpus.pieces(path), SAVED_KINDS):
+        if corpus.is_stream(path):
             return SavedEvents()
         lines = read_lines(corpus.pieces(path))
         saved = [line for line in lines if any(kind in line.data for kind in SAVED_KINDS)]
@@ -304,17 +304,6 @@ def look_ahead(path: str) -> SavedEvents:
     reader = LoreLog()
     reads = (read for line in saved for read in reader.read_line(line))
     return SavedEvents(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
-
-
-def holds_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
-    """Return whether bytes hold any of these words, of at most 64 bytes each."""
-    before = b""
-    for piece in data:
-        edge = before + piece[:64]
-        if any(word in piece or word in edge for word in words):
-            return True
-        before = piece[-64:]
-    return False
 
 
 def _made(

@@ -69,7 +69,7 @@ class PairFigures:
             causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
             caches=list(caches),
             billed=None if usage is None else results.UsageResult.of(usage),
-            verdict=None if verdict is None else results.VerdictResult.of(verdict),
+            verdict=None if verdict is None else results.copy_fields(results.VerdictResult, verdict),
             problems=list(problems),
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,

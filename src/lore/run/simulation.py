@@ -31,7 +31,7 @@ from lore.judge.what_if import PaidTurn, paid_turn
 from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import Usage
-from lore.model.results import CauseResult, Finding, UsageResult, VerdictResult
+from lore.model.results import CauseResult, Finding, UsageResult, VerdictResult, copy_fields
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording.base import Recording
@@ -187,7 +187,7 @@ def _result(
         ),
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
-        verdict=None if turn.verdict is None else VerdictResult.of(turn.verdict),
+        verdict=None if turn.verdict is None else copy_fields(VerdictResult, turn.verdict),
         causes=causes, cost=_cost(price, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,

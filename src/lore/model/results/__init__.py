@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from lore.model.cause import RuledOut
 from lore.model.codes import CauseKind, Problem, Severity
-from lore.model.events import SUMMED_COUNTS, THOUGHTS, Usage, Verdict
+from lore.model.events import SUMMED_COUNTS, THOUGHTS, Usage
 from lore.model.evidence import Evidence
 from lore.model.state import Totals
 
@@ -77,11 +77,6 @@ class VerdictResult(Struct, frozen=True):
     reason: str  # in the provider's word, such as `tools_changed`
     missed_tokens: int | None  # tokens that could have been read; null if the provider does not say
     source: str | None  # the field of the response that has the verdict
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> VerdictResult:
-        """Return the three fields of a provider's verdict for JSON."""
-        return copy_fields(cls, verdict)
 
 
 class SecondaryCause(Struct, frozen=True):

@@ -148,11 +148,8 @@ class Bedrock(Body):
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
         output, failed = c.outcome_of(call)
-        content = (
-            b"["
-            + b",".join(self.writer.write_all(c.output_blocks(output), omitted) or [self.writer.text(b'""')])
-            + b"]"
-        )
+        parts = self.writer.write_all(c.output_blocks(output), omitted) or [self.writer.text(b'""')]
+        content = b"[" + b",".join(parts) + b"]"
         status = b',"status":"error"}}' if failed else b"}}"
         return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
 

@@ -22,9 +22,8 @@ class BlockWriter(Struct, frozen=True):
     text: Callable[[bytes], bytes]  # a text, given as a JSON string
     # Whether a provider's block with these members, that names no dialect, is one of this dialect; None: all are.
     is_own: Callable[[dict[str, bytes]], bool] | None
-    image: Callable[[str, bytes], bytes | None] | None = (
-        None  # media type and data as a JSON string; None: not supported
-    )
+    # An image, given as its media type and its data as a JSON string; None: not supported.
+    image: Callable[[str, bytes], bytes | None] | None = None
     thinking: Callable[[ThinkingBlock], bytes] | None = None  # None: not supported
     image_name: str = "image"  # what an image is called if it is left out
     name: str = ""  # the dialect's

@@ -38,7 +38,6 @@ _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_i
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "version", "directory": "directory",
             "parentID": "parent_id", "title": "title"}  # fmt: skip
-_PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _TITLE = 60  # characters of a title that are read
 _SHOWN = 20  # sessions of a database that an error lists
@@ -224,16 +223,10 @@ def _document(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[byte
 
 def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a message in pieces, so that one of many parts is never in memory whole."""
-    piece = bytearray(b'{"info":' + info + b',"parts":[')
-    comma = b""
-    for part in parts:
-        piece += comma
-        piece += part
-        comma = b","
-        if len(piece) > _PIECE:
-            yield bytes(piece)
-            piece.clear()
-    yield bytes(piece + b"]}")
+    yield b'{"info":' + info + b',"parts":['
+    for number, part in enumerate(parts):
+        yield b"," + part if number else part
+    yield b"]}"
 
 
 def _info(row: dict[str, object]) -> bytes:

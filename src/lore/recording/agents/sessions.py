@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -144,13 +145,9 @@ def newest_of_agents(here: Surroundings) -> str | None:
 
 def _project_folders(folder: str) -> list[str]:
     """Return a folder and those above it up to the root of its Git repository; outside of one the folder alone."""
-    found, above = [folder], folder
-    while not os.path.exists(os.path.join(above, ".git")):
-        above, below = os.path.dirname(above), above
-        if above == below:
-            return [folder]
-        found.append(above)
-    return found
+    found = [folder, *map(str, PurePath(folder).parents)]
+    root = next((at for at, above in enumerate(found) if os.path.exists(os.path.join(above, ".git"))), 0)
+    return found[: root + 1]
 
 
 def _is_below(path: str, folder: str) -> bool:
