@@ -18,7 +18,7 @@ from lore.prompt import layout
 def test_text_shortened_by_user_is_no_wrapper():
     assert find_wrapper("Please. Why is it blue?", "Why is it blue?") is None
     assert find_wrapper("Why?", "Why?") is None
-    assert find_wrapper("<note>\nx\n</note>\nWhy?", "Why?").text == "<note>\nx\n</note>"
+    assert find_wrapper("<note>\nx\n</note>\nWhy?", "Why?")[0] == "<note>\nx\n</note>"
 
 
 @pytest.mark.parametrize(

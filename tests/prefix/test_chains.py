@@ -11,7 +11,7 @@ from helpers.each import each
 from lore.model.limits import CHAINS_COMPARED, ENDED_REQUESTS
 from lore.model.turn import Call, Exchange, StreamedOutput
 from lore.prefix import request_ends
-from lore.prefix.chains import Chains, ChainTurn
+from lore.prefix.chains import Chains
 from lore.prefix.request_ends import RequestEnds
 from model.making import assistant, body, dumps, parsed, turn
 from prefix.pairs import model, text, tool_result, tool_use, user
@@ -31,7 +31,7 @@ def chains_of(*requests):
     """The chain of each request: a body, or a body with its exchange."""
     chains = Chains(join=lambda output: output.raw)
     pairs = [request if isinstance(request, tuple) else (request, None) for request in requests]
-    return [chains.add(parsed(sent), answer).chain for sent, answer in pairs]
+    return [chains.add(parsed(sent), answer)[0] for sent, answer in pairs]
 
 
 def test_interleaved_conversations_are_separate_chains():
@@ -122,7 +122,7 @@ def test_notice_before_system_prompt_keeps_its_chain():
     for messages, expected in ((second, ["main", "main"]), (other, ["main", "chain-2"])):
         chains = Chains()
         prompts = [parsed({"model": "qwen3", "messages": sent}, "openai-chat") for sent in (first, messages)]
-        assert [chains.add(prompt).chain for prompt in prompts] == expected
+        assert [chains.add(prompt)[0] for prompt in prompts] == expected
 
 
 def test_requests_for_few_tokens_are_side_calls():
@@ -166,8 +166,8 @@ def test_request_continues_the_response_that_it_names():
 def test_failed_request_is_not_continued():
     chains = Chains()
     chains.add(parsed(body("a", assistant("b"), "c")), exchange())
-    assert chains.add(parsed(body("a", assistant("b"), "too much " * 50)), exchange(status=429)) == ChainTurn("main", 2)
-    assert chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ChainTurn("main", 3)
+    assert chains.add(parsed(body("a", assistant("b"), "too much " * 50)), exchange(status=429)) == ("main", 2)
+    assert chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ("main", 3)
 
 
 def test_conversation_continues_after_its_summary():
@@ -182,8 +182,8 @@ def test_conversation_continues_after_its_summary():
 def test_dropping_all_tools_begins_a_chain():
     chains = Chains()
     chains.add(parsed(body("a", tools=TOOLS)))
-    assert (chains.add(parsed(body("a", assistant("b"), "sum up"))).chain, chains.given_up) == ("chain-2", "main")
-    assert chains.add(parsed(body("a", assistant("b"), "c", tools=TOOLS))).chain == "main"
+    assert (chains.add(parsed(body("a", assistant("b"), "sum up")))[0], chains.given_up) == ("chain-2", "main")
+    assert chains.add(parsed(body("a", assistant("b"), "c", tools=TOOLS)))[0] == "main"
     assert chains.given_up == ""
     chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e", system="Other.")))
     assert chains.given_up == ""
@@ -235,10 +235,10 @@ def test_replies_are_joined_only_if_nothing_else_decides():
 
 def test_forgotten_chain_is_not_continued():
     chains = Chains(remembered=120_000)
-    names = [chains.add(parsed(body(letter * 50_000))).chain for letter in "abc"]
+    names = [chains.add(parsed(body(letter * 50_000)))[0] for letter in "abc"]
     assert (chains.take_forgotten(), chains.take_forgotten()) == ([names[0]], [])
-    assert chains.add(parsed(body("a" * 50_000, assistant("x"), "y"))) == ChainTurn("chain-4", 1)
-    assert chains.add(parsed(body("c" * 50_000, assistant("x"), "y"))) == ChainTurn("chain-3", 2)
+    assert chains.add(parsed(body("a" * 50_000, assistant("x"), "y"))) == ("chain-4", 1)
+    assert chains.add(parsed(body("c" * 50_000, assistant("x"), "y"))) == ("chain-3", 2)
 
 
 def test_memory_of_chains_is_bounded():

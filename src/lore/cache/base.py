@@ -42,8 +42,6 @@ class Prediction(Struct, frozen=True):
         read = min(max(0, self.read), total)
         write = min(max(0, self.write), total - read)
         hour = None if self.write_1h is None else min(max(0, self.write_1h), write)
-        if (read, write, hour) == (self.read, self.write, self.write_1h) and self.uncached >= 0:
-            return self
         return replace(self, read=read, write=write, uncached=total - read - write, write_1h=hour)
 
     @property

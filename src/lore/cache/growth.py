@@ -121,8 +121,6 @@ def _bytes(blocks: Iterable[Block]) -> int:
 class TokenRate:
     """Bytes per token of one model's part of a conversation."""
 
-    __slots__ = ("_bytes", "_tokens")
-
     def __init__(self) -> None:
         self._bytes, self._tokens = BYTES_PER_TOKEN * _WEIGHT, _WEIGHT
 

@@ -10,15 +10,12 @@ Sources: the providers' documentation; Kimi's chunks and xAI's blocks were measu
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
 from lore.cache.tree import TreePath
 from lore.model.events import Usage
-
-_MANY = 4096  # objects whose size in tokens is remembered
 
 
 class Prefix(MeasuredCache):
@@ -92,7 +89,5 @@ class GeminiExplicit:
         name, self._object = self._object, b""
         if not name or usage is None or not usage.read_tokens or usage.read_tokens < 0:
             return self._rest.learn(None if name else usage)
-        size = self._sizes[name] = min(self._sizes.pop(name, usage.read_tokens), usage.read_tokens)
-        while len(self._sizes) > _MANY:
-            del self._sizes[next(iter(self._sizes))]
-        return self._rest.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
+        size = self._sizes[name] = min(self._sizes.get(name, usage.read_tokens), usage.read_tokens)
+        return self._rest.learn(replace(usage, read_tokens=usage.read_tokens - size))

@@ -128,9 +128,7 @@ def _tables(top: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, dic
             yield f"{place}, row {index}", {**shared, **row}
 
 
-def _list_of_tables(
-    value: object, name: str, place: str, key: str, hint: str
-) -> Iterator[tuple[int, dict[str, Any]]]:  # fmt: skip
+def _list_of_tables(value: object, name: str, place: str, key: str, hint: str) -> Iterator[tuple[int, dict[str, Any]]]:
     entries = cast("list[object]", value) if isinstance(value, list) else [None]
     if not all(isinstance(entry, dict) for entry in entries):
         raise _mistake(name, place, f"{key} is not a list of tables", hint)

@@ -161,9 +161,7 @@ class DatedRules:
         row = self.find(rule, provider, model, platform, at)
         return row.value if row is not None and isinstance(row.value, Decimal) else None
 
-    def flag(
-        self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None
-    ) -> bool:  # fmt: skip
+    def flag(self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None) -> bool:
         """Return whether the row that `find` finds is true; False without one, or if it is unpublished."""
         row = self.find(rule, provider, model, platform, at)
         return row is not None and row.value is True

@@ -116,6 +116,10 @@ def normal_name(model: str | None) -> str:
     return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-"))
 
 
+# Each `[` has its `]`: `fnmatch` would read an open bracket as a letter. One directly after the first is a member.
+_CLOSED = pattern(r"(?:[^\[]|\[.[^\[\]]*\])*")
+
+
 def model_pattern(text: str) -> str:
     """Return a row's model as tables spell it: a name as `normal_name` does, a shell pattern in lower case.
 
@@ -127,19 +131,8 @@ def model_pattern(text: str) -> str:
         raise ValueError("the model is empty or not printable")
     if not any(special in name for special in "*?["):
         return normal_name(text) or name
-    if any(char.isspace() or char == "/" for char in name) or not _brackets_are_closed(name):
+    if any(char.isspace() or char == "/" for char in name) or _CLOSED.fullmatch(name) is None:
         raise ValueError(
             f'model {cut_masked(text, 60)!r} is not a pattern\nwrite a name, or its beginning and a star: "gpt-5*"'
         )
     return name
-
-
-def _brackets_are_closed(name: str) -> bool:
-    """Return whether each `[` has its `]`; `fnmatch` would read an open bracket as a letter."""
-    rest = name
-    while "[" in rest:
-        inside = rest.partition("[")[2]
-        body, closed, rest = inside[1:].partition("]")  # a bracket directly after the first one is a member
-        if not closed or "[" in body:
-            return False
-    return True

@@ -53,14 +53,6 @@ class _Trail(NamedTuple):
     space: bytes  # as in `Request`
 
 
-class _TreeStep(Struct, frozen=True):
-    """One piece of a walk."""
-
-    begin: int  # the node before it
-    node: int  # the node after it
-    similar: tuple[int, int] | None  # `common_bytes` and `similar_node` of `TreePath`, if it is the first new piece
-
-
 class PrefixTree:
     """All prefixes of one recording, or of several."""
 
@@ -80,21 +72,21 @@ class PrefixTree:
         kept = len(nodes)
         pieces = request.pieces[kept:]
         new, common_bytes, similar_node = len(request.pieces), 0, 0
-        for place, step in enumerate(self._walk(request, trail, pieces), kept):
-            begins.append(step.begin)
-            nodes.append(step.node)
-            if step.similar is not None:
-                new, (common_bytes, similar_node) = place, step.similar
+        for place, (begin, node, similar) in enumerate(self._walk(request, trail, pieces), kept):
+            begins.append(begin)
+            nodes.append(node)
+            if similar is not None:
+                new, (common_bytes, similar_node) = place, similar
         sections.extend([piece.section for piece in pieces])
         return TreePath(nodes, new, common_bytes, similar_node, kept, cut, begins)
 
     def generated(self, request: Request) -> TreePath:
         """Return the path of a request's output, after the latest request of its chain."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
-        nodes = [step.node for step in steps]
-        for place, step in enumerate(steps):
-            if step.similar is not None:
-                return TreePath(nodes, place, *step.similar)
+        nodes = [node for _, node, _ in steps]
+        for place, (_, _, similar) in enumerate(steps):
+            if similar is not None:
+                return TreePath(nodes, place, *similar)
         return TreePath(nodes, len(nodes))
 
     def common_bytes(self, left: int, right: int) -> tuple[int, int]:
@@ -122,8 +114,13 @@ class PrefixTree:
         trail = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
         return trail, cut
 
-    def _walk(self, request: Request, trail: _Trail, pieces: Sequence[Piece]) -> Iterator[_TreeStep]:
-        """Yield steps from the end of a trail over more pieces of its request."""
+    def _walk(
+        self, request: Request, trail: _Trail, pieces: Sequence[Piece]
+    ) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
+        """Yield the nodes before and after each piece that follows a trail of its request.
+
+        The first new piece comes with its `common_bytes` and `similar_node` of `TreePath`.
+        """
         salts = dict(request.salts)
         node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
         section = trail.sections[-1] if trail.sections else None
@@ -137,7 +134,7 @@ class PrefixTree:
             if found is None and not alone:
                 alone, similar = True, self._find_similar(begin, piece)
             node = self._made(begin, key, piece.data) if found is None else found
-            yield _TreeStep(begin, node, similar)
+            yield begin, node, similar
 
     def _node(self, before: int, key: bytes) -> int:
         found = self._nodes.get((before, key))

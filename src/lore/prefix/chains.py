@@ -30,13 +30,6 @@ _FIRST_ERROR = 400  # HTTP status from which a request was not answered
 _AGENT_NAME = pattern(r"[\w.-]{1,64}", re.ASCII)
 
 
-class ChainTurn(Struct, frozen=True):
-    """A request's place in its chain."""
-
-    chain: str  # its name
-    turn: int  # from 1
-
-
 class _ChainRequest(Struct, frozen=True):
     """A request whose chain is looked for."""
 
@@ -100,8 +93,8 @@ class Chains:
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
 
-    def add(self, prompt: Prompt, exchange: Exchange | None = None) -> ChainTurn:
-        """Add the next request, and return its place."""
+    def add(self, prompt: Prompt, exchange: Exchange | None = None) -> tuple[str, int]:
+        """Add the next request, and return the name of its chain and its number in it, from 1."""
         call = Call() if exchange is None else exchange.call
         sender = likeness.identify_sender(prompt, exchange)
         request = _ChainRequest(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
@@ -115,7 +108,7 @@ class Chains:
         chain.turns += 1
         while self._room < 0 and len(self._chains) > 1:
             self._forget(next(iter(self._chains.values())))
-        return ChainTurn(chain.name, chain.turns)
+        return chain.name, chain.turns
 
     # Memory
 
@@ -154,9 +147,7 @@ class Chains:
         sender, main = request.sender, self._main
         before = self._chains[MAIN].prompt if MAIN in self._chains else None
         is_in_session = main is not None and bool(sender.session) and sender.session == main.session
-        has_other_system = (
-            is_in_session and before is not None and not likeness.has_same_system(before, request.prompt)
-        )  # fmt: skip
+        has_other_system = is_in_session and before is not None and not likeness.has_same_system(before, request.prompt)
         lacks_tools = before is not None and purpose.has_tools(before) and not purpose.has_tools(request.prompt)
         if request.is_side_call or (has_other_system and lacks_tools):
             return f"utility-{next(self._numbers)}"

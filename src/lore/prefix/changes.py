@@ -540,10 +540,11 @@ class _SectionExplainer:
             return None
         is_result = pair.kinds == {"result"}  # the end of a result may be cut, by its tool or to save tokens
         wrapper = find_wrapper(before, after, any_end=pair.mismatch.is_followed and not is_result)
-        if wrapper is None or (is_result and not is_reminder(wrapper.text)):
+        if wrapper is None or (is_result and not is_reminder(wrapper[0])):
             return None
-        shown = excerpt(Segment("messages", "", wrapper.text.encode("utf-8", "replace")), 0, 0, 60)
-        return self._cause(pair.mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, shown, wrapper.holds))
+        text, holds = wrapper
+        shown = excerpt(Segment("messages", "", text.encode("utf-8", "replace")), 0, 0, 60)
+        return self._cause(pair.mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, shown, holds))
 
     def _explain_text(self, pair: _BlockPair, before: str, after: str) -> list[Cause]:
         wrapper = self._explain_wrapper(pair, before, after)

@@ -46,9 +46,7 @@ def compare_prompts(previous: Prompt, current: Prompt) -> Overlap:
     if common == previous.stable:
         return Overlap(common, 0, common, is_covered=True, is_covered_canonically=True)
     common_bytes = _count_common_bytes(previous.segment_at(common), current.segment_at(common))
-    rest = zip(
-        iterate_from(previous, common, tail=False), iterate_from(current, common, tail=True), strict=False
-    )  # fmt: skip
+    rest = zip(iterate_from(previous, common, tail=False), iterate_from(current, common, tail=True), strict=False)
     same = common + sum(1 for _ in takewhile(lambda pair: has_same_content(*pair), rest))
     return Overlap(common, common_bytes, same, is_covered=False, is_covered_canonically=same == previous.stable)
 
@@ -192,9 +190,7 @@ def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_b
     if place is None:
         return None
     shown = [excerpt(side.segment_at(overlap.common), overlap.common_bytes) for side in (previous, current)]
-    return DivergenceResult(
-        place.section, place.path, place.offset, bytes_before + overlap.common_bytes, *shown
-    )  # fmt: skip
+    return DivergenceResult(place.section, place.path, place.offset, bytes_before + overlap.common_bytes, *shown)
 
 
 def locate_difference(previous: Prompt, current: Prompt, position: int) -> PromptPlace | None:

@@ -334,10 +334,7 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
     for gap in find_gaps(parts, new_parts):
         start, stop = gap.previous.start, gap.previous.stop
         old, new = parts[start:stop], new_parts[gap.current.start : gap.current.stop]
-        before, after = (
-            "".join(parts[max(0, start - 1) : start]),
-            "".join(parts[stop : stop + 1]),
-        )
+        before, after = "".join(parts[max(0, start - 1) : start]), "".join(parts[stop : stop + 1])
         found = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
         if found:
             reasons += found

@@ -191,14 +191,13 @@ def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) ->
     causes: list[Cause] = []
     if previous.tools and current.tools:
         moved = _compare_hashes("tools", turns, previous.tools, current.tools)
-        if moved.added or moved.removed:
-            causes.append(_strong_cause(Code.TOOLS_ADDED_OR_REMOVED, replace(moved, changed=(), reordered=0)))
-        if moved.changed:
-            causes.append(
-                _strong_cause(Code.TOOL_DEFINITION_CHANGED, replace(moved, added=(), removed=(), reordered=0))
-            )
-        if moved.reordered:
-            causes.append(_strong_cause(Code.TOOLS_REORDERED, replace(moved, added=(), removed=(), changed=())))
+        none = HashesMoved("tools", turns)
+        for code, part in (
+            (Code.TOOLS_ADDED_OR_REMOVED, replace(none, added=moved.added, removed=moved.removed)),
+            (Code.TOOL_DEFINITION_CHANGED, replace(none, changed=moved.changed)),
+            (Code.TOOLS_REORDERED, replace(none, reordered=moved.reordered)),
+        ):
+            causes += [_strong_cause(code, part)] if part != none else []
     if previous.system and current.system:
         moved = _compare_hashes("system", turns, previous.system, current.system)
         if moved != HashesMoved("system", turns):

@@ -196,19 +196,12 @@ def _open_headings(context: str) -> list[str]:
     return [text for text in (label, title, *(text for _, text in reversed(tags))) if text]
 
 
-class TextWrapper(Struct, frozen=True):
-    """What a program put before or after a text."""
+def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> tuple[str, tuple[Holds, ...]] | None:
+    """Return the text before or after `current` that only `previous` has, and what its labels say that it holds.
 
-    text: str  # the wrapper itself: the removed text
-    holds: tuple[Holds, ...] = ()  # named by its labels
-
-
-def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextWrapper | None:
-    """Return the text before or after `current` that only `previous` has; None if a user may have cut it.
-
-    None, too, if text was removed on both sides. A tag, a label or a reminder's opening shows that a program wrote
-    it. `any_end`: the caller knows that no user cut the end, so that a short text there counts without such a mark if
-    it begins with a space or a tag.
+    None if a user may have cut it, or if text was removed on both sides. A tag, a label or a reminder's opening shows
+    that a program wrote it. `any_end`: the caller knows that no user cut the end, so that a short text there counts
+    without such a mark if it begins with a space or a tag.
     """
     kept = current.strip()
     if not kept or len(current) >= len(previous) or len(previous) > VARYING_TEXT:
@@ -224,7 +217,7 @@ def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextW
     gone = gone.strip()
     holds: tuple[Holds, ...] = tuple([label.holds for label in find_labels(gone)])
     by_program = bool(holds) or is_reminder(gone) or p.TAGGED.fullmatch(gone) is not None
-    return TextWrapper(gone, holds) if by_program or (any_end and is_addition) else None
+    return (gone, holds) if by_program or (any_end and is_addition) else None
 
 
 def is_reminder(text: str) -> bool:

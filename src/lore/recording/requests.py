@@ -119,9 +119,9 @@ class RequestRecording(Recording):
         prompt = self._prompt(read, exchange)
         if prompt is None:
             return None
-        link = self._chains.add(prompt, exchange)
+        chain, number = self._chains.add(prompt, exchange)
         return Turn(
-            link.chain, link.turn, prompt, sent=exchange.at, answered=exchange.answered,
+            chain, number, prompt, sent=exchange.at, answered=exchange.answered,
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
             given_up=self._chains.given_up, response_id=_named(prompt, exchange), ended=exchange.ended,
