@@ -65,7 +65,8 @@ def lint(
             for name, path in named
             for file in inputs([name.path if name.turn is not None else path])
         ]
-        if not context.policy.is_by_path and all(name.turn is None for _, name in files):
+        by_path = context.policy.per_path or context.policy.exempt  # settings differ by path
+        if not by_path and all(name.turn is None for _, name in files):
             files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
         total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
