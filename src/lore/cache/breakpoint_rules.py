@@ -69,13 +69,12 @@ def most_specific(
         if api in row.apis and row.provider in ("*", provider) and row.platform in ("", platform)
         and (row.valid_from - _ALWAYS).days * 86_400 <= at and matches_shell(row.model, model)
     ]  # fmt: skip
-    return max(matching, key=_specificity, default=None)
 
+    def specificity(row: BreakpointRule) -> tuple[bool, int, bool, bool, date]:
+        literals = sum(char not in "*?[]" for char in row.model)
+        return row.own, literals, row.provider != "*", bool(row.platform), row.valid_from
 
-def _specificity(row: BreakpointRule) -> tuple[bool, int, bool, bool, date]:
-    """Order rows: the user's, the longest literal part of the model's pattern, a provider, a platform, the date."""
-    literals = sum(char not in "*?[]" for char in row.model)
-    return row.own, literals, row.provider != "*", bool(row.platform), row.valid_from
+    return max(matching, key=specificity, default=None)
 
 
 @lru_cache(4096)  # a recording can name any number of models

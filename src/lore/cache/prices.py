@@ -54,34 +54,22 @@ class Price(Struct, frozen=True):
         unknown. If it is missing, the cost is known only if both counts with a lifetime are given, or if neither is
         and writing has no price.
         """
-        cost = self._of_counts(bill)
-        if cost is None:
-            return cost
-        tools = dict(self.tools)
-        for name, requests in bill.server_tools:
-            if name not in tools:
-                return None
-            cost += requests * tools[name] / THOUSAND
-        if bill.iterations and len(bill.iterations) != len(self.passes):
-            return None
-        for counts, price in zip(bill.iterations, self.passes, strict=False):
-            more = None if price is None else price.of(counts)
-            if more is None:
-                return None
-            cost += more
-        return cost
+        return sum(self.parts(bill).values(), Decimal(0)) if self._has_known_cost(bill) else None
 
-    def _of_counts(self, usage: Usage) -> Decimal | None:
+    def _has_known_cost(self, usage: Usage) -> bool:
         by_lifetime = (usage.write_5m_tokens, usage.write_1h_tokens)
         is_split = any(count is not None for count in by_lifetime)
         if usage.write_tokens is None and None in by_lifetime and (is_split or self.has_write_price):
-            return None
-        cost = Decimal(0)
-        for count, price in self._counted(usage).values():
-            if count is None or count < 0 or (count and price is None):
-                return None
-            cost += count * (price or 0)
-        return cost / MILLION
+            return False
+        counted = self._counted(usage).values()
+        if any(count is None or count < 0 or (count and price is None) for count, price in counted):
+            return False
+        if {name for name, _ in usage.server_tools} - dict(self.tools).keys():
+            return False
+        if usage.iterations and len(usage.iterations) != len(self.passes):
+            return False
+        passes = zip(usage.iterations, self.passes, strict=False)
+        return all(price is not None and price._has_known_cost(counts) for counts, price in passes)
 
     def _counted(self, usage: Usage) -> dict[str, tuple[int | None, Decimal | None]]:
         """Return count and price of each kind; missing counts of writes are 0."""

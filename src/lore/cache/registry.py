@@ -64,9 +64,8 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("qwen-implicit", "qwen", partial(_prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
     )
 }
-BROUGHT: dict[str, str] = dict.fromkeys(
-    ENGINES, "engines"
-)  # caches of lore's own plug-ins: the plug-in that brings each
+# caches of lore's own plug-ins: the plug-in that brings each
+BROUGHT: dict[str, str] = dict.fromkeys(ENGINES, "engines")
 
 
 def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:

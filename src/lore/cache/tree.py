@@ -190,8 +190,6 @@ def key_of(piece: Piece) -> bytes:
 def common_nodes(left: Sequence[int], right: Sequence[int]) -> int:
     """Count the leading nodes that are equal. Cost: O(log nodes), because a node implies all nodes before it."""
     size = min(len(left), len(right))
-    if size and left[size - 1] == right[size - 1]:
-        return size
     return bisect_left(range(size), 1, key=lambda at: left[at] != right[at])
 
 

@@ -227,8 +227,6 @@ def _find_relocated(previous: Prompt, current: Prompt) -> frozenset[bytes]:
     """Return the blocks that one prompt has in its system prompt and the other in its messages."""
     heads = [{segment.data for segment in side.head if segment.kind != "envelope"} for side in (previous, current)]
     left_head, entered_head = heads[0] - heads[1], heads[1] - heads[0]
-    if not left_head and not entered_head:
-        return frozenset()
     return frozenset((
         *(segment.data for segment in current.messages if segment.data in left_head),
         *(segment.data for segment in previous.messages if segment.data in entered_head),

@@ -141,16 +141,12 @@ def _begins_message(segment: Segment) -> bool:
 
 
 def _split_messages(segments: Iterable[Segment], start: int) -> list[_Message]:
-    split: list[list[Segment]] = []
-    for segment in segments:
+    split: list[tuple[int, list[Segment]]] = []
+    for position, segment in enumerate(segments, start):
         if _begins_message(segment) or not split:
-            split.append([])
-        split[-1].append(segment)
-    messages: list[_Message] = []
-    for message in split:
-        messages.append(_Message(tuple(message), start))
-        start += len(message)
-    return messages
+            split.append((position, []))
+        split[-1][1].append(segment)
+    return [_Message(tuple(message), position) for position, message in split]
 
 
 def _find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_Mismatch]:
@@ -274,10 +270,9 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
             pairs.pop()
         position = old.position + gap.previous.start
         for segment, new_segment in pairs:
-            mismatch = _Mismatch(
-                segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed
+            mismatches.append(
+                _Mismatch(segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed)
             )
-            mismatches.append(mismatch)
             position += segment is not None
     return mismatches
 

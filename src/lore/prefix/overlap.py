@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, islice, takewhile
 from itertools import chain as chained
-from itertools import islice, takewhile
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -273,10 +273,7 @@ class ChainSums:
 
     def _extend(self, sums: list[int], kept: int, new: Iterable[Segment]) -> None:
         del sums[kept + 1 :]
-        total, measure = sums[-1], self._measure
-        for segment in new:
-            total += measure(segment)
-            sums.append(total)
+        sums += islice(accumulate(map(self._measure, new), initial=sums[-1]), 1, None)
 
     def sum_before(self, position: int) -> int:
         """Return the sum over the first `position` segments of the latest prompt, without its tail's."""

@@ -93,8 +93,6 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     changes = _find_field_changes(previous.params, current.params)
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     are_betas_known = previous_call.betas is not None and current_call.betas is not None
-    if not changes and not (are_betas_known and betas != new_betas):
-        return []
     family = _model_family(current, current_call)
     found = [_explain_field(*change, family, current) for change in changes]
     if are_betas_known and betas != new_betas:
@@ -111,8 +109,6 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
 
 def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -> list[FieldChange]:
     """Return the changed fields that a cache may depend on."""
-    if previous == current:
-        return []
     found: list[FieldChange] = []
     for name in dict.fromkeys((*previous, *current)):
         before, after = previous.get(name), current.get(name)

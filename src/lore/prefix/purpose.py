@@ -103,11 +103,7 @@ def asks_to_compact(prompt: Prompt) -> bool:
 
 def asks_for_summary(prompt: Prompt, call: Call) -> bool:
     """Return whether a request asks for the summary of a conversation, in its own messages or in one text."""
-    if (
-        _COMPACTING.search(call.purpose.lower())
-        or call.endpoint.lower().endswith("/compact")
-        or asks_to_compact(prompt)
-    ):
+    if _COMPACTING.search(call.purpose.lower()) or call.endpoint.lower().endswith("/compact"):
         return True
     system = (segment.data[:_TEXT_BYTES] for segment in prompt.head if segment.section == "system")
     asked = (segment.data[:_TEXT_BYTES].lower() for segment in last_user_texts(prompt))
@@ -277,8 +273,6 @@ def is_placeholder(segment: Segment) -> bool:
 def retells(segment: Segment, gone: Iterable[Segment]) -> bool:
     """Return whether at least 3 and 60 % of a text's names (files, functions, numbers) are in the segments `gone`."""
     terms = list(dict.fromkeys(_TERM.findall((block_of(segment).text or "")[: 4 * _TEXT_BYTES])))[:_MOST_TERMS]
-    if len(terms) < _FEWEST_FOUND:
-        return False
     missing = {term.encode("utf-8", "replace") for term in terms}
     for lost in gone:
         missing -= {term for term in missing if term in lost.data}

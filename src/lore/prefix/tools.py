@@ -41,7 +41,14 @@ def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], disco
     if list(previous) == list(current):
         return []
     places, new_places = ({tool_name(tool): at for at, tool in enumerate(tools)} for tools in (previous, current))
-    causes = _explain_members(previous, _find_tool_changes(previous, current, places, new_places), discovered)
+    changes = [_ToolChange(at, previous[at], is_added=False) for name, at in places.items() if name not in new_places]
+    position = 0
+    for name, at in new_places.items():
+        if name in places:
+            position = places[name] + 1
+        else:
+            changes.append(_ToolChange(position, current[at], is_added=True))
+    causes = _explain_members(previous, changes, discovered)
     kept = [(at, new_places[name]) for name, at in places.items() if name in new_places]
     in_new_order = sorted(kept, key=lambda pair: pair[1])
     moved = [pair[0] for pair, other in zip(kept, in_new_order, strict=True) if pair != other]
@@ -52,20 +59,6 @@ def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], disco
 
 def _cause_at(previous: Sequence[Segment], at: int, code: Code, evidence: ToolsChanged) -> Cause:
     return Cause(code, "tools", evidence, at, path=previous[at].path if at < len(previous) else "")
-
-
-def _find_tool_changes(
-    previous: Sequence[Segment], current: Sequence[Segment], places: dict[str, int],
-    new_places: dict[str, int],
-) -> list[_ToolChange]:  # fmt: skip
-    changes = [_ToolChange(at, previous[at], is_added=False) for name, at in places.items() if name not in new_places]
-    position = 0
-    for name, at in new_places.items():
-        if name in places:
-            position = places[name] + 1
-        else:
-            changes.append(_ToolChange(position, current[at], is_added=True))
-    return changes
 
 
 def _explain_members(
