@@ -60,7 +60,8 @@ def test_first_turns_that_read_or_share_nothing_unpaired():
 def test_forgotten_chain_begins_again():
     chained = ComparedChains()
     chained.compare(on("main", 1, "a"))
-    chained.forget(["main", "unknown"])
+    chained.forget("main")
+    chained.forget("unknown")
     assert chained.compare(on("main", 2, "a", "b")).pair is None
     assert chained.seen == 2
 

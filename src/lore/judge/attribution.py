@@ -62,7 +62,7 @@ class EvidenceRule(Struct, frozen=True):
 def _is_doubtful(evidence: e.Evidence) -> bool:
     """Return whether evidence is weak in any row: the read or the total does not fit it, or the provider did it."""
     match evidence:
-        case e.ReasoningDropped():
+        case e.ReasoningDropped() | e.HookText():
             return not evidence.exact
         case e.ThinkingOmitted():
             return evidence.tokens_before is None
@@ -105,10 +105,6 @@ def _surely_restarted(facts: PairFacts, _: Cause) -> bool:
 def _prompt_shrank(facts: PairFacts, _: Cause) -> bool:
     """Return whether the billed prompt shrank although the history of the log continues."""
     return any(find.find_removed(what, facts) is not None for what in ("head", "messages", "results"))
-
-
-def _read_up_to_hook(facts: PairFacts, cause: Cause) -> bool:
-    return isinstance(cause.evidence, e.HookText) and cause.evidence.exact
 
 
 def _read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
@@ -218,8 +214,9 @@ RULES: tuple[EvidenceRule, ...] = (
     ),
     EvidenceRule(
         Code.HOOK_TEXT_MOVED, find.find_hook_text,
-        "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md).",
-        "weak", confirmed_by=(_read_up_to_hook, _verdict_agrees), ruled_out_by=_MISSED_HEAD,
+        "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
+        "if the read does not end at the hook's text.",
+        confirmed_by=(_verdict_agrees,), ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
         Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -152,7 +151,7 @@ def finding(
         **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
-    return in_words(msgspec.structs.replace(made, fingerprint=digest))
+    return in_words(replace(made, fingerprint=digest))
 
 
 # what tokens cost, and how much more re-billed tokens cost than a read
@@ -255,11 +254,11 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             is_break=not is_remark(cause),
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
-            made = msgspec.structs.replace(made, severity="warning")  # the break is real, and nothing was lost
+            made = replace(made, severity="warning")  # the break is real, and nothing was lost
         if "alternates" in cause.qualifiers:
-            made = msgspec.structs.replace(made, fix=_KEEP_ONE_VALUE)
+            made = replace(made, fix=_KEEP_ONE_VALUE)
         elif _is_done(pair, cause):
-            made = msgspec.structs.replace(made, fix=CODES[cause.code].fix_done)
+            made = replace(made, fix=CODES[cause.code].fix_done)
         found.append((number, made))
     return found
 

@@ -13,7 +13,7 @@ is O(its new content).
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -363,12 +363,11 @@ class ComparedChains:
         pair = chain.advance(turn, state_of, self._ends.add(turn))
         return Compared(self._compare_with_summarised(turn) or pair)
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Forget chains that no turn will continue."""
-        for name in names:
-            self._chains.pop(name, None)
-            self._latest.pop(name, None)
-            self._ends.forget([name])
+    def forget(self, name: str) -> None:
+        """Forget a chain that no turn will continue."""
+        self._chains.pop(name, None)
+        self._latest.pop(name, None)
+        self._ends.forget([name])
 
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""

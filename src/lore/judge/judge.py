@@ -89,7 +89,6 @@ class Judge:
         pair, extends = self._chains.compare(turn, state_of, quick=self._quick)
         if foreseen is None and transcripts is not None:
             foreseen = transcripts.latest  # it is only made if the read fell
-        is_compared = extends or pair is not None
         if turn.basis is None and turn.at is not None:
             self._paces.setdefault(turn.chain, (turn.at, 0))
         if pair is not None:
@@ -99,7 +98,7 @@ class Judge:
             pair = self._priced(turn, excuse_small_loss(pair))
             pair = self._alternations.setdefault(turn.chain, Alternation()).mark(pair)
         self._apply_rules(turn, pair)
-        return TurnVerdict(turn, pair, compared=is_compared, foreseen=foreseen)
+        return TurnVerdict(turn, pair, compared=extends or pair is not None, foreseen=foreseen)
 
     def _follow(self, turn: Turn, foreseen: Predicted | None) -> Transcripts | None:
         """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
@@ -151,7 +150,7 @@ class Judge:
         """Forget chains that no turn will continue; return the findings about them."""
         found: list[Finding] = []
         for chain in chains:
-            self._chains.forget([chain])
+            self._chains.forget(chain)
             self._paces.pop(chain, None)
             self._alternations.pop(chain, None)
             found += self._findings(chain, place)

@@ -93,16 +93,16 @@ class ExemptGroup:
 
     def add(self, number: int, exempt: Exempt) -> None:
         """Add an exemption; `number` is its place in the settings, higher than those before."""
-        for key in (f"code {exempt.code.upper()}", f"name {exempt.code.lower()}"):
-            if "*" in f"{exempt.chain}{exempt.json_path}":
-                self._patterns.setdefault(key, []).append((number, exempt))
-            else:
-                self._exact.setdefault((key, exempt.chain, exempt.json_path), number)
+        code = exempt.code.lower()
+        if "*" in f"{exempt.chain}{exempt.json_path}":
+            self._patterns.setdefault(code, []).append((number, exempt))
+        else:
+            self._exact.setdefault((code, exempt.chain, exempt.json_path), number)
 
     def first(self, finding: Finding) -> int | None:
         """Return the number of the first exemption of a finding whose recording `path` names."""
-        code, chain, place = finding.code, finding.chain or "", finding.json_path or ""
-        keys = [*(f"code {code[:length]}" for length in range(1, len(code) + 1)), f"name {finding.name}"]
+        code, chain, place = finding.code.lower(), finding.chain or "", finding.json_path or ""
+        keys = [*(code[:length] for length in range(1, len(code) + 1)), finding.name]
         exact = (self._exact.get((key, *at)) for key in keys for at in product((None, chain), (None, place)))
         found = min((number for number in exact if number is not None), default=None)
         for number, exempt in merge(*(self._patterns.get(key, ()) for key in keys), key=itemgetter(0)):

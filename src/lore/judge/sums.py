@@ -396,18 +396,17 @@ class RunningSums:
         request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
         self._sums.add(request)
         if row.loss is not None and row.loss.tokens:
-            self.breaks[self._sums.requests - 1] = self._break_of(request, reader)
+            cause = self._worded(_cause([request], reader))
+            plain = self._worded(replace(cause, names=[], lifetime=None))
+            self.breaks[self._sums.requests - 1] = LastBreak(
+                cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says, plain.says,
+                cause.fix,
+            )  # fmt: skip
         before = self._lifetimes.get(turn.chain, Lifetime())
         self._lifetimes[turn.chain] = lifetime_after(turn, before, self._rules)
         if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
             self._last = verdict
         return row
-
-    def _break_of(self, request: LedgerRequest, reader: Reader) -> LastBreak:
-        row, cause = request.row, self._worded(_cause([request], reader))
-        plain = self._worded(replace(cause, names=[], lifetime=None))
-        return LastBreak(cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says,
-                         plain.says, cause.fix)  # fmt: skip
 
     def result(self, format: str, session: str) -> RunningTotals:
         """Return the sums of all chains, and the size of the last request of the main one."""

@@ -285,8 +285,7 @@ class Alternation:
 
     def mark(self, pair: Pair) -> Pair:
         """Return the pair with its alternating causes marked."""
-        causes = tuple(map(self._marked, pair.causes))
-        return pair if causes == pair.causes else replace(pair, causes=causes)
+        return replace(pair, causes=tuple(map(self._marked, pair.causes)))
 
     def _marked(self, cause: Cause) -> Cause:
         change = None if is_remark(cause) else change_of(cause.evidence)

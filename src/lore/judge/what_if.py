@@ -415,11 +415,6 @@ def _has_fix(codes: Sequence[str], cause: Break) -> bool:
     return cause.code in codes and cause.kind != "expected" and cause.strength != "weak" and cause.code not in _NO_FIX
 
 
-def sort_savings(savings: Iterable[Saving]) -> list[Saving]:
-    """Return savings, the largest first."""
-    return sorted(savings, key=lambda saving: (-(saving.saved or 0.0), -saving.tokens, saving.change))
-
-
 def describe_left_out(base: SimulatedRun) -> Iterator[str]:
     """Yield which re-billed tokens no fix was simulated for, and why."""
     lost = [(turn, turn.cause) for turn in base.result.turns if turn.cause is not None]

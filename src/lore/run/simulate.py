@@ -190,7 +190,8 @@ def _with_savings(
     if once or not asked:
         notes += what_if.suggest_longer_life(base.result)
     every = [*(note for _, words in (*saved, *ranked) for note in words), *notes]
-    fixes = what_if.sort_savings(saving for saving, _ in ranked)
+    fixes = [saving for saving, _ in ranked]
+    fixes.sort(key=lambda saving: (-(saving.saved or 0.0), -saving.tokens, saving.change))
     return replace(base.result, what_if=[*(saving for saving, _ in saved), *fixes], notes=[*base.result.notes, *every])
 
 

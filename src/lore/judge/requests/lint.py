@@ -19,7 +19,7 @@ from lore.cache.views import Count
 from lore.judge.base import paid_again, price_of
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
-from lore.judge.requests.tool_pairs import find_orphan
+from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.differences import (
@@ -89,7 +89,9 @@ class Linter:
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
-        orphan = find_orphan(turn)
+        tools = ToolHistory()
+        tools.read(turn.prompt)
+        orphan = tools.find_orphan(turn)
         found += [] if orphan is None else [orphan]
         if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in found):
             return [_defect(turn, broken, (None, None)) for broken in found]  # nothing is cached that could be lost

@@ -111,7 +111,9 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     """Predict the request sent, and sent again."""
     turn, prompt, where, at = sized.turn, sized.prompt, sized.where, sized.turn.at
     tokens = sized.upto[-1] if sized.upto else 0
-    unknown = Outlook(sized.cache, where, tokens, marks=_marks(sized, rules))
+    default, values = _default(sized, rules), zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
+    marks = [MarkedPlace(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values]
+    unknown = Outlook(sized.cache, where, tokens, marks=tuple(marks))
     if not sized.cache or prompt.partial or (prompt.fidelity == "structural" and sized.marked):
         return unknown
     answered = replace(turn.call, status=None)
@@ -135,8 +137,8 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     near = sized.counter is None and least is not None and size < float(least) * NEAR
     return replace(unknown,
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
-        lifetime=_lifetime(sized, rules), sure=not near and not has_unseen(prompt), confidence=second.confidence,
-        first=_cost(price, first), second=_cost(price, second),
+        lifetime=_asked_lifetime(sized) or default, sure=not near and not has_unseen(prompt),
+        confidence=second.confidence, first=_cost(price, first), second=_cost(price, second),
         uncached=_cost(price, Prediction(0, 0, tokens, "ceiling")),
     )  # fmt: skip
 
@@ -162,21 +164,13 @@ def _default(sized: Sized, rules: DatedRules) -> float | None:
     return None if found is None else float(found)
 
 
-def _marks(sized: Sized, rules: DatedRules) -> tuple[MarkedPlace, ...]:
-    prompt, default = sized.prompt, _default(sized, rules)
-    values = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
-    return tuple(
-        [MarkedPlace(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values]
-    )
-
-
-def _lifetime(sized: Sized, rules: DatedRules) -> float | None:
-    """Return how many seconds the entry of the last breakpoint lives, by the request or else by the rules."""
+def _asked_lifetime(sized: Sized) -> float | None:
+    """Return how many seconds the request asks the entry of its last breakpoint to live."""
     prompt, asked = sized.prompt, b""
     if sized.marked:
         asked = prompt.params.get("cache_control", b"") if prompt.auto_breakpoint else b""
         asked = asked or (prompt.breakpoint_values[-1] if prompt.breakpoint_values else b"")
-    return lifetime_of(asked) or _default(sized, rules)
+    return lifetime_of(asked)
 
 
 def _until(sized: Sized, read: int) -> str:

@@ -268,9 +268,17 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
 
 
 def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:
-    """Return how short the prefix up to the last breakpoint is; None if it is long enough, or its size is unknown."""
-    billed = sent_tokens(turn.usage)
-    estimate = up_to_last(turn.prompt, billed)
+    """Return how short the prefix up to the last breakpoint is; None if it is long enough, or its size is unknown.
+
+    Without a breakpoint it is the whole prompt. It is estimated from bytes: as their share of a bill, if there is one.
+    """
+    billed, prompt = sent_tokens(turn.usage), turn.prompt
+    upto = len(prompt) if prompt.auto_breakpoint or not prompt.breakpoints else prompt.breakpoints[-1] + 1
+    sizes = [len(segment.data) for segment in prompt]
+    estimate = sum(sizes[:upto]) / BYTES_PER_TOKEN
+    if billed:  # a long prompt is long enough wherever its breakpoint is
+        is_shared = sizes and billed < MOST / UNDERRATED
+        estimate = billed * sum(sizes[:upto]) / max(1, sum(sizes)) if is_shared else billed
     most = min(estimate * UNDERRATED, billed) if billed else estimate * UNDERRATED
     if most >= MOST:
         return None
@@ -279,16 +287,7 @@ def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum |
         return None
     if billed and billed < least:
         return BelowMinimum(billed, least, turn.model, counted=True)
-    return None if has_unseen(turn.prompt) else BelowMinimum(round(estimate), least, turn.model, counted=False)
-
-
-def up_to_last(prompt: Prompt, billed: int) -> float:
-    """Estimate the tokens up to the last breakpoint (without one, all) from bytes: their share of a bill, if any."""
-    upto = len(prompt) if prompt.auto_breakpoint or not prompt.breakpoints else prompt.breakpoints[-1] + 1
-    sizes = [len(segment.data) for segment in prompt]
-    if billed:  # a long prompt is long enough wherever its breakpoint is
-        return billed * sum(sizes[:upto]) / max(1, sum(sizes)) if sizes and billed < MOST / UNDERRATED else billed
-    return sum(sizes[:upto]) / BYTES_PER_TOKEN
+    return None if has_unseen(prompt) else BelowMinimum(round(estimate), least, turn.model, counted=False)
 
 
 # fields of the request

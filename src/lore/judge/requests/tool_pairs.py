@@ -37,13 +37,6 @@ _REFUSING = frozenset(
 _PAIRED_BY_ID = "openai-responses"  # the dialect whose results need not follow their calls
 
 
-def find_orphan(turn: Turn) -> Broken | None:
-    """Return the first call without a result, or result without a call, of a request."""
-    tools = ToolHistory()
-    tools.read(turn.prompt)
-    return tools.find_orphan(turn)
-
-
 class _ToolMessage(NamedTuple):
     start: int  # its place among the segments of the messages
     envelope: bytes
