@@ -59,9 +59,7 @@ def judged(left, right):
     """Return the chains of two requests, and the causes of the second if it continues the first."""
     chains, pairs = Chains(), ComparedChain()
     prompts = [parsed(one, "openai-responses") for one in (left, right)]
-    names = [
-        chains.add(one, Exchange(dumps(raw), "wire")).chain for one, raw in zip(prompts, (left, right), strict=True)
-    ]
+    names = [chains.add(one, Exchange(dumps(raw), "wire"))[0] for one, raw in zip(prompts, (left, right), strict=True)]
     found = [pairs.advance(turn(one, n)) for n, one in enumerate(prompts, 1)][-1]
     assert found is not None
     return names, [(cause.code, cause.kind) for cause in found.causes]
