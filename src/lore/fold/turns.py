@@ -14,7 +14,7 @@ from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.limits import SESSION_CLIENTS
-from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals, Waiting
+from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals
 
 TurnEnd: TypeAlias = e.TurnCompleted | e.TurnFailed | e.TurnCanceled
 
@@ -33,7 +33,7 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
     chain.sent_before, chain.sent = chain.sent, len(chain.entries)
     persisted = chain.persisted.last()
     if not is_absent(event.context) and (persisted is None or persisted.number != event.turn):
-        chain.waiting = Waiting(event.turn, event.context)
+        chain.waiting = event
     chain.previous, chain.last = chain.last, None
     chain.turn = OpenTurn(
         event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.given_up,

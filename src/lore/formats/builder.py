@@ -24,7 +24,7 @@ from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, p
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
-from lore.model.jsonslice import is_json, is_refused_by_msgspec
+from lore.model.jsonslice import is_deep, is_json
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -238,10 +238,9 @@ class LogReader(LineReader):
 
     def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
         session, handle = self.session, self.handle
-        longest = FEW_BYTES if is_refused_by_msgspec() else 0  # of a record whose values and levels need no look
         for lines in read_records(data, times=self.times):
             for line in lines:
-                is_usual = 0 < len(line.data) < longest and not self._broken
+                is_usual = 0 < len(line.data) < FEW_BYTES and not self._broken and not is_deep(line.data)
                 if is_usual and session.read_whole(line, handle):
                     self._latest = line.data
                 else:

@@ -336,20 +336,6 @@ _HIDDEN_LEVELS = 3  # times that empty pairs are removed from a piece
 _RUNS = pattern(rb"(\[*+)(\]*+)")
 
 
-def is_refused_by_msgspec() -> bool:
-    """Return whether msgspec itself refuses values that are too deep, so that `is_deep` need not look at all bytes.
-
-    True up to Python 3.11, which counts levels as calls and allows 1,000, unless the program allows more. False from
-    Python 3.12 on.
-    """
-    levels = RECORD_LEVELS + 1
-    try:
-        _RAW.decode(b"[" * levels + b"]" * levels)
-    except RecursionError:
-        return True
-    return False
-
-
 def is_deep(data: bytes) -> bool:
     """Return whether a record is nested deeper than lore reads.
 

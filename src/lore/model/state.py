@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.events import MAIN, Call, Event, Layer, Mark, PromptHashes, Usage, Verdict
+from lore.model.events import MAIN, Call, Event, Layer, Mark, PromptHashes, TurnStarted, Usage, Verdict
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.mask import cut_masked
@@ -123,13 +123,6 @@ class Fact(Struct, frozen=True):
     category: str = ""  # the heading that it is listed under
     title: str = ""  # in one line
     content: str = ""  # its text
-
-
-class Waiting(Struct, frozen=True, gc=False):
-    """The context of a turn that has not been written into the history yet."""
-
-    turn: int  # the turn whose context has not been delivered
-    context: Raw  # as JSON
 
 
 class Totals(Struct, frozen=True, gc=False):
@@ -266,7 +259,7 @@ class Chain(Struct):
     seqs: int = 0  # number of the next delta
     persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context of turns, in their order
     outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context that compactions asked for
-    waiting: Waiting | None = None  # context that the next request has to deliver
+    waiting: TurnStarted | None = None  # the turn whose context was not delivered: the next request has to
     unsaved: tuple[Event, ...] = ()  # events that lore derived and the log does not hold yet
     stream: Stream | None = None  # text that is still arriving
     divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the kept items

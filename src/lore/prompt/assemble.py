@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
+from functools import cache, partial
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
@@ -35,7 +36,7 @@ from lore.model.vector import Vector
 from lore.prompt import base, layout
 from lore.prompt import breakpoints as b
 from lore.prompt.layout import is_from_user, is_real, tail_of
-from lore.prompt.system_messages import Placement, placement, takes_one_system_message
+from lore.prompt.system_messages import placement, takes_one_system_message
 
 VOLATILE = "context of this turn"
 _ORDER = attrgetter("order")
@@ -59,8 +60,7 @@ class _End(Struct, frozen=True, gc=False):
     segments: int = 0  # of the messages
     omitted: int = 0  # blocks that the dialect could not express
     place: base.Spot = base.Spot()  # where the next message begins
-    is_after_results: bool = False  # whether the last message holds a tool's results
-    is_after_model: bool = False  # whether the last message is the model's
+    role: base.Role | None = None  # of the last message, `results` if it holds those of tools; None without messages
     breakpoint_at: int = -1  # the last segment that can carry a breakpoint; -1: none
 
 
@@ -78,7 +78,7 @@ class Assembler:
         self._verbatim: Callable[[bytes, base.Spot], base.Rendered | None] | None = getattr(dialect, "verbatim", None)
         self._key_member: Callable[[str | None], str | None] | None = getattr(dialect, "cache_key_member", None)
         self._in_loops = base.expresses(dialect, base.IN_LOOPS)
-        self._placements: dict[str | None, Placement] = {}
+        self._placement = cache(partial(placement, dialect=dialect, rules=self.rules))
         self._is_own = False
         # The head, and the parts of the state that it was rendered from.
         self._head_key: object = None
@@ -123,13 +123,8 @@ class Assembler:
             self.finish(prompt) if finished else prompt, (*problems, *odd, *placed.problems), self._omitted
         )
 
-    @property
-    def finishes(self) -> bool:
-        """Whether `finish` changes prompts: the dialect makes the final one (text by a chat template)."""
-        return self._finish is not None
-
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return a prompt as the dialect sends it: the same object, unless `finishes`; then O(prompt)."""
+        """Return a prompt as the dialect sends it: the same object, or the text of a chat template, then O(prompt)."""
         return prompt if self._finish is None else self._finish(prompt)
 
     def _render_head(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
@@ -196,7 +191,7 @@ class Assembler:
         for size, units in layout.build_units(entries.since(at)):
             self._ends.append(self._end)
             first = entries[at].item
-            if self._end.is_after_results and type(first) is CompactDivider:
+            if self._end.role == "results" and type(first) is CompactDivider:
                 # A message of its own would read as the user's next turn, so the summary joins the results' message. If
                 # nothing was pruned, everything in the summary is before it, and it is left out.
                 units = tuple([msgspec.structs.replace(unit, joins=True) for unit in units if first.pruned])
@@ -211,7 +206,7 @@ class Assembler:
         """Render a group of entries, with the inserts before it and those after its results."""
         end = self._end
         inserts, after_results, units = self._with_inserts(units, at, size, first)
-        place, role, breakpoint_at = end.place, "", end.breakpoint_at
+        place, role, breakpoint_at = end.place, end.role, end.breakpoint_at
         count, left_out = end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
@@ -226,12 +221,7 @@ class Assembler:
             left_out += len(rendered.omitted)
             place = rendered.after
             role = unit.role if rendered.segments and not unit.joins else role
-        is_results, is_model = role == "results", role == "assistant"
-        if not role:
-            is_results, is_model = end.is_after_results, end.is_after_model
-        return _End(
-            end.entries + size, inserts, after_results, count, left_out, place, is_results, is_model, breakpoint_at
-        )
+        return _End(end.entries + size, inserts, after_results, count, left_out, place, role, breakpoint_at)
 
     def _with_inserts(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item
@@ -245,7 +235,7 @@ class Assembler:
         due = self._inserts.after_results[end.inserts_after_results :]
         waiting = list(takewhile(lambda insert: insert.place <= at + size, due))
         before: list[Insert] = []
-        if not end.is_after_results or is_from_user(first):
+        if end.role != "results" or is_from_user(first):
             before = [insert for insert in waiting if insert.place <= at]
             for insert in self._inserts.before_entries[end.inserts :]:
                 if insert.place > at or (insert.outside and not is_real(first)):
@@ -256,7 +246,7 @@ class Assembler:
         late = sum(insert.behind for insert in before)
         inserts, after_results = end.inserts + len(before) - late, end.inserts_after_results + late
         after: list[Insert] = []
-        if self._in_loops and (units[-1].role == "results" if units else end.is_after_results):
+        if self._in_loops and (units[-1].role if units else end.role) == "results":
             after = waiting[late:]
         opening = [unit for insert in before for unit in layout.build_insert_units(insert)]
         closing = [unit for insert in after for unit in layout.build_insert_units(insert, after_results=True)]
@@ -279,17 +269,12 @@ class Assembler:
         in_history = chain.turn is not None and written is not None and written.number == chain.turn.turn
         if not text or self.rules.tail == "persist" or in_history:
             return (), problems
-        if self._end.is_after_model and not is_system:
+        if self._end.role == "assistant" and not is_system:
             left_out = Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out")
             return (), (*problems, left_out)
         blocks = (TextBlock(Raw(encode(text))),)
         unit = base.Unit("system" if is_system else "user", blocks, joins=not is_system, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
-
-    def _placement(self, model: str | None) -> Placement:
-        if model not in self._placements:
-            self._placements[model] = placement(model, self.dialect, self.rules)
-        return self._placements[model]
 
     def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
         """Return the request's parameters, with the key under which the API looks for the shared part's cache."""

@@ -166,12 +166,8 @@ def build_insert_units(insert: Insert, *, after_results: bool = False) -> tuple[
     """Return a unit for each text of an insert; with `after_results` they extend the message of the tool results."""
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}" + (f" {AFTER_RESULTS}" if after_results else "")
-    return tuple(
-        [
-            Unit(text.role, text.blocks, joins=after_results, origin=origin, message=text.message)
-            for text in insert_texts(insert.content) or ()
-        ]
-    )
+    texts = insert_texts(insert.content) or ()
+    return tuple([Unit(one.role, one.blocks, joins=after_results, origin=origin, message=one.message) for one in texts])
 
 
 def is_from_user(item: i.Item) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -247,12 +248,9 @@ def _is_allowed(entries: Vector[Entry], place: int) -> bool:
 
 def _answers_calls(entries: Vector[Entry], place: int) -> bool:
     """Return whether the response directly before a place has calls, and so results."""
-    before = place - 1
-    while before >= 0 and entries[before].group == entries[place - 1].group:
-        if isinstance(entries[before].item, ToolCall):
-            return True
-        before -= 1
-    return False
+    before = (entries[at] for at in range(place - 1, -1, -1))
+    response = takewhile(lambda entry: entry.group == entries[place - 1].group, before)
+    return any(isinstance(entry.item, ToolCall) for entry in response)
 
 
 def _is_long(chain: Chain, most: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain as chained
 from itertools import count
 from typing import TYPE_CHECKING
@@ -228,8 +227,12 @@ class EventRecording(Recording):
         assert opened is not None
         own = not is_absent(chain.system) and dialect.name == session.dialect
         whole = own and self._lacks_only_tools
-        source = partial(_made, assembler, session, chain, whole=whole)
-        turn = Turn(name, opened.turn, source, opened.since, opened.at)
+
+        def make_prompt() -> tuple[Prompt, Vector[str]]:
+            made = assembler.assemble(session, chain)
+            return raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted
+
+        turn = Turn(name, opened.turn, make_prompt, opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         turn.file = self._file_of(read)
         turn.given_up = opened.given_up
@@ -256,7 +259,7 @@ class EventRecording(Recording):
             prompt = raise_to_structural(prompt, whole=self.is_whole(chain), left_out=left_out)
         if self._is_of_requests and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
-        turn.source = (lambda: (assembler.finish(prompt), omitted)) if assembler.finishes else prompt
+        turn.source = lambda: (assembler.finish(prompt), omitted)
 
     def is_whole(self, chain: Chain) -> bool:
         """Return whether another tool's session holds all parts of a chain's prompt."""
@@ -304,10 +307,3 @@ def look_ahead(path: str) -> SavedEvents:
     reader = LoreLog()
     reads = (read for line in saved for read in reader.read_line(line))
     return SavedEvents(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
-
-
-def _made(
-    assembler: Assembler, session: FoldedSession, chain: Chain, *, whole: bool = False
-) -> tuple[Prompt, Vector[str]]:
-    made = assembler.assemble(session, chain)
-    return raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted

@@ -69,18 +69,14 @@ def _title_in(path: str) -> str:
         if isinstance(event, SessionStarted | SessionChanged):
             name = event.title or name
         elif isinstance(event, Append) and isinstance(event.item, UserMessage) and event.item.source == "user":
-            text = _text_of(event.item)
+            texts = [block.text for block in event.item.blocks or () if isinstance(block, TextBlock)]
+            text = "\n".join(text_of(bytes(part)) for part in texts or [event.item.text])
             command = command or next(iter(_COMMAND.findall(text)), "")
             if prompt := spoken(text):
                 prompts.setdefault(event.chain == MAIN, prompt)
         if is_short and (name or prompts.get(True)):
             break
     return name or prompts.get(True) or command or prompts.get(False, "")
-
-
-def _text_of(message: UserMessage) -> str:
-    texts = [block.text for block in message.blocks or () if isinstance(block, TextBlock)] or [message.text]
-    return "\n".join(text_of(bytes(part)) for part in texts)
 
 
 def _ends(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> Iterator[bytes]:

@@ -245,12 +245,8 @@ def resolved(paths: tuple[str, ...], here: Surroundings) -> list[str]:
                 value = here.home + value[1:]
             return [_joined(value, path[variable.end() :], here)]
     roots = here.roots()
-    found: dict[str, None] = {}
-    for path in paths:
-        root, _, below = path.partition("/")
-        if roots.get(root):
-            found[_joined(roots[root], below, here)] = None
-    return list(found)
+    parts = [path.partition("/") for path in paths]
+    return list(dict.fromkeys(_joined(roots[root], below, here) for root, _, below in parts if roots.get(root)))
 
 
 def _joined(root: str, below: str, here: Surroundings) -> str:
