@@ -8,7 +8,7 @@ import pytest
 
 from helpers.each import each
 from lore.formats.folders import read_members
-from lore.formats.lines import Line, LineCutter, fault, is_crowded, split_joined
+from lore.formats.lines import Line, LineCutter, fault, is_crowded, read_records, split_joined
 
 
 def cut(*pieces):
@@ -103,3 +103,10 @@ def test_blank_lines_of_a_pack_cost_their_bytes():
     began = process_time()
     assert len(list(read_members([b'{"lore_pack":"a","name":"b"}\n' + b"\n" * 2**20]))) == 1
     assert process_time() - began < 4  # 14 seconds when each blank line copied what followed it
+
+
+def test_printed_record_after_lines_is_whole_whatever_the_pieces():
+    data = b'{"a":1}\n{\n  "b": 2\n}\n'
+    for cut in range(len(data) + 1):
+        found = [line.data for lines in read_records([data[:cut], data[cut:]]) for line in lines]
+        assert found == [b'{"a":1}', b'{\n  "b": 2\n}'], cut

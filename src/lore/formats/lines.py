@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import ClassVar
 
 import msgspec
@@ -73,6 +73,7 @@ _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _STUBS = 32  # beginnings of objects without an end in a damaged line
+_BLANKS = 4096  # bytes after a lone brace in which the first member's name is looked for
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
 
@@ -161,8 +162,8 @@ def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
 def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line]]:
     """Yield the records of a file: its lines, or the values that are printed over several lines.
 
-    Every line is a record up to one that is the beginning of a longer value. Lines come in lists, those of each piece
-    of the file: one by one they cost a quarter of the time of reading a log.
+    Every line is a record up to a lone brace that a line with a member's name follows. Lines come in lists, those of
+    each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
     cutter, longest, byte = LineCutter(times=times), LineCutter.limit * times, 0
@@ -174,9 +175,12 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     if first and end <= longest and not _is_alone(first):
         yield from _read_values(ElementCutter(chained((begin,), pieces), (), longest))
         return
-    for piece in chained((begin,), pieces):
+    pieces = _hold_braces(chained((begin,), pieces))
+    for piece in pieces:
         lines = cutter.feed(piece)
-        at = next((at for at, line in enumerate(lines) if len(line.data) < 3 and line.data.rstrip(SPACE) == b"{"), -1)
+        braces = [at for at, line in enumerate(lines) if len(line.data) < 3 and line.data.rstrip(SPACE) == b"{"]
+        begins = (piece[lines[at].byte + len(lines[at].data) - byte :].lstrip(SPACE)[:1] == b'"' for at in braces)
+        at = next(compress(braces, begins), -1)
         if at >= 0:
             yield lines[:at]
             line = lines[at]  # it may begin in the piece before
@@ -188,6 +192,20 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         yield lines
         byte += len(piece)
     yield cutter.finish()
+
+
+def _hold_braces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes, but no piece that ends with a brace: what follows shows whether a record begins there."""
+    held = b""
+    for piece in pieces:
+        data = held + piece if held else piece
+        at = data.rfind(b"{")
+        at = len(data) if at < max(0, len(data) - _BLANKS) or data[at + 1 :].strip(SPACE) else at
+        held = data[at:]
+        if at:
+            yield data[:at]
+    if held:
+        yield held
 
 
 def _read_values(values: ElementCutter) -> Iterator[list[Line]]:
