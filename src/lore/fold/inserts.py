@@ -122,7 +122,7 @@ def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def reset(chain: Chain, event: CacheReset) -> Problems:
-    """End all deltas: the next turn pins knowledge and layers anew, and has this as a reason for its changes.
+    """End all deltas: the next turn pins knowledge and layers again, and has this as a reason for its changes.
 
     Nothing changes if it names a turn and an earlier reset named that or a later one.
     """

@@ -274,7 +274,7 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 
 
 def end_deltas(chain: Chain) -> None:
-    """Drop all deltas and clear `pinned`: the next request states all knowledge in the system prompt anew."""
+    """Drop all deltas and clear `pinned`: the next request states all knowledge in the system prompt."""
     chain.pinned, chain.deltas = None, {}
 
 
