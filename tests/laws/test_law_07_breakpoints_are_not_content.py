@@ -61,7 +61,7 @@ def test_moving_breakpoint_keeps_one_chain(made, style, data):
     chains, memo = Chains(), Memo()
     for body in made:
         raw = write(with_breakpoints(body, _some(data.draw, body)), style)
-        assert chains.add(dialect_of(raw).parse(raw, "wire", memo)).chain == "main"
+        assert chains.add(dialect_of(raw).parse(raw, "wire", memo))[0] == "main"
 
 
 @given(bodies(WITH_BREAKPOINTS), st.data())
