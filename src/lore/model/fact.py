@@ -63,9 +63,10 @@ def text_kind(annotation: object) -> TextKind | None:
         raise TypeError("a text in evidence states its kind: see lore.model.fact")
     if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
         return None
-    kinds = {kind for arg in get_args(annotation) if arg is not Ellipsis and (kind := text_kind(arg)) is not None}
+    kinds: set[TextKind | None] = {text_kind(arg) for arg in get_args(annotation) if arg is not Ellipsis}
+    kinds.discard(None)
     if len(kinds) > 1:
-        raise TypeError(f"a field holds {' and '.join(sorted(kinds))}: split it")
+        raise TypeError(f"a field holds {' and '.join(sorted(map(str, kinds)))}: split it")
     return next(iter(kinds), None)
 
 
