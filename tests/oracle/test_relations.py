@@ -34,14 +34,14 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
     add = Chains.add
 
     def add_and_note(self, prompt, exchange=None):
-        found = add(self, prompt, exchange)
+        chain, turn = add(self, prompt, exchange)
         if self.given_up:  # the first turn of a restarted chain is compared with the other chain's latest
-            bodies[found.chain, 0] = latest[self.given_up]
-        bodies[found.chain, found.turn] = (
+            bodies[chain, 0] = latest[self.given_up]
+        bodies[chain, turn] = (
             json.loads(exchange.body), exchange.call.endpoint, bool(exchange.call.previous or prompt.partial)
         )  # fmt: skip
-        latest[found.chain] = bodies[found.chain, found.turn]
-        return found
+        latest[chain] = bodies[chain, turn]
+        return chain, turn
 
     monkeypatch.setattr(Chains, "add", add_and_note)
     try:
