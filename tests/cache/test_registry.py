@@ -9,7 +9,9 @@ import pytest
 from cache.asking import rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, configured, make
+from lore.cache.served import billed_by, served_by
 from lore.errors import LoreError
+from lore.model.turn import Call, Prompt, Turn
 from lore.recording import base
 from lore.recording.base import PLUGIN_GROUPS, register_plugins
 from lore.testing import CacheContract
@@ -106,3 +108,8 @@ def test_a_cache_is_named_with_its_options(monkeypatch):
     for text in ("own:block", "own:block=", "own:block=x"):
         with pytest.raises(LoreError, match="^--cache own:"):
             configured(text)
+
+
+def test_unlisted_gateway_is_billed_by_the_provider_that_answered():
+    turn = Turn("main", 1, Prompt("anthropic", "wire"), call=Call(endpoint="my.gw.com/v1", answered_by="anthropic"))
+    assert billed_by(turn) == served_by(turn) == ("anthropic", "")

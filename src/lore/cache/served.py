@@ -33,8 +33,9 @@ class Served(NamedTuple):
 def served(endpoint: str, model: str | None, dialect: str, answered_by: str = "") -> Served:
     """Return who made and who serves a request's model.
 
-    `answered_by` is the gateway's name for the provider that answered: that one's cache was used. An engine that
-    answered is both, whatever model it runs.
+    `answered_by` is the gateway's name for the provider that answered: that one's cache was used. It counts
+    only without an endpoint, or if the endpoint is a gateway or not listed. An engine that answered always
+    counts: it is the provider, without a platform, whatever model it runs.
     """
     if answered_by in ENGINES:
         return Served(answered_by, "")
@@ -63,7 +64,7 @@ def billed_by(turn: Turn) -> Served:
     if not call.answered_by or not call.endpoint:
         return served_by(turn)
     host = served(call.endpoint, turn.model, turn.dialect)
-    return host if host.platform in GATEWAYS else served_by(turn)
+    return host if host.platform and host.platform in GATEWAYS else served_by(turn)
 
 
 def cache_of(turn: Turn, where: Served) -> str:

@@ -76,7 +76,10 @@ class ModelHistory:
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
 
     def first_within(self, entries: int) -> int | None:
-        """Return the tokens at the first position that has any entries before it; None if over `entries`."""
+        """Return the tokens at the first position that has any entries before it.
+
+        None if there is no such position, or if it has more than `entries` before it.
+        """
         first = next((place for place in self.positions if place.entries), None)
         return None if first is None or first.entries > entries else first.tokens
 
@@ -105,7 +108,10 @@ class ModelHistory:
         return distance if distance > _MOST_ENTRIES else growth(self.entries, place.entries, at).positions
 
     def read_within(self, entries: int, at: float | None) -> int:
-        """Return the tokens read if all after the first `entries` changed; the head's if beyond the lookback."""
+        """Return the tokens read if all after the first `entries` changed: those at the last position within them.
+
+        The head's if there is no such position, if it has fewer, or if the end is beyond the lookback from it.
+        """
         place = self.within(entries)
         if place is None or self.positions_after(place, at) > POSITIONS:
             return self.head

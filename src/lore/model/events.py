@@ -188,7 +188,10 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The first of `iterations` of kind `message`, or `fallback_message` if `model` is set; else this usage."""
+        """The first of `iterations` of kind `message`; if `model` is set, of kind `fallback_message` instead.
+
+        This usage itself if there is none.
+        """
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK

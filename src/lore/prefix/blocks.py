@@ -211,7 +211,10 @@ def is_empty(segment: Segment) -> bool:
 
 
 def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
-    """Return whether two segments, one with empty members, are equal in canonical form without them."""
+    """Return whether two segments are equal in canonical form without their empty members.
+
+    False if neither seems to have any, if their sizes differ by over 4,096 bytes, or if one is not JSON.
+    """
     raw = previous.json, current.json
     if abs(len(raw[0]) - len(raw[1])) > _EMPTY_BYTES or not any(map(_EMPTY_VALUE.search, raw)):
         return False
@@ -223,7 +226,10 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return JSON without members that hold nothing, b"" if nothing remains; text that is not JSON stays."""
+    """Return JSON without members that hold nothing, b"" if nothing remains.
+
+    Empty objects inside it stay, and so does text that is not JSON.
+    """
     if _EMPTY_VALUE.search(raw) is None:
         return raw
     try:

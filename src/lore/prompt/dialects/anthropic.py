@@ -58,7 +58,8 @@ class Anthropic(Body):
     def recognises(self, body: dict[str, bytes]) -> bool:
         """Return whether a body has `messages` and `system`, `anthropic_version` or tools with `input_schema`.
 
-        Else a Claude model, call, result or thinking is enough, without `tool_calls`, tool or leading system message.
+        Without these, a Claude model (no slash in its name), a call, a result or thinking is enough if there are
+        no `tool_calls`, no tool message and no leading system or developer message.
         """
         if "messages" not in body:
             return False

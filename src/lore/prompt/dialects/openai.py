@@ -127,7 +127,10 @@ class OpenAIChat(_OpenAI):
         return writing.done()
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Return whether it is a nonempty content part, not of an answer or a tool result."""
+        """Return whether a segment is a nonempty content part.
+
+        Parts of an answer or of a tool result, and knowledge that follows a tool's results, take none.
+        """
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
         return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(base.AFTER_RESULTS)
