@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from golden.cases import missing_plugin
 from helpers.each import each
 from lore.commands.main import main
 from lore.model.codes import CODES
@@ -59,6 +60,8 @@ def recordings(code, kind):
 
 @pytest.mark.parametrize("code", CASES)
 def test_positive_recording_shows_the_code(code, capsys, monkeypatch):
+    if missing := missing_plugin(f"causes/{code}"):
+        pytest.skip(f"needs lore's plug-in {missing!r}")
     monkeypatch.chdir(ROOT)  # paths in a baseline are relative
     assert recordings(code, "positive")
     for path in recordings(code, "positive"):

@@ -50,6 +50,7 @@ class Ran(NamedTuple):
 OF_PLUGINS = {
     "--report parquet": "scale",
     **dict.fromkeys(("flue", "openfang", "mini-swe-agent", "sidecode", "causes/LORE229"), "formats"),
+    "causes/LORE307": "engines",
 }
 
 
