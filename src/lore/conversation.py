@@ -1,25 +1,30 @@
-"""Parts of a session that need no state: its dialect, the items of an answer, checks of messages and calls."""
+"""Parts of a session that need no state: its lock, its dialect, the items of an answer, checks, what is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypedDict
+from functools import wraps
+from threading import RLock
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JSON, due
+from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical
 from lore.model.codes import Problem
-from lore.model.events import Event
-from lore.model.items import AssistantMessage, TextBlock, ToolCall, UserMessage, is_blank
+from lore.model.events import MAIN, Event
+from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, TextBlock, ToolCall, UserMessage, is_blank
 from lore.model.providers import MODEL_DIALECTS, dialects_for
-from lore.model.state import FoldedSession
+from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt
+from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_names, require_dialect
+from lore.prompt.layout import is_real
 from lore.sdk.replies import Reply, ToolUse, items_of
 
 
@@ -57,6 +62,54 @@ class Follower(Protocol):
     def add(self, event: Event) -> None:
         """Add the session's next event."""
         ...
+
+
+class _Locked(Protocol):
+    lock: RLock  # held while a method runs
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=_Locked)
+
+
+def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Return a method of a session that has the session to itself while it runs."""
+
+    @wraps(method)
+    def alone(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
+def choose_kept(entries: Vector[Entry], keep: int) -> tuple[list[str], int]:
+    """Return the uuids that a compaction to the last `keep` messages leaves, and how many messages it removes.
+
+    No response is divided. What the model has not read yet remains, and in a tool loop the user's latest question.
+    Dividers and opaque items are not counted.
+    """
+    places = [place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)]
+    place = places[-keep] if keep < len(places) else 0
+    while place and (
+        entries[place].group == entries[place - 1].group
+        or all(isinstance(entries[at].item, UserMessage) for at in range(place - 1, len(entries)))
+    ):
+        place -= 1
+    kept = set(range(place, len(entries)))
+    if entries and isinstance(entries[len(entries) - 1].item, ToolCall):
+        kept.update([at for at in range(place) if is_real(entries[at].item)][-1:])
+    return [entries[at].item.uuid for at in sorted(kept)], len([at for at in places if at not in kept])
+
+
+def fresh_uuid(state: Chain, letter: str, chain: str) -> str:
+    """Return a uuid that a chain does not have: a letter and a number, after the chain's name unless it is `main`."""
+    known, begin = index_of(state).numbers, "" if chain == MAIN else f"{chain}-"
+    number = state.groups + 1
+    while f"{begin}{letter}{number}" in known:
+        number += 1
+    return f"{begin}{letter}{number}"
 
 
 class Begun(NamedTuple):

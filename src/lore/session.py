@@ -29,21 +29,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
 from itertools import groupby
 from threading import RLock
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Literal, Unpack, cast
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.conversation import AutomaticCompaction as AutomaticCompaction
 from lore.conversation import Begun as Begun
-from lore.conversation import (
-    Context as Context,
-)
+from lore.conversation import Context as Context
 from lore.conversation import (
     Follower,
+    choose_kept,
     dialect_of_model,
+    fresh_uuid,
     given_dialect,
+    guarded,
     is_empty_message,
     named_items,
     read_log,
@@ -70,15 +70,7 @@ from lore.model.canonical import canonical, decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, Event, TurnStarted, Usage, encode
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    OpaqueItem,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
+from lore.model.items import AssistantMessage, Block, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
@@ -87,7 +79,7 @@ from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named
-from lore.prompt.layout import is_real, tail_of
+from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
 from lore.sdk.objects import awaited, params_of, plain
@@ -98,20 +90,6 @@ __all__ = ["Session"]
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
 KEPT = 1_000  # problems
 _NO_CALL = "no call waits: a compaction or a removal may have dropped it; its result can be a message"
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S", bound="Session")
-
-
-def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Return a method of a session that has the session to itself while it runs."""
-
-    @wraps(method)
-    def alone(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.lock:
-            return method(self, *args, **kwargs)
-
-    return alone
 
 
 class Session:
@@ -298,7 +276,7 @@ class Session:
         >>> session.user("Any news?")
         'u1'
         """
-        name = uuid or self._fresh("u", chain)
+        name = uuid or fresh_uuid(self.state.chain(chain), "u", chain)
         if isinstance(content, str):
             item = user_message(name, content, source=source)
         else:
@@ -382,7 +360,7 @@ class Session:
     def _answered(self, response: object, chain: str) -> tuple[list[Event], Reply]:
         """Return the events of an answer."""
         state, at = self.state.chain(chain), self._time()
-        name = self._fresh("a", chain)
+        name = fresh_uuid(self.state.chain(chain), "a", chain)
         reply = reply_of(response, self.dialect.name, prefix=f"call-{name}")
         ended = 0 if state.last is None else state.last.turn
         turn = None if state.turn is None or state.turn.turn == ended else state.turn.turn
@@ -540,37 +518,14 @@ class Session:
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
         refuse_open_calls("nothing was compacted: calls have", calls)
-        places = [
-            place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)
-        ]
-        place = places[-keep] if keep < len(places) else 0
-        while place and (
-            entries[place].group == entries[place - 1].group
-            or all(isinstance(entries[at].item, UserMessage) for at in range(place - 1, len(entries)))
-        ):
-            place -= 1
-        kept = set(range(place, len(entries)))
-        if entries and isinstance(entries[len(entries) - 1].item, ToolCall):
-            kept.update([at for at in range(place) if is_real(entries[at].item)][-1:])
-        removed = len([at for at in places if at not in kept])
+        kept, removed = choose_kept(entries, keep)
         if removed:
-            at, uuids = self._time(), [entries[number].item.uuid for number in sorted(kept)]
+            at, uuid = self._time(), fresh_uuid(self.state.chain(chain), "c", chain)
             self.apply(
                 compact_started("manual", at=at, chain=chain),
-                compact_applied(
-                    self._fresh("c", chain), "manual", summary=summary, preserved_uuids=uuids, at=at, chain=chain
-                ),
+                compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept, at=at, chain=chain),
             )
         return removed
-
-    def _fresh(self, letter: str, chain: str) -> str:
-        """Return a uuid that the chain does not have."""
-        state = self.state.chain(chain)
-        known, begin = index_of(state).numbers, "" if chain == MAIN else f"{chain}-"
-        number = state.groups + 1
-        while f"{begin}{letter}{number}" in known:
-            number += 1
-        return f"{begin}{letter}{number}"
 
     # prompts
 

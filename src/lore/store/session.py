@@ -27,6 +27,7 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
+from lore.conversation import guarded
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JSON, check, named
 from lore.fold.timeline import index_of
@@ -53,7 +54,7 @@ from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
-from lore.session import AutomaticCompaction, Context, Session, guarded
+from lore.session import AutomaticCompaction, Context, Session
 from lore.store.base import (
     EMPTY,
     Clock,
