@@ -17,7 +17,7 @@ RESULT = {
 
 
 @pytest.mark.parametrize("shape", RESULT)
-def test_rewritten_text_of_result_is_not_hidden_by_removed_image(shape):
+def test_rewritten_result_shows_beside_removed_image(shape):
     def result(text, *more):
         parts = [{**TEXT[shape], "text": text}, *more]
         return block_of(Segment("messages", "messages[1].content[0]", encode(RESULT[shape](parts))))
