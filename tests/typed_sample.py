@@ -6,7 +6,7 @@ basedpyright checks it with the package (`make lint`).
 from __future__ import annotations
 
 import asyncio
-from typing import Any, assert_type
+from typing import Any, TypedDict, assert_type
 
 import lore
 
@@ -16,6 +16,18 @@ def ask(**arguments: Any) -> dict[str, Any]:
     return arguments
 
 
+class Tool(TypedDict):
+    """A tool as an SDK declares it."""
+
+    name: str
+    input_schema: dict[str, object]
+
+
+typed: list[Tool] = [{"name": "f", "input_schema": {"type": "object"}}]
+members: list[dict[str, object]] = [{"name": "f"}]
+params: dict[str, object] = {"max_tokens": 99}
+lore.Session("claude-opus-5", tools=typed, params=params)
+lore.Session("claude-opus-5", tools=members)
 session = lore.Session("claude-opus-5", system="Be brief.", tools=[{"name": "f"}], params={"max_tokens": 99})
 assert_type(session.user("hi"), str)
 assert_type(session.request(current_time="10:00"), dict[str, Any])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from threading import RLock
 from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar
@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import JSON, due
+from lore.events.strict import Members, due
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical
@@ -31,10 +31,10 @@ from lore.sdk.replies import Reply, ToolUse, items_of
 class Context(TypedDict, total=False):
     """A turn's volatile context, in the order of the tail."""
 
-    memory_recall: str | Sequence[Mapping[str, JSON]]
+    memory_recall: str | Sequence[Members]
     every_turn: str | Sequence[str]
     current_time: str
-    working_context: str | Mapping[str, JSON]
+    working_context: str | Members
     slash_command: str
     overlay: str
     restart_notice: str

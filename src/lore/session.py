@@ -63,7 +63,7 @@ from lore.events.kinds import (
     turn_failed,
 )
 from lore.events.kinds import event as event
-from lore.events.strict import JSON, check, context_json, due, named, time_of
+from lore.events.strict import Members, Tools, check, context_json, due, named, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
@@ -114,7 +114,7 @@ class Session:
     @named
     def __init__(
         self, model: str | None = None, *, system: str | Sequence[str] | None = None,
-        tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+        tools: Tools | None = None, params: Members | None = None,
         dialect: Dialect | str | None = None, rules: Rules | None = None, session_id: str | None = None,
         attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
         clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
@@ -470,7 +470,7 @@ class Session:
     @named
     def change(
         self, *, model: str | None = None, system: str | Sequence[str] | None = None,
-        tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+        tools: Tools | None = None, params: Members | None = None,
         chain: str = MAIN,
     ) -> None:  # fmt: skip
         """Change the model, the system prompt, the tools or the parameters from the next turn on.

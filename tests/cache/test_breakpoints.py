@@ -60,6 +60,13 @@ def test_a_parallel_fan_out_pays_for_each():
     assert [(one.read, one.write) for one in said] == [(0, 48), (0, 48), (0, 48), (48, 0)]
 
 
+def test_complete_answer_of_milliseconds_is_readable():
+    """A test server answered in 3 ms: the next request, 10 ms later, was taken for a parallel one."""
+    fast, parallel = (request("abc", breakpoints=[2], at=at, ended=at + 0.003) for at in (0.0, 0.002))
+    later = request("abc", chain="later", breakpoints=[2], at=0.01)
+    assert reads("anthropic", [fast, parallel, later], rules(NOW)) == [0, 0, 48]
+
+
 def test_one_hour_entries_outlive_five_minute_ones():
     breakpoints = [Breakpoint(0, 3600.0), Breakpoint(1, 300.0)]
     asked = [

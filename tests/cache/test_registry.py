@@ -40,6 +40,8 @@ def test_unknown_option_lists_the_known_ones(monkeypatch):
     with pytest.raises(LoreError) as raised:
         make("anthropic", rules(), {"slot": 4})
     assert raised.value.hint == "it has none"
+    with pytest.raises(LoreError, match="anthropic has no option 'foo'"):
+        make("anthropic:foo=1", rules())
 
 
 @pytest.mark.parametrize(

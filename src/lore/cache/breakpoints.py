@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
+from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -25,7 +26,7 @@ from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Usage
 from lore.model.limits import CACHE_ENTRIES
 
-BEGINS = 1.0  # seconds after a request at which its response begins, if that is not recorded
+BEGINS = 1.0  # seconds after a request at which its response begins at the latest, if that is not recorded
 NEARLY = 1.35  # an estimate may be too low by this factor
 _SUFFIX = 64  # tokens that a provider adds after the last piece, at most
 
@@ -158,7 +159,9 @@ class Breakpoints:
         """Return the entry that is written at a breakpoint."""
         lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
         expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
-        ready = request.at + BEGINS if request.answered is None and request.at is not None else request.answered
+        ready = request.answered
+        if ready is None and request.at is not None:
+            ready = min(request.at + BEGINS, inf if request.ended is None else request.ended)
         return CacheEntry(ready, expires, lifetime)
 
     def _grace(self, request: Request) -> float:

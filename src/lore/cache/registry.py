@@ -123,16 +123,20 @@ def view_of(name: str) -> View:
 
 
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
-    """Make a new, empty model; raises LoreError for an unknown name, an unknown option or an impossible value."""
-    kind = cache_named(name)
-    for option, value in (options or {}).items():
+    """Make a new, empty model of `NAME` or `NAME:OPTION=VALUE,…`; `options` are added to those in the name.
+
+    Raises LoreError for an unknown name, an unknown option or an impossible value.
+    """
+    name, given = configured(name)
+    kind, options = cache_named(name), {**dict(given), **(options or {})}
+    for option, value in options.items():
         if option not in kind.options:
             known = "options: " + ", ".join(kind.options) if kind.options else "it has none"
             raise LoreError(f"{name} has no option {option!r}", hint=known)
         wanted = _misfit(kind, option, value)
         if wanted:
             raise LoreError(f"{name}: {option}={value} is not {wanted}", hint=f"{option} is {wanted}")
-    return cast("Callable[..., CacheModel]", kind)(look, **(options or {}))
+    return cast("Callable[..., CacheModel]", kind)(look, **options)
 
 
 def _misfit(kind: CacheKind, option: str, value: Option) -> str:

@@ -103,7 +103,7 @@ class Views:
             space=b"\x00".join(scope), salts=tuple(salts),
             cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
             priority=_whole(params.get("priority", b"")) or 0, slot=_whole(params.get("id_slot", b"")),
-            output=self._output(turn) if view.generates else (), ended=turn.ended if view.generates else None,
+            output=self._output(turn) if view.generates else (), ended=turn.ended,
         )  # fmt: skip
 
     def iterate_pieces(self, prompt: Prompt) -> Iterator[Piece]:

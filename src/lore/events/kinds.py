@@ -15,6 +15,8 @@ from lore.events.strict import (
     JSON,
     STATUSES,
     Common,
+    Members,
+    Tools,
     context_json,
     due,
     good_line,
@@ -42,8 +44,8 @@ TRIGGERS = ("overflow", "manual", "cadence", "gap", "auto")
 @strict
 def session_started(
     session_id: str, *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Sequence[JSON] | Mapping[str, JSON] | None = None, attachments: Sequence[str] = (),
-    params: Mapping[str, JSON] | None = None, user_id: str | None = None, project_id: str | None = None,
+    tools: Tools | None = None, attachments: Sequence[str] = (),
+    params: Members | None = None, user_id: str | None = None, project_id: str | None = None,
     parent_session_id: str | None = None, **common: Unpack[Common],
 ) -> e.SessionStarted:  # fmt: skip
     """Return the header of a log. Tools without an order, as a mapping by name, are ordered by name.
@@ -61,7 +63,7 @@ def session_started(
 @strict
 def session_changed(
     *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+    tools: Tools | None = None, params: Members | None = None,
     **common: Unpack[Common],
 ) -> e.SessionChanged:  # fmt: skip
     """Return a change of the model, the dialect, the system prompt, the tools or the parameters, in mid-session.
@@ -175,7 +177,7 @@ def compact_applied(
 
 
 @strict
-def turn_started(turn: int, *, context: Mapping[str, JSON] | None = None, **common: Unpack[Common]) -> e.TurnStarted:
+def turn_started(turn: int, *, context: Members | None = None, **common: Unpack[Common]) -> e.TurnStarted:
     """Return that a model request goes out; `Session.begin_turn` makes this event itself.
 
     >>> turn_started(1, context={"current_time": "10:00"}).turn
@@ -251,7 +253,7 @@ def knowledge(
 
 @strict
 def prompt_delta(
-    seq: int, selector: Mapping[str, JSON], content: JSON = None, *, turn: int | None = None, **common: Unpack[Common]
+    seq: int, selector: Members, content: JSON = None, *, turn: int | None = None, **common: Unpack[Common]
 ) -> e.PromptDelta:
     """Return a durable prompt delta; `Session.begin_turn` derives those of knowledge itself.
 

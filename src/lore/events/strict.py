@@ -28,6 +28,8 @@ from lore.prompt.layout import CONTEXT
 P = ParamSpec("P")
 R = TypeVar("R")
 JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+Members: TypeAlias = Mapping[str, object]  # a JSON object; type checkers accept a TypedDict, too
+Tools: TypeAlias = Sequence[Members] | Mapping[str, Members]  # each in any provider's shape; a mapping has their names
 RECALLED = ("id", "title", "content", "score", "sensitivity")
 STATUSES = ("running", "completed", "failed")
 
@@ -136,7 +138,7 @@ def text_json(value: object, field: str) -> Raw:
     return Raw(encode(value))
 
 
-def optional_json(value: JSON, field: str) -> Raw:
+def optional_json(value: object, field: str) -> Raw:
     """Encode a value; None is content that is absent."""
     return i.NULL if value is None else json_of(value, field)
 
@@ -158,8 +160,8 @@ def system_json(system: str | Sequence[str] | None) -> Raw:
     return json_of(list(system), "system")
 
 
-def tools_json(tools: Sequence[JSON] | Mapping[str, JSON] | None) -> tuple[Raw, ...] | None:
-    """Encode tools, each in any provider's shape; a mapping of tools is ordered by name."""
+def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
+    """Encode tools; a mapping of tools is ordered by name."""
     if tools is None:
         return None
     if isinstance(tools, Mapping):
@@ -172,7 +174,7 @@ def tools_json(tools: Sequence[JSON] | Mapping[str, JSON] | None) -> tuple[Raw, 
     return tuple([json_of(tool, "tools") for tool in tools])
 
 
-def context_json(context: Mapping[str, JSON] | None) -> Raw:
+def context_json(context: Members | None) -> Raw:
     """Encode a turn's volatile context; raises MisuseError for an unknown part, and names the nearest one."""
     if not context:
         return i.NULL

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from lore.conversation import guarded
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import JSON, check, named
+from lore.events.strict import Members, Tools, check, named
 from lore.fold.timeline import index_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
@@ -383,7 +383,7 @@ def _renumber_turns(held: Sequence[Event], stored: FoldedSession) -> dict[tuple[
 @named
 def open_session(
     store: str | Store, session_id: str, *, model: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+    tools: Tools | None = None, params: Members | None = None,
     dialect: Dialect | str | None = None, rules: Rules | None = None, attachments: Sequence[str] = (),
     user_id: str | None = None, project_id: str | None = None, clock: Clock = now,
     compaction: AutomaticCompaction | None = None, tell: Tell = ignore,
