@@ -98,7 +98,7 @@ def test_command_of_a_plugin_is_listed_and_runs(tmp_path, monkeypatch, capsys):
     package(tmp_path, "[lore.commands]\ntarot = tarot_plugin:ROW\n")
     (tmp_path / "tarot_plugin.py").write_text(
         "from lore.commands import LOOK, CommandRow\n"
-        "ROW = CommandRow(LOOK, 'start', (('tarot', 'draw a card'),), 'about:guide')\n"
+        "ROW = CommandRow(LOOK, 'start', 'Tell the future.', (('tarot', 'draw a card'),), 'about:guide')\n"
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     commands.cache_clear()

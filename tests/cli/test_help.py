@@ -85,6 +85,11 @@ def test_help_lists_commands_by_group():
     assert "  lore check fixtures/recordings  " in page
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_summary_is_first_sentence_of_help(name):
+    assert command().get_command(None, name).get_short_help_str(300) == COMMANDS[name].summary
+
+
 def test_diff_prefix_help_says_session_is_json_lines():
     page = " ".join(run("diff-prefix", "--help").out.split())
     assert "of a session in JSON Lines, one object a pair" in page

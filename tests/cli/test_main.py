@@ -23,7 +23,7 @@ def test_bug_exits_70_with_one_line(monkeypatch):
     def broken(*_args, **_fields):
         raise RuntimeError("oops\nsecond line ghp_" + "a1B2" * 9)
 
-    monkeypatch.setattr("lore.run.folding.fold", broken)
+    monkeypatch.setattr("lore.commands.fold.fold", broken)
     ran = lore("fold", put("s.jsonl", session()))
     assert (ran.code, len(ran.err.splitlines())) == (70, 1)
     assert "a bug in lore: RuntimeError: oops" in ran.err
@@ -34,7 +34,7 @@ def test_lore_debug_shows_traceback(monkeypatch):
     def broken(*_args, **_fields):
         raise RuntimeError("oops")
 
-    monkeypatch.setattr("lore.run.folding.fold", broken)
+    monkeypatch.setattr("lore.commands.fold.fold", broken)
     monkeypatch.setenv("LORE_DEBUG", "1")
     assert "Traceback" in lore("fold", put("s.jsonl", session())).err
 
@@ -43,7 +43,7 @@ def test_interrupt_exits_130(monkeypatch):
     def interrupted(*_args, **_fields):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lore.run.folding.fold", interrupted)
+    monkeypatch.setattr("lore.commands.fold.fold", interrupted)
     assert lore("fold", put("s.jsonl", session())).code == 130
 
 
@@ -53,7 +53,7 @@ def test_interrupt_during_class_creation_exits_130(monkeypatch):
     def interrupted(*_args, **_fields):
         raise RuntimeError("Error calling __set_name__ on an instance") from KeyboardInterrupt()
 
-    monkeypatch.setattr("lore.run.folding.fold", interrupted)
+    monkeypatch.setattr("lore.commands.fold.fold", interrupted)
     ran = lore("fold", put("s.jsonl", session()))
     assert (ran.code, ran.err) == (130, "")
 

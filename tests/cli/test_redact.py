@@ -266,7 +266,7 @@ def test_unexpected_error_quotes_nothing_with_redact(monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError(WORDS)
 
-    monkeypatch.setattr("lore.run.checking.check.check", fails)
+    monkeypatch.setattr("lore.commands.check.check", fails)
     put("r.jsonl", *RECORDINGS["anthropic"])
     ran = lore("check", "r.jsonl", "--redact")
     assert (ran.code, CANARY in ran.err) == (70, False)

@@ -66,7 +66,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     if not counted.turns:
         return
     assert counted.lost_tokens == counted.waste_tokens + counted.unexplained_tokens
-    (simulated,) = simulate(SimulateRequest([path]), Options(), PACKAGED.rules())
+    (simulated,) = simulate(SimulateRequest([path]), Options())
     played = simulated.totals
     assert (counted.waste_tokens, counted.unexplained_tokens) == (played.waste_tokens, played.unexplained_tokens)
     assert_same_money(counted.waste_dollars, played.cost.waste)

@@ -9,13 +9,11 @@ import pytest
 from msgspec import UNSET
 
 from cli.running import lore, put, session
-from lore.config import Loaded, Settings
 from lore.judge.what_if import TTL
 from lore.model.results import Interruption
 from lore.recording.opening import Options
 from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.rules import chosen
 from lore.run.simulate import SimulateRequest, simulate
 
 FILES = ["a.jsonl", "b.jsonl", "c.jsonl"]  # of two turns each
@@ -54,7 +52,7 @@ def test_interrupted_check_ignores_files_not_judged():
 
 def simulated(questions: int, *changes: str):
     request = SimulateRequest(FILES, changes=changes, interrupted=after(questions))
-    return list(simulate(request, Options(), chosen(None, Loaded(Settings(), None))))
+    return list(simulate(request, Options()))
 
 
 def test_interrupted_simulation_returns_turns_so_far():

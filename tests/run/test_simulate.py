@@ -62,7 +62,7 @@ def test_turn_without_possible_usage_is_not_compared():
 
 def test_finding_about_copied_turn_names_no_other_recording():
     paths = [str(CASSETTES / name) for name in ("betamax.json", "breaks.yaml")]
-    (result,) = simulate(SimulateRequest(paths), Options(), packaged())
+    (result,) = simulate(SimulateRequest(paths), Options())
     first, *_ = result.turns
     assert (first.path, first.turn, first.causes) == (paths[0], 1, [])  # LORE151 is about turn 1 of breaks.yaml
 

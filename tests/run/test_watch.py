@@ -11,7 +11,6 @@ from lore.commands import watch as module
 from lore.commands.watch import LOOKED, SessionWatch
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
-from lore.run import running
 from lore.run.dated import PACKAGED
 from lore.run.running import judge_running
 
@@ -76,7 +75,7 @@ def test_unchanged_log_is_judged_once(desk, clock, monkeypatch):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS))
     judgings = []
-    monkeypatch.setattr(running, "judge_running", lambda *given: (judgings.append(given), judge_running(*given))[1])
+    monkeypatch.setattr(module, "judge_running", lambda *given: (judgings.append(given), judge_running(*given))[1])
     watch = watching(str(path), clock)
     for _ in range(5):
         watch.look()
@@ -92,7 +91,7 @@ def test_log_that_takes_long_is_judged_less_often(desk, clock, monkeypatch):
         clock.now += 2.0
         return judge_running(*given)
 
-    monkeypatch.setattr(running, "judge_running", slow)
+    monkeypatch.setattr(module, "judge_running", slow)
     watch = watching(str(path), clock)
     watch.look()
     path.write_bytes(lines(*BILLS))

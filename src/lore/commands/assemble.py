@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+from typing import Annotated, BinaryIO, NamedTuple
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.commands import common, flags
-
-if TYPE_CHECKING:
-    from lore.model.events import Event
-    from lore.prompt.base import Rules
-    from lore.recording.base import Problems, Template
-    from lore.recording.corpus import Name
-    from lore.recording.opening import Options
-    from lore.run.appending import Append
-    from lore.run.assembling import Assembly
+from lore.errors import LoreError, Where
+from lore.model.events import Event
+from lore.prompt.base import Rules
+from lore.recording import corpus
+from lore.recording.base import Problems, Template
+from lore.recording.corpus import Name
+from lore.recording.opening import Options
+from lore.report.explained import write
+from lore.run.appending import Append, appending
+from lore.run.assembling import AssembledAll, Assembly, assemble, explained
 
 
 class AssembleOptions(Struct, frozen=True):
@@ -60,8 +62,6 @@ def run(options: AssembleOptions) -> int:
 
     Content is written as it was recorded, credentials are not masked; --explain shows no content.
     """
-    from lore.recording import corpus
-
     name, turn = corpus.parse_name(options.session), options.turn
     common.refuse(
         (options.every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
@@ -84,8 +84,6 @@ def run(options: AssembleOptions) -> int:
 
 def _read_options(options: AssembleOptions) -> Options:
     """Return how the session is read: the settings, and the options that override them."""
-    from lore.recording.opening import Options
-
     rules = _with_breakpoints(common.found_settings(options.config).settings.assemble, options.breakpoints)
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
@@ -97,10 +95,6 @@ def _read_options(options: AssembleOptions) -> Options:
 
 def _with_breakpoints(rules: Rules, given: str | None) -> Rules:
     """Return the rules with the requested breakpoints; raises LoreError for an unknown word."""
-    from msgspec.structs import replace
-
-    from lore.errors import LoreError
-
     if given is None:
         return rules
     made = replace(rules, breakpoints=given)
@@ -114,10 +108,6 @@ def _read_template(path: str | None, dialect: str | None) -> Template | None:
     """Return the chat template in a file; None without one."""
     if path is None:
         return None
-    from lore.errors import LoreError, Where
-    from lore.recording import corpus
-    from lore.recording.base import Template
-
     if dialect not in (None, "template"):
         raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
     shown, data = corpus.show(path), b"".join(corpus.pieces(path))
@@ -134,8 +124,6 @@ def _locked(path: str, *, wanted: bool) -> Generator[Append | None]:
     if not wanted:
         yield None
         return
-    from lore.run.appending import appending
-
     with appending(path) as append:
         yield append
 
@@ -149,8 +137,6 @@ class _Answer(NamedTuple):
 
     def write_one(self, append: Append | None) -> None:
         """Write the body of one turn, or with --explain its segments; with a file for the body both."""
-        from lore.run.assembling import assemble
-
         options, made = self.options, assemble(self.name, self.read)
         with common.destination(options.output, force=options.force, inputs=(self.name.path,)) as file:
             if not options.explain or options.output is not None:
@@ -164,16 +150,11 @@ class _Answer(NamedTuple):
         self._report(made.problems, made.notes, size)
 
     def _explain(self, made: Assembly) -> None:
-        from lore.report.explained import write
-        from lore.run.assembling import explained
-
         shown = explained(made, self.read.ruled)
         common.answer(shown, write, as_json=self.options.as_json, color=self.options.color)
 
     def write_all(self, append: Append | None) -> None:
         """Write a line a turn: whole bodies or deltas."""
-        from lore.run.assembling import AssembledAll
-
         options, made = self.options, AssembledAll(self.name, self.read, full=self.options.full)
         with common.destination(options.output, force=options.force, inputs=made.inputs) as file:
             file.writelines(made.lines())

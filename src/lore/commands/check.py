@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.commands import common
 from lore.commands.pages import page_among, read_twice, write_pages
+from lore.config import Loaded
+from lore.errors import LoreError
+from lore.files import relative
+from lore.judge.policy import Budgets, Policy, Ruling
+from lore.model.codes import Problem, Reader
+from lore.model.results import CheckResult, Summary
+from lore.recording import corpus
+from lore.recording.corpus import STDIN, is_stream
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.report.forms.registry import Report
+from lore.report.forms.terminal import FindingsWriter, Terminal
+from lore.report.plain import counted, place_of
+from lore.report.sentences.findings import describe_interruption
+from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
+from lore.run.checking.verdicts import CheckContext
+from lore.run.reports import Target, keep_apart, reporting_errors, targets, write_reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import typer
 
     from lore.commands import flags
-    from lore.config import Loaded
-    from lore.model.codes import Problem, Reader
-    from lore.report.forms.registry import Report
-    from lore.report.forms.terminal import FindingsWriter
-    from lore.run.checking.check import CheckOutcome, Cluster
-    from lore.run.checking.verdicts import CheckContext
-    from lore.run.reports import Target
 
 _UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
@@ -80,14 +91,6 @@ def run(options: CheckOptions) -> int:
     settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the settings file; `*` is one name, `**` any folders.
     """
-    from functools import partial
-
-    from lore.model.results import CheckResult, Summary
-    from lore.recording.corpus import is_stream
-    from lore.recording.inputs import inputs
-    from lore.run.checking.check import CheckRun, check
-    from lore.run.reports import keep_apart, reporting_errors, targets
-
     common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     loaded = common.found_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
@@ -131,13 +134,6 @@ def run(options: CheckOptions) -> int:
 
 def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
     """Return how to judge: the settings, and the options that override them."""
-    from msgspec.structs import replace
-
-    from lore.errors import LoreError
-    from lore.judge.policy import Budgets
-    from lore.recording.corpus import STDIN
-    from lore.recording.opening import Options
-
     path = options.baseline
     if options.update_baseline and path is None:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
@@ -161,14 +157,6 @@ def context_of(
 
     Paths in settings are relative to their file; with `explicit`, a file that was named, to the working directory.
     """
-    from msgspec.structs import replace
-
-    from lore.errors import LoreError
-    from lore.files import relative
-    from lore.judge.policy import Policy, Ruling
-    from lore.recording import corpus
-    from lore.run.checking.verdicts import CheckContext
-
     narrowed = Ruling(_split(select or ()), _split(ignore or ()))
     Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
@@ -199,16 +187,12 @@ def files_kept(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
 
 def _workers(jobs: str | None) -> int | Cluster:
     """Return how many processes judge, or the cluster that does; raises LoreError for a number below 1."""
-    from lore.errors import LoreError
-
     if jobs is None:
         return common.cores()
     if jobs.lstrip("-").isdecimal():
         if int(jobs) < 1:
             raise LoreError(f"--jobs {jobs} is less than 1", hint="leave it out to use all cores")
         return int(jobs)
-    from lore.run.checking.check import cluster_at
-
     return cluster_at(jobs, common.cores(), common.tell)
 
 
@@ -216,7 +200,6 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
     """Return the tables that `--report` asks for (form and folder), and the other reports."""
     if not reports:
         return None, reports
-    from lore.errors import LoreError
     from lore.run.spending.tables import table_forms
 
     forms = table_forms()
@@ -237,8 +220,6 @@ def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> Findin
     texts = [target for target in reports if target.kind == "terminal"]
     if len(texts) != 1 or texts != [target for target in reports if not target.path] or sys.stderr.isatty():
         return None
-    from lore.report.forms.terminal import FindingsWriter
-
     return FindingsWriter(common.out(None), verbose=options.verbose)
 
 
@@ -250,11 +231,6 @@ def _report(
     writer: FindingsWriter | None,
 ) -> int:  # fmt: skip
     """Write the reports, name what could not be judged, and return the exit code."""
-    from lore.report.forms.terminal import Terminal
-    from lore.report.plain import counted
-    from lore.report.sentences.findings import describe_interruption
-    from lore.run.reports import write_reports
-
     stopped = outcome.result.interrupted
     if stopped and not stopped.files:
         return common.INTERRUPTED
@@ -291,8 +267,6 @@ def _report(
 
 def name_unjudged(problems: Sequence[Problem]) -> None:
     """Write the files with unjudged parts to standard error, and the reasons."""
-    from lore.report.plain import place_of
-
     by_file: dict[str | None, list[Problem]] = {}
     for problem in problems:
         by_file.setdefault(problem.file, []).append(problem)

@@ -12,6 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
 
+from lore.errors import LoreError
+from lore.files import config_root, current_folder
+
 if TYPE_CHECKING:
     import typer
     from msgspec import Struct
@@ -37,8 +40,6 @@ T = TypeVar("T")
 @contextmanager
 def unquoted(*, redact: bool) -> Generator[None]:
     """With `redact`, omit text of a recording from errors."""
-    from lore.errors import LoreError
-
     try:
         yield
     except LoreError as error:
@@ -83,8 +84,6 @@ def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, col
 
 def refuse(*cases: tuple[bool, str, str]) -> None:
     """Raise LoreError for the first true case, with its message and hint."""
-    from lore.errors import LoreError
-
     for is_so, message, hint in cases:
         if is_so:
             raise LoreError(message, hint=hint)
@@ -133,8 +132,6 @@ def branch(help: str) -> typer.Typer:
 
 def _current_folder() -> Path | None:
     """Return the current folder; None if it was deleted."""
-    from lore.files import current_folder
-
     folder = current_folder()
     return Path(folder) if folder else None
 
@@ -155,8 +152,6 @@ def settings_to_run(explicit: str | None) -> Loaded:
 
 def own_settings_folder() -> str:
     """Return this user's folder of settings of lore; empty if it is unknown."""
-    from lore.files import config_root
-
     home = os.path.expanduser("~")
     root = config_root(os.environ, "" if home == "~" else home, sys.platform)
     return os.path.join(root, "lore") if root else ""
@@ -178,14 +173,18 @@ def refuse_unapproved(loaded: Loaded, compaction: Compaction | None, *, sources:
     refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
 
 
-def dated_rules(loaded: Loaded) -> Dated:
-    """Return the cache and price rules; a path in the settings is relative to the settings file."""
+def dated_rules(loaded: Loaded, rules_file: str | None = None) -> Dated:
+    """Return the cache and price rules: of a file that was named, else those of the settings.
+
+    A path in the settings is relative to the settings file.
+    """
     from lore.run.dated import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
-    rules = Path(simulate.rules or "")
-    path = str(rules if file is None else file.parent / rules) if simulate.rules else ""
-    return Dated(path, simulate.tolerance, loaded.settings.check.tail_labels)
+    rules = rules_file or simulate.rules or ""
+    if not rules_file and rules and file is not None:
+        rules = str(file.parent / rules)
+    return Dated(rules, simulate.tolerance, loaded.settings.check.tail_labels)
 
 
 def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
@@ -199,7 +198,6 @@ def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:
     """Return the tail policy; raises LoreError for an unknown one."""
-    from lore.errors import LoreError
     from lore.prompt.base import POLICIES
 
     if given is None:
@@ -263,8 +261,6 @@ def confirmed(question: str) -> bool:
 
 def reader_named(name: str | None) -> Reader | None:
     """Return the audience for fixes, author or user; raises LoreError for another word."""
-    from lore.errors import LoreError
-
     if name not in (None, "author", "user"):
         raise LoreError(f"unknown reader {name!r}", hint="--for author or --for user")
     return name
@@ -279,7 +275,6 @@ def cores() -> int:
 
 def surroundings() -> Surroundings:
     """Return where lore runs."""
-    from lore.files import current_folder
     from lore.recording.agents.logs import Surroundings
 
     home = os.path.expanduser("~")

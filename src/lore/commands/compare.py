@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import eq, ge, gt, le, lt
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from msgspec.structs import replace
@@ -21,14 +21,21 @@ from msgspec.structs import replace
 from lore.commands import common, flags
 from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
-
-if TYPE_CHECKING:
-    from lore.judge.sums import LedgerRequest, Sums
-    from lore.model.codes import Reader
-    from lore.model.ledger import Ledger, MissedRead
-    from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
-    from lore.recording.agents.logs import Surroundings
-    from lore.run.spending.ledgers import Ledgers, Progress
+from lore.formats.registry import READERS
+from lore.judge.measures import RATIOS, compared_shares, measure, share_of
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, missed_cause
+from lore.model.codes import Reader
+from lore.model.ledger import Ledger, MissedRead
+from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
+from lore.recording import filesystem
+from lore.recording.agents.logs import Surroundings, agent_named
+from lore.recording.inputs import is_pattern
+from lore.report.comparison import write_comparison
+from lore.report.sentences.spending import cause_in_words
+from lore.run.recent import since
+from lore.run.spending.ledgers import Ledgers, Progress
+from lore.run.spending.overview import gathered, is_of, requests_of
+from lore.store.registry import is_store, mask_url
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
 
@@ -55,7 +62,6 @@ def run(
     Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     """
-    from lore.report.comparison import write_comparison
     from lore.report.redacted import redacted
 
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
@@ -95,10 +101,6 @@ class SelectedSide(NamedTuple):
 
 def side_of(text: str, now: float) -> SelectedSide:
     """Parse a side; raises LoreError if it is not one."""
-    from lore.recording import filesystem
-    from lore.recording.inputs import is_pattern
-    from lore.store.registry import is_store, mask_url
-
     if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
         return SelectedSide(mask_url(text), text)
     tests, hint = list[Test](), _HINT.format(", ".join(_TESTS))
@@ -118,8 +120,6 @@ def side_of(text: str, now: float) -> SelectedSide:
 
 
 def _span(term: str, now: float) -> Test:
-    from lore.run.recent import since
-
     begin, _, end = term.partition("..")
     first = since(begin, now) if begin.strip() else float("-inf")
     last = since(end, now) if end.strip() else float("inf")
@@ -152,15 +152,11 @@ def _parts(version: str) -> list[tuple[bool, int, str]]:
 
 
 def _agent(value: str) -> Test:
-    from lore.recording.agents.logs import agent_named
-
     title = agent_named(value).title
     return lambda request: request.agent == title
 
 
 def _project(value: str) -> Test:
-    from lore.run.spending.overview import is_of
-
     return lambda request: is_of(request.project, value)
 
 
@@ -186,11 +182,6 @@ def compare(
 
     `paths` are those of sides without a path; empty: where agents keep recordings.
     """
-    from lore.judge.measures import RATIOS, measure
-    from lore.judge.sums import Copies
-    from lore.model.results.overview import Comparison
-    from lore.run.spending.overview import gathered, requests_of
-
     sums = [_SideSums(side) for side in (left, right)]
     found = [gathered(here, (side.side.path,) if side.side.path else paths, None) for side in sums]
     files = {log.file.path: log.file for there in found for log in there.logs}
@@ -243,8 +234,6 @@ class _SideSums:
     """
 
     def __init__(self, side: SelectedSide) -> None:
-        from lore.judge.sums import CauseSums, Sums
-
         self.side, self.sums, self.causes = side, Sums(), CauseSums()
         self.sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
         self.billed = 0  # requests
@@ -278,8 +267,6 @@ class _SideSums:
         return sorted(seen, key=lambda name: (-seen[name], name))[:_MOST_NAMED]
 
     def result(self) -> ComparedSide:
-        from lore.model.results.overview import ComparedSide
-
         return ComparedSide(
             name=self.side.name, first=min(self._times, default=None), last=max(self._times, default=None),
             clients=self.named("client"), models=self.named("model"), spending=self.sums.result(self.side.name),
@@ -288,19 +275,12 @@ class _SideSums:
 
 def _reader_of(ledgers: Iterable[Ledger]) -> Reader:
     """Return the person that fixes address: the user if an agent's session log is compared, else the author."""
-    from lore.formats.registry import READERS
-
     readers = [READERS.get(ledger.format) for ledger in ledgers if ledger.format != "lore"]
     return "user" if any(reader is not None and reader.yields == "events" for reader in readers) else "author"
 
 
 def _compared_causes(sides: Sequence[_SideSums], reader: Reader) -> list[ComparedCause]:
     """Compare how often each cause occurred, those first that differ most in money for a request."""
-    from lore.judge.measures import compared_shares, share_of
-    from lore.judge.sums import missed_cause
-    from lore.model.results.overview import ComparedCause
-    from lore.report.sentences.spending import cause_in_words
-
     causes: dict[str, tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides, by code
     for number, side in enumerate(sides):
         found = [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]

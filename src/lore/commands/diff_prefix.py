@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import Struct
 
 from lore.commands import common, flags
-
-if TYPE_CHECKING:
-    from lore.run.diff import TurnComparison
+from lore.recording.opening import Options
+from lore.report.diff import DiffWriter
+from lore.report.sentences.findings import describe_missing
+from lore.run.diff import TurnComparison, compared, make_predictors
+from lore.tokens.o200k import Counter
 
 
 class DiffOptions(Struct, frozen=True):
@@ -56,10 +58,6 @@ def run(options: DiffOptions) -> int:
     PATH#N is compared with its previous turn. The provider's cache is predicted for the later turn; with --no-tokens
     only if --cache names one.
     """
-    from lore.report.diff import DiffWriter
-    from lore.report.sentences.findings import describe_missing
-    from lore.run.diff import compared
-
     limit = options.fail_under
     no_share = limit is not None and not 0 <= limit <= 1
     common.refuse((no_share, f"--fail-under {limit} is not a share", "give a number from 0 to 1"))
@@ -83,11 +81,6 @@ def run(options: DiffOptions) -> int:
 
 def _comparison(options: DiffOptions) -> TurnComparison:
     """Return how turns are compared: the settings, and the options that override them."""
-    from lore.recording.opening import Options
-    from lore.run.diff import TurnComparison, make_predictors
-    from lore.run.rules import chosen
-    from lore.tokens.o200k import Counter
-
     loaded = common.found_settings(options.config)
     rules = loaded.settings.assemble
     read = Options(
@@ -96,6 +89,7 @@ def _comparison(options: DiffOptions) -> TurnComparison:
         completion=common.completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())
-    predictors = make_predictors(chosen(None, loaded), names) if options.tokens or names else ()
+    dated = common.dated_rules(loaded)
+    predictors = make_predictors(dated.rules(), names) if options.tokens or names else ()
     who = common.reader_named(options.reader) or loaded.settings.check.reader
-    return TurnComparison(read, options.redact, predictors, common.dated_rules(loaded), who)
+    return TurnComparison(read, options.redact, predictors, dated, who)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import Struct
 
 from lore.commands import flags
 from lore.commands.common import found_settings, log, out, refuse, takes, tell, unquoted, write_json
-
-if TYPE_CHECKING:
-    from lore.recording.opening import Options
+from lore.model.codes import Problem
+from lore.recording.opening import Options
+from lore.report.timeline import write, write_note, write_problems, write_row
+from lore.run.folding import fold
+from lore.run.following import Note, cursor_of, follow_events, follow_timeline
 
 
 class FoldOptions(Struct, frozen=True):
@@ -40,8 +42,6 @@ def run(options: FoldOptions) -> int:
 
     With --follow, a log that is being written is shown as it grows.
     """
-    from lore.recording.opening import Options
-
     read = Options(
         format=options.format, rules=found_settings(options.config).settings.assemble, log=log(options.verbose)
     )
@@ -59,8 +59,6 @@ def run(options: FoldOptions) -> int:
         return _follow_json(options.session, read, options.since)
     if options.follow:
         return _follow_text(options.session, read, options.color)
-    from lore.run.folding import fold
-
     with unquoted(redact=options.redact):
         folded = fold(options.session, read, at=options.at, unpruned=options.unpruned, only_pruned=options.pruned)
     result, shown = folded.result, folded.shown
@@ -71,17 +69,11 @@ def run(options: FoldOptions) -> int:
     if options.as_json:
         write_json(result)
     else:
-        from lore.report.timeline import write
-
         write(result, shown, out(options.color), title="pruned by compaction" if options.pruned else "")
     return 0
 
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:
-    from lore.model.codes import Problem
-    from lore.report.timeline import write_note, write_problems, write_row
-    from lore.run.following import Note, follow_timeline
-
     console = out(color)
     for shown in follow_timeline(session, options, tell):
         match shown:
@@ -97,9 +89,6 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 
 
 def _follow_json(session: str, options: Options, since: str | None) -> int:
-    from lore.model.codes import Problem
-    from lore.run.following import cursor_of, follow_events
-
     cursor = None if since is None else cursor_of(since)
     for event in follow_events(session, options, tell, since=cursor):
         if event is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 from msgspec import Struct
@@ -10,9 +11,14 @@ from msgspec import Struct
 from lore.commands import common, flags
 from lore.commands.check import context_of, files_kept, name_unjudged
 from lore.commands.pages import page_among, write_pages
-
-if TYPE_CHECKING:
-    from lore.report.forms.registry import Report
+from lore.model.results.lint import LintResult, LintSummary
+from lore.recording.opening import Options
+from lore.report.forms.junit import Junit
+from lore.report.forms.lint import LintTerminal
+from lore.report.forms.registry import Report
+from lore.run.lint import lint
+from lore.run.reports import keep_apart, reporting_errors, targets, write_reports
+from lore.tokens.o200k import Counter
 
 
 class LintOptions(Struct, frozen=True):
@@ -53,16 +59,6 @@ def run(options: LintOptions) -> int:
     would be cached; 2 if a name cannot be read, 3 if not everything could be examined. [check] in lore.toml holds here,
     too: select, ignore, count_as_waste, exempt.
     """
-    from functools import partial
-
-    from lore.model.results.lint import LintResult, LintSummary
-    from lore.recording.opening import Options
-    from lore.report.forms.junit import Junit
-    from lore.report.forms.lint import LintTerminal
-    from lore.run.lint import lint
-    from lore.run.reports import keep_apart, reporting_errors, targets, write_reports
-    from lore.tokens.o200k import Counter
-
     verbose = options.verbose
     loaded, reader = common.found_settings(options.config), common.reader_named(options.reader)
     explicit, kept = options.config is not None, files_kept(loaded)

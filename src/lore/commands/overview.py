@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import Struct
 
 from lore.commands import common, flags
 from lore.commands.pages import page_target, write_spending
-
-if TYPE_CHECKING:
-    from lore.report.commands import OverviewSelection
-    from lore.run.spending.overview import OverviewRequest
+from lore.errors import LoreError, did_you_mean
+from lore.recording.agents.logs import agent_named
+from lore.report.commands import OverviewSelection, in_shell
+from lore.run import recent
+from lore.run.spending.overview import WEEK, OverviewRequest, summed
 
 GROUPS = ("day", "week", "month", "session", "model", "project", "agent")
 
@@ -68,8 +69,6 @@ def overview(options: OverviewOptions) -> int:
 
         print(f"lore {__version__}")
         return 0
-    from lore.run.spending.overview import summed
-
     page = page_target(options.report, opens=options.open_page, name="overview", taken=options.as_json)
     loaded, now, here = common.found_settings(options.config), time.time(), common.surroundings()
     request = _request(now, options)
@@ -106,11 +105,6 @@ def _refuse_options_before_command(context: typer.Context) -> None:
 
 def _request(now: float, options: OverviewOptions) -> OverviewRequest:
     """Return what to sum; raises LoreError for an option that means nothing."""
-    from lore.errors import LoreError, did_you_mean
-    from lore.recording.agents.logs import agent_named
-    from lore.run import recent
-    from lore.run.spending.overview import WEEK, OverviewRequest
-
     by, project = options.by, options.project
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
@@ -127,9 +121,6 @@ def _request(now: float, options: OverviewOptions) -> OverviewRequest:
 
 def _selection(looked: list[str], options: OverviewOptions, project: str) -> OverviewSelection:
     """Return the options as typed, for the commands that a report names."""
-    from lore.report.commands import OverviewSelection, in_shell
-    from lore.run import recent
-
     here = common.surroundings()
     # `lore check` without a path takes the logs of this project if it has some.
     is_elsewhere = options.agent is not None or recent.whereabouts(here, wide=False).paths

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from msgspec import Struct
@@ -13,12 +13,17 @@ from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.commands.pages import HTML, PageTarget, page_target, read_twice, write_spending
-
-if TYPE_CHECKING:
-    from lore.model.ledger import Ledger
-    from lore.recording.inputs import Input
-    from lore.run.spending.ledgers import Ledgers, Progress
-    from lore.run.spending.overview import Summed
+from lore.errors import LoreError, Where, did_you_mean
+from lore.judge.sums import Copies, LedgerRequest
+from lore.model.ledger import Ledger
+from lore.recording import corpus
+from lore.recording.agents.sessions import AgentLog
+from lore.recording.inputs import Input, inputs, written_at
+from lore.report.forms.json_report import render
+from lore.run import recent
+from lore.run.recent import nothing
+from lore.run.spending.ledgers import Ledgers, Progress
+from lore.run.spending.overview import OverviewRequest, Summed, requests_of, summed
 
 FORMS = ("trace", "json", HTML)
 ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # forms that other commands write
@@ -70,9 +75,6 @@ def run(options: ReportOptions) -> int:
     html: a page for a browser, with the cost of the recordings and each session turn by turn; FILE.html is one page,
     another name a folder. json: their cost, as `lore --json` writes it.
     """
-    from lore.errors import did_you_mean
-    from lore.report.forms.json_report import render
-
     form, on_terminal = options.format, options.output is None and sys.stdout.isatty()
     common.refuse(
         (form not in FORMS, f"--format {form}: no such form",
@@ -103,8 +105,6 @@ def run(options: ReportOptions) -> int:
 
 def _page_of(options: ReportOptions) -> PageTarget:
     """Return where pages are written; raises LoreError, before anything is read, if that is impossible."""
-    from lore.errors import LoreError
-
     output = options.output
     targets = None if output is None and options.open_page else [f"html={output or '-'}"]
     page = page_target(targets, opens=options.open_page, name="report")
@@ -115,9 +115,6 @@ def _page_of(options: ReportOptions) -> PageTarget:
 
 
 def _select(options: ReportOptions) -> _Selection:
-    from lore.recording.inputs import inputs
-    from lore.run import recent
-
     loaded, now = common.found_settings(options.config), time.time()
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
     files = [replace(file, optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
@@ -131,15 +128,8 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
 
     Raises LoreError without recordings, and for a named file that cannot be read.
     """
-    from lore.judge.sums import Copies, LedgerRequest
-    from lore.recording import corpus
-    from lore.recording.agents.sessions import AgentLog
-    from lore.recording.inputs import written_at
-    from lore.report.forms.json_report import render
     from lore.report.redacted import redacted
     from lore.report.trace import trace_of
-    from lore.run.recent import nothing
-    from lore.run.spending.overview import requests_of
 
     copies, failed, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
     ordered = sorted(selection.files, key=lambda file: (written_at(file) or 0.0, file.path))
@@ -167,7 +157,6 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
 
 def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
     """Return why a recording is not complete; raises LoreError if it was named and has no request."""
-    from lore.errors import LoreError, Where
     from lore.report.redacted import redacted_error
 
     error = LoreError(ledger.message or "", where=Where(ledger.path))
@@ -179,10 +168,7 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
 
 def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) -> Summed:
     """Return the cost of the recordings, as bare `lore` does for sessions; raises LoreError without recordings."""
-    from lore.recording import corpus
     from lore.report.redacted import redacted
-    from lore.run.recent import nothing
-    from lore.run.spending.overview import OverviewRequest, summed
 
     which = selection.which
     for file in selection.files:

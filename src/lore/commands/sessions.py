@@ -12,18 +12,26 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from lore.commands import common, flags
-
-if TYPE_CHECKING:
-    from lore.model.ledger import Ledger
-    from lore.model.results.found import FoundSession, FoundSessions
-    from lore.recording.agents.logs import Agent, Surroundings
-    from lore.recording.agents.sessions import AgentLog
-    from lore.run.spending.ledgers import Ledgers, Progress
+from lore.judge.sums import Sums
+from lore.model.ledger import Ledger
+from lore.model.results.found import FoundSession, FoundSessions
+from lore.recording import corpus
+from lore.recording.agents.logs import Agent, Surroundings, agent_named
+from lore.recording.agents.sessions import AgentLog, agent_logs
+from lore.recording.base import load_plugins
+from lore.recording.titles import title_of
+from lore.report.found import write_sessions
+from lore.report.plain import when
+from lore.report.redacted import redacted
+from lore.run import recent
+from lore.run.spending.ledgers import Ledgers, Progress
+from lore.run.spending.overview import every_request, looked_places, unread_logs
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
@@ -56,11 +64,6 @@ def run(
     `lore check PATH` shows why tokens were re-billed. Results are kept in your cache folder, in numbers and names
     alone; nothing leaves this machine.
     """
-    from lore.recording.agents.logs import agent_named
-    from lore.report.found import write_sessions
-    from lore.report.redacted import redacted
-    from lore.run import recent
-
     loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
@@ -82,11 +85,6 @@ def list_sessions(
 
     `since` is in seconds since the epoch. At most `most_bytes` (None: all) are read for their counts.
     """
-    from lore.model.results.found import FoundSessions
-    from lore.recording.agents.sessions import agent_logs
-    from lore.recording.base import load_plugins
-    from lore.run.spending.overview import looked_places, unread_logs
-
     load_plugins()
     grouped, there, failed = agent_logs(here, agent)
     databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
@@ -125,15 +123,6 @@ def _size(path: str) -> int:
 
 def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> FoundSession:
     """Return the row of a session with its subagents' requests; `without` is its message if it has no ledger."""
-    from msgspec.structs import replace
-
-    from lore.judge.sums import Sums
-    from lore.model.results.found import FoundSession
-    from lore.recording import corpus
-    from lore.recording.titles import title_of
-    from lore.report.plain import when
-    from lore.run.spending.overview import every_request
-
     own = logs[0]
     row = FoundSession(
         "" if own.agent is None else own.agent.name, corpus.show(own.file.path),

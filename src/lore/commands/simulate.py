@@ -9,14 +9,20 @@ import typer
 from msgspec import Struct
 
 from lore.commands import common, flags
-from lore.commands.pages import page_target, read_twice, write_pages
+from lore.commands.pages import PageTarget, page_target, read_twice, write_pages
+from lore.config import Loaded
+from lore.judge.totals import is_unjudged
+from lore.model.results.simulate import SimulateResult
+from lore.recording.corpus import is_stream
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import Options
+from lore.report.sentences.findings import describe_interruption
+from lore.report.simulation import write, write_csv, write_reliability, write_rules
+from lore.run.rules import listed
+from lore.run.simulate import SimulateRequest, simulate
+from lore.tokens.o200k import Counter
 
 if TYPE_CHECKING:
-    from lore.commands.pages import PageTarget
-    from lore.config import Loaded
-    from lore.model.results.simulate import SimulateResult
-    from lore.recording.inputs import Input
-    from lore.recording.opening import Options
     from lore.run.pages import PageRequest
 
 Form: TypeAlias = Literal["json", "csv", "reliability", "turns"]
@@ -90,23 +96,14 @@ def run(options: SimulateOptions) -> int:
 
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
-    from lore.recording.corpus import is_stream
-    from lore.recording.inputs import inputs
     from lore.run.pages import PageRequest
-    from lore.run.rules import chosen
-    from lore.run.simulate import SimulateRequest, simulate
 
     settings = _check_options(options)
-    rules = chosen(options.rules_file, settings)
+    dated = common.dated_rules(settings, options.rules_file)
     if options.rules:
-        from lore.report.simulation import write_rules
-        from lore.run.rules import listed
-
-        found = listed(rules, provider=options.provider, model=options.model)
+        found = listed(dated.rules(), provider=options.provider, model=options.model)
         return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
-    read, dated = _read_options(options, settings), common.dated_rules(settings)
-    if options.rules_file is not None:
-        dated = dated._replace(path=options.rules_file)
+    read = _read_options(options, settings)
     caches = tuple(options.cache or settings.settings.simulate.caches)
     who = common.reader_named(options.reader) or settings.settings.check.reader
     form = options.form
@@ -123,7 +120,7 @@ def run(options: SimulateOptions) -> int:
             which.paths, caches, tuple(options.what_if or ()), dated, who, which.looked, options.redact, which.wanted,
             progress, interrupted, tuple(options.measured or ()),
         )  # fmt: skip
-        results = list(simulate(request, read, rules))
+        results = list(simulate(request, read))
     if options.redact:
         from lore.report.redacted import redacted
 
@@ -137,8 +134,6 @@ def _answer(
     shown_as: PageRequest,
 ) -> int:  # fmt: skip
     """Write the results, and the page of each; return the exit code."""
-    from lore.judge.totals import is_unjudged
-
     for number, result in enumerate(results):
         if result.interrupted and not result.turns:
             break
@@ -169,9 +164,6 @@ def _check_options(options: SimulateOptions) -> Loaded:
 
 
 def _read_options(options: SimulateOptions, settings: Loaded) -> Options:
-    from lore.recording.opening import Options
-    from lore.tokens.o200k import Counter
-
     return Options(
         format=options.format, dialect=options.dialect, rules=settings.settings.assemble, counter=Counter(),
         log=common.log(options.verbose),
@@ -184,18 +176,10 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
         case "json":
             common.write_json(result)
         case "csv":
-            from lore.report.simulation import write_csv
-
             write_csv(result, sys.stdout, header=first)
         case "reliability":
-            from lore.report.simulation import write_reliability
-
             write_reliability(result, common.out(options.color))
         case "turns":
-            from lore.report.simulation import write
-
             write(result, common.out(options.color), every=options.every, verbose=options.verbose)
     if result.interrupted and options.form != "turns":
-        from lore.report.sentences.findings import describe_interruption
-
         common.tell(describe_interruption(result.interrupted))

@@ -1,8 +1,8 @@
 """The table of commands: group in `lore --help`, examples, page of the guide.
 
 A command is a row here and a function of a module of this package, or the `app` of a module if it has subcommands
-(their examples are in `SUBCOMMANDS`). Help texts come from docstrings. A module is imported when its command runs or is
-listed.
+(their examples are in `SUBCOMMANDS`). Help texts come from docstrings. A module is imported when its command runs, and
+may import at once what the command needs.
 
 A plug-in adds a command by publishing a `CommandRow` under the entry-point group `lore.commands`, by the command's
 name; `place` is then a whole import path.
@@ -25,6 +25,7 @@ class CommandRow(NamedTuple):
 
     group: str  # of `lore --help`
     page: str  # of the guide
+    summary: str  # in `lore --help`: the first sentence of its own help
     examples: tuple[Example, ...]
     place: str = ""  # MODULE:FUNCTION below this package; empty: `run` in the module of the command's name
     runs: bool = False  # the words after its arguments are the command line of another program
@@ -42,92 +43,96 @@ ABOUT = "About lore"
 
 COMMANDS: dict[str, CommandRow] = {
     "sessions": CommandRow(
-        LOOK, "spending", (
+        LOOK, "spending", "List the sessions that agents keep here, the newest first.", (
             ("sessions", "all sessions on this machine, newest first"),
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
     ),
     "watch": CommandRow(
-        LOOK, "running", (
+        LOOK, "running",
+        "Show the running session: prompt size, read and re-billed per turn, cache expiry, last break, what to do.", (
             ("watch", "the newest session of this project, or of this machine, updated live"),
             ("watch session.jsonl --json", "a line of JSON at each change"),
         ),
     ),
     "statusline": CommandRow(
-        LOOK, "running", (
+        LOOK, "running",
+        "Print one line about the running session: prompt size, share read, re-billed, cache expiry, last break.", (
             ("statusline --install", "settings for Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
     ),
     "simulate": CommandRow(
-        LOOK, "simulate", (
+        LOOK, "simulate", "Predict what a cache reads, writes and costs.", (
             ("simulate fixtures/recordings", "predicted cache reads next to the billed ones"),
             ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
         ),
     ),
     "fold": CommandRow(
-        LOOK, "fold", (
+        LOOK, "fold", "Fold a session's events into its timeline.", (
             ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with the usage of each request"),
             ("fold session.jsonl --follow", "events as they are appended"),
         ),
     ),
     "report": CommandRow(
-        LOOK, "reports", (
+        LOOK, "reports", "Write recordings in a form that another program shows.", (
             ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),
             ("report --format trace --last --redact -o trace.json", "the newest session, without content"),
         ),
     ),
     "check": CommandRow(
-        JUDGE, "check", (
+        JUDGE, "check", "Find cache breaks in recordings: the cause, cost and fix of each.", (
             ("check fixtures/recordings", "exit code 1 if a recording wastes its cache"),
             ("check --last", "the newest session of an agent in this project"),
         ),
     ),
     "lint": CommandRow(
-        JUDGE, "lint", (
+        JUDGE, "lint",
+        "Predict if a request is cached, which part, for how long, with what saving; and report its faults.", (
             (f"lint {_BODIES}/turn1.json", "whether a request would be cached"),
             ("lint fixtures/recordings --report github", "each request of a folder, as annotations in CI"),
         ),
     ),
     "diff-prefix": CommandRow(
-        JUDGE, "compare", (
+        JUDGE, "compare", "Compare two turns: the unchanged prefix, the first difference and its cause.", (
             (f"diff-prefix {_BODIES}/turn1.json {_BODIES}/turn2.json", "two requests"),
             ("diff-prefix fixtures/recordings/clock_in_system.jsonl", "the pairs of a session that differ"),
         ),
         "diff_prefix:run",
     ),
     "compare": CommandRow(
-        JUDGE, "compare", (
+        JUDGE, "compare", "Compare two sides: tokens read and re-billed, and cost.", (
             ("compare before/ after/", "two folders of recordings side by side"),
             ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
         ),
     ),
     "explain": CommandRow(
-        JUDGE, "check", (
+        JUDGE, "check", "Explain a finding code; without one, list all codes.", (
             ("explain LORE101", "what a code means, and its fix"),
             ("explain", "all codes"),
         ),
         "about:explain",
     ),
     "assemble": CommandRow(
-        BUILD, "assemble", (
+        BUILD, "assemble", "Write the request body of a turn (default: the last).", (
             ("assemble fixtures/sessions/knowledge.jsonl --turn 3", "the request body of a turn"),
             ("assemble fixtures/sessions/knowledge.jsonl --explain", "its segments, breakpoints and origins"),
         ),
     ),
     "knowledge": CommandRow(
-        BUILD, "knowledge", (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
+        BUILD, "knowledge", "List and change what a session knows.",
+        (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
         "knowledge",
     ),
     "store": CommandRow(
-        KEEP, "stores", (
+        KEEP, "stores", "Keep sessions in a store, saved by delta.", (
             ("store import ~/.claude/projects --store sqlite:sessions.db", "imports new sessions each time"),
             ("store list --store sqlite:sessions.db", "all stored sessions"),
         ),
         "store",
     ),
     "compact": CommandRow(
-        KEEP, "compact", (
+        KEEP, "compact", "Compact a session now, or try a policy on any recording.", (
             (
                 "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
                 "estimated savings; nothing is written",
@@ -136,28 +141,34 @@ COMMANDS: dict[str, CommandRow] = {
         ),
     ),
     "convert": CommandRow(
-        KEEP, "convert", (
+        KEEP, "convert", "Write a session as lore's own log, or requests as bodies.", (
             ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
             ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
         ),
     ),
     "trust": CommandRow(
-        KEEP, "trust", (
+        KEEP, "trust", "Approve the commands, endpoints and keys that a folder's settings name.", (
             ("trust", "approve the commands, endpoints and keys in the settings of this folder"),
             ("trust --list", "approved settings"),
             ("trust --remove .", "revoke the approval of this folder"),
         ),
     ),
     "formats": CommandRow(
-        ABOUT, "formats", (("formats", "supported formats and their data"),), "about:formats",
+        ABOUT, "formats", "List the formats that lore reads, and the data in each.",
+        (("formats", "supported formats and their data"),), "about:formats",
     ),
-    "schema": CommandRow(ABOUT, "reports", (("schema check", "the schema of `lore check --json`"),)),
+    "schema": CommandRow(
+        ABOUT, "reports", "Print the JSON Schema of a result.",
+        (("schema check", "the schema of `lore check --json`"),),
+    ),
     "guide": CommandRow(
-        ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
+        ABOUT, "start", "Read the manual, one page per subject.",
+        (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
         "about:guide",
     ),
     "help": CommandRow(
-        ABOUT, "start", (("help check", "what `lore check --help` prints"), ("help store import", "of a subcommand")),
+        ABOUT, "start", "Show the help of a command, like --help; without one, of lore.",
+        (("help check", "what `lore check --help` prints"), ("help store import", "of a subcommand")),
         "about:help_of",
     ),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any, NoReturn, cast, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import CompletionItem, TyperCommand, TyperGroup  # pyright: ignore[reportPrivateImportUsage]
 from typer.main import get_command, get_group
 
 from lore.commands import flags
@@ -107,13 +107,16 @@ class Branch(_Shared, TyperGroup):
             unknown(ctx.command_path, name, self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
+    def summary_of(self, name: str) -> str:
+        """Return what a command does, in a sentence."""
+        return self.commands[name].get_short_help_str(300)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by group, then the options."""
-        names, made = self.list_commands(ctx), cast("Any", self).get_command
+        names = self.list_commands(ctx)
         for group, members in groupby(names, lambda name: commands()[name].group if ctx.parent is None else "Commands"):
             with formatter.section(group):
-                rows = [(name, made(ctx, name).get_short_help_str(300)) for name in members]
-                formatter.write_dl([(f"{name:<{max(map(len, names))}}", does) for name, does in rows])
+                formatter.write_dl([(f"{name:<{max(map(len, names))}}", self.summary_of(name)) for name in members])
         TyperCommand.format_options(cast("Any", self), ctx, formatter)
 
 
@@ -130,6 +133,16 @@ class Root(Branch):
         if row is not None and cmd_name not in self.commands:
             self.commands[cmd_name] = _built(cmd_name, row)
         return self.commands.get(cmd_name)
+
+    def summary_of(self, name: str) -> str:
+        """Return what a command does, without importing its module."""
+        return commands()[name].summary
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return the commands and options that begin with a word."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = TyperCommand.shell_complete(cast("Any", self), ctx, incomplete)
+        return [*(CompletionItem(name, help=self.summary_of(name)) for name in names), *options]
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a closed pipe is not an error, and Typer would take it for one."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lore.commands import flags
 from lore.commands.common import answer, found_settings, refuse
-
-if TYPE_CHECKING:
-    from lore.config import Loaded
-    from lore.model.results.trust import TrustedFile
-    from lore.trust import Approval, State
+from lore.compaction.settings import outside_settings
+from lore.config import Loaded, settings_in
+from lore.errors import LoreError
+from lore.model.results.trust import TrustedFile, TrustResult
+from lore.recording import corpus
+from lore.report.trusted import write_trusted
+from lore.trust import Approval, State, approvals, approve, real_path, remove
 
 
 def run(
@@ -37,10 +39,6 @@ def run(
     approved. A file that changes has to be approved again; one of another user cannot be approved. All other commands
     ignore these settings.
     """
-    from lore.model.results.trust import TrustResult
-    from lore.report.trusted import write_trusted
-    from lore.trust import approvals
-
     has_more = removing or folder is not None
     refuse((listing and has_more, "--list lists all approvals", "leave the folder and --remove out"))
     if listing:
@@ -53,11 +51,6 @@ def run(
 
 
 def _approve(folder: str | None) -> TrustedFile:
-    from lore.config import settings_in
-    from lore.errors import LoreError
-    from lore.recording import corpus
-    from lore.trust import approve
-
     loaded = found_settings(None) if folder is None else settings_in(_folder_of(folder))
     if loaded.compaction_file is None:
         place = "this folder, and in none above it" if folder is None else corpus.show(folder)
@@ -72,10 +65,6 @@ def _folder_of(name: str) -> Path:
 
 
 def _remove(name: str) -> list[TrustedFile]:
-    from lore.errors import LoreError
-    from lore.recording import corpus
-    from lore.trust import remove
-
     folder = _folder_of(name)
     spellings = {os.path.abspath(folder), os.path.realpath(folder)}
     removed = remove(lambda path: os.path.dirname(path) in spellings)
@@ -85,10 +74,6 @@ def _remove(name: str) -> list[TrustedFile]:
 
 
 def _describe_listed(approval: Approval) -> TrustedFile:
-    from lore.config import settings_in
-    from lore.errors import LoreError
-    from lore.trust import real_path
-
     state, loaded = approval.state(), None
     with suppress(LoreError):  # another version of lore may have approved it
         loaded = settings_in(Path(approval.path).parent)
@@ -99,10 +84,6 @@ def _describe_listed(approval: Approval) -> TrustedFile:
 
 def _describe(approval: Approval, state: State, loaded: Loaded | None = None) -> TrustedFile:
     """Return an approved file, with the commands, endpoints and keys that it names."""
-    from lore.compaction.settings import outside_settings
-    from lore.model.results.trust import TrustedFile
-    from lore.recording import corpus
-
     compaction = None if loaded is None else loaded.settings.compaction
     named = {} if compaction is None else outside_settings(compaction)
     return TrustedFile(corpus.show(approval.path), state, [f"{name}: {value}" for name, value in named.items()])

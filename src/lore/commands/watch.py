@@ -10,20 +10,29 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from lore.commands import common, flags
 from lore.errors import LoreError
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-    from lore.recording.agents.logs import Surroundings
-    from lore.recording.opening import Options
-    from lore.run.dated import Dated
-    from lore.run.running import RunningLog
+from lore.model.results.live import running_session
+from lore.recording import corpus
+from lore.recording.agents.logs import Surroundings
+from lore.recording.opening import Options
+from lore.recording.tailing import check_followable
+from lore.recording.titles import title_of
+from lore.report.plain import visible
+from lore.report.redacted import redacted
+from lore.report.sentences import running as words
+from lore.report.status_line import ClientStatus, Shown, status_line
+from lore.run.dated import Dated
+from lore.run.running import RunningLog, judge_running, newest_session
+from lore.run.spending.ledgers import states_of_files
 
 LOOKED = 10.0  # seconds between two searches for a newer session
 PACE = 4  # judging takes at most this part of the time
@@ -45,10 +54,6 @@ def run(
     Follows the log as it grows, and a newer session when one starts; Ctrl-C ends it. Nothing is written, and nothing
     leaves this machine.
     """
-    from lore.recording import corpus
-    from lore.recording.opening import Options
-    from lore.recording.tailing import check_followable
-
     loaded = common.found_settings(config)
     if path is not None:
         check_followable(path)
@@ -60,16 +65,11 @@ def run(
         return _write_lines(watch, redact=redact)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
-    from rich.console import Console
-
     WatchScreen(watch, time.time, Console(highlight=False, emoji=False), redact=redact).run()
     return 0
 
 
 def _write_lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
-    from lore.model.results.live import running_session
-    from lore.report.redacted import redacted
-
     while True:
         found = watch.look()
         if found is not None and found.log is not None:
@@ -95,8 +95,6 @@ class WatchLook(NamedTuple):
     @property
     def shown(self) -> str:
         """The name of the log, as it can be printed."""
-        from lore.recording import corpus
-
         return corpus.show(self.path) if self.path else ""
 
 
@@ -131,8 +129,6 @@ class SessionWatch:
 
     def _search(self) -> str:
         """Return the log to look at: from time to time a newer one is searched for."""
-        from lore.run.running import newest_session
-
         now = self._clock()
         if self._fixed or (self._searched is not None and now < self._searched + LOOKED):
             return self._last.path
@@ -140,9 +136,6 @@ class SessionWatch:
         return newest_session(self._here, machine=not self._of_project) or self._last.path
 
     def _judge(self, path: str) -> WatchLook:
-        from lore.recording.titles import title_of
-        from lore.run.running import judge_running
-
         if not path:
             return self._last
         if path != self._last.path:
@@ -156,8 +149,6 @@ class SessionWatch:
 
 def _files(path: str) -> _Files:
     """Return the files of a recording; none if they are missing."""
-    from lore.run.spending.ledgers import states_of_files
-
     try:
         found = states_of_files(path) if path else []
     except (OSError, ValueError):
@@ -177,8 +168,6 @@ class WatchScreen:
 
     def run(self, every: float = 1.0) -> None:
         """Show the session until Ctrl-C."""
-        from rich.live import Live
-
         try:
             with Live(self.drawn(), console=self._console, screen=True, auto_refresh=False) as live:
                 while True:
@@ -194,13 +183,6 @@ class WatchScreen:
 
     def drawn(self) -> RenderableType:
         """Return the screen: figures, a sparkline of prompt sizes, and the latest requests that fit."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        from lore.report.plain import visible
-        from lore.report.sentences import running as words
-
         found = self._found
         if found is None or found.log is None:
             note = "" if found is None else visible(found.note)
@@ -221,12 +203,6 @@ class WatchScreen:
         return Group(head, table)
 
     def _figures(self, found: WatchLook, log: RunningLog) -> list[RenderableType]:
-        from rich.text import Text
-
-        from lore.report.redacted import redacted
-        from lore.report.sentences import running as words
-        from lore.report.status_line import ClientStatus, Shown, status_line
-
         now, running = self._clock(), redacted(log.running) if self._redact else log.running
         name = found.shown if self._redact else found.title or found.shown
         shown = Shown(running, ClientStatus(), now, redact=self._redact)

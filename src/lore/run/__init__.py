@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from lore.run.checking.verdicts import verdicts as verdicts
     from lore.run.dated import Dated as Dated, PACKAGED as PACKAGED
     from lore.run.loopback import ADDRESS as ADDRESS, listening as listening
-    from lore.run.rules import chosen as chosen
     from lore.run.simulate import SimulateRequest as SimulateRequest, simulate_recordings as simulate_recordings
     from lore.run.simulation import PlayedTurn as PlayedTurn, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
@@ -26,7 +25,6 @@ __getattr__ = public_names(
         "checking.verdicts": "verdicts",
         "dated": "Dated PACKAGED",
         "loopback": "ADDRESS listening",
-        "rules": "chosen",
         "simulate": "SimulateRequest simulate_recordings",
         "simulation": "PlayedTurn Simulation",
         "spending.tables": "TabledRecording TabledRequest TablesWriter",

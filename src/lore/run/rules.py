@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lore.cache.breakpoint_rules import packaged_breakpoints
@@ -22,7 +21,6 @@ from lore.model.results import copy_fields
 from lore.recording.corpus import show
 
 if TYPE_CHECKING:
-    from lore.config import Loaded
     from lore.model.results.simulate import RuleResult, RulesResult
 
 
@@ -40,14 +38,6 @@ def load(path: str | None = None) -> DatedRules:
     table = _read(path)
     as_of = _newest((packaged().as_of, table.as_of))
     return packaged().overridden_by(table.rows, as_of, table.breakpoints)
-
-
-def chosen(given: str | None, settings: Loaded) -> DatedRules:
-    """Return the rules in force: of the given file, else of the one in the settings, relative to the settings file."""
-    named = settings.settings.simulate.rules
-    if given is not None or named is None:
-        return load(given)
-    return load(str(Path(named) if settings.file is None else settings.file.parent / named))
 
 
 def listed(rules: DatedRules, *, provider: str | None = None, model: str | None = None) -> RulesResult:

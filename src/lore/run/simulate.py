@@ -56,7 +56,7 @@ class SimulateRequest(NamedTuple):
     measured: Sequence[str] = ()  # logs of the engines that served these recordings
 
 
-def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> Iterator[SimulateResult]:
+def simulate(request: SimulateRequest, options: Options) -> Iterator[SimulateResult]:
     """Yield a result for each cache. Raises LoreError for a named file that is not a recording.
 
     If the run is interrupted, the last result holds the turns up to there, and no savings.
@@ -73,7 +73,7 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
     caches = request.caches or (None if measured is None else measured.cache,)
     changes = [(text, what_if.change_of(text, request.caches)) for text in request.changes if text != RANK]
     for cache in caches:
-        simulator = _Simulator(request, options, rules, files, cache, measured, problems.kept)
+        simulator = _Simulator(request, options, request.dated.rules(), files, cache, measured, problems.kept)
         base = simulator.run()
         if base.result.interrupted:
             yield base.result

@@ -3,7 +3,7 @@
 from lore.commands import LOOK, CommandRow
 
 COMMAND = CommandRow(
-    LOOK, "mcp", (
+    LOOK, "mcp", "Serve read-only tools to an agent over the Model Context Protocol.", (
         ("mcp", "is started by an agent; `lore guide mcp` shows how to register it"),
         ("mcp --redact", "answers without content of sessions"),
     ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from lore.commands import Redact
+from lore.commands import flags
 from lore.errors import LoreError, install_hint
 
 
-def run(redact: Redact = False) -> int:
+def run(redact: flags.Redact = False) -> int:
     """Serve read-only tools to an agent over the Model Context Protocol.
 
     The tools are spend, sessions, why, check and explain. They read recordings on this machine and change none of

@@ -17,7 +17,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from lore import __version__
-from lore.commands import chosen_inputs
+from lore.commands import common
 from lore.errors import LoreError
 
 MOST_CHARACTERS = 40_000  # of an answer: about 10,000 tokens of the agent that reads it
@@ -116,6 +116,6 @@ def _local(name: str) -> str:
 
 def _newest_session() -> str:
     try:
-        return chosen_inputs([], last=True).paths[0]
+        return common.chosen_inputs([], last=True).paths[0]
     except LoreError as error:
         raise ToolError(f"{error.message}; {error.hint}") from None

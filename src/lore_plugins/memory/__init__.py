@@ -28,6 +28,7 @@ _RESULTS = "lore_plugins.memory.results"
 COMMAND = CommandRow(
     KEEP,
     "memory",
+    "Look at and change what is remembered across sessions.",
     ((f"memory show {_STORE}", "what your sessions remember"),),
     "lore_plugins.memory.commands",
     subcommands={

@@ -6,31 +6,13 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.commands import (
-    AsJson,
-    Colour,
-    Config,
-    Force,
-    Output,
-    SessionId,
-    Url,
-    answer,
-    branch,
-    can_ask,
-    confirmed,
-    destination,
-    opened,
-    own_settings_folder,
-    refuse_unapproved,
-    settings_to_run,
-    tell,
-)
+from lore.commands import common, flags, opened
 
 if TYPE_CHECKING:
     from lore.config import Settings
     from lore_plugins.memory.results import MemoryShown
 
-app = branch(
+app = common.branch(
     "Look at and change what is remembered across sessions.\n\n"
     'A store keeps it by user and agent; [memory] system = "structured" in lore.toml switches it on.'
 )
@@ -50,7 +32,7 @@ OneAgent: TypeAlias = Annotated[
 
 
 def _note(text: str) -> None:
-    tell(f"note: {text}")
+    common.tell(f"note: {text}")
 
 
 def _read(store: str, user: str | None, agent: str | None) -> MemoryShown:
@@ -63,24 +45,24 @@ def _read(store: str, user: str | None, agent: str | None) -> MemoryShown:
 
 def _settings(config: str | None) -> Settings:
     """Return the settings in force; raises LoreError if the summariser was not approved."""
-    loaded = settings_to_run(config)
-    refuse_unapproved(loaded, loaded.settings.compaction, sources=False)
+    loaded = common.settings_to_run(config)
+    common.refuse_unapproved(loaded, loaded.settings.compaction, sources=False)
     return loaded.settings
 
 
 @app.command("users")
-def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
+def users(store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List the users with memory."""
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_users
 
     with opened(store) as memories:
-        return answer(actions.list_users(memories), write_users, as_json=as_json, color=color)
+        return common.answer(actions.list_users(memories), write_users, as_json=as_json, color=color)
 
 
 @app.command("list")
 def list_(
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:  # fmt: skip
     """List the topics and the number of texts of each kind.
 
@@ -89,26 +71,26 @@ def list_(
     from lore_plugins.memory.actions import without_contents
     from lore_plugins.memory.report import write_memory
 
-    return answer(without_contents(_read(store, user, agent)), write_memory, as_json=as_json, color=color)
+    return common.answer(without_contents(_read(store, user, agent)), write_memory, as_json=as_json, color=color)
 
 
 @app.command("show")
 def show(
-    store: Url, names: Names = None, user: User = None, agent: Agent = None, as_json: AsJson = False,
-    color: Colour = None,
+    store: flags.Url, names: Names = None, user: User = None, agent: Agent = None, as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Show topics and texts in full."""
     from lore_plugins.memory.actions import select_names
     from lore_plugins.memory.report import write_memory
 
     found = _read(store, user, agent)
-    return answer(select_names(found, names) if names else found, write_memory, as_json=as_json, color=color)
+    return common.answer(select_names(found, names) if names else found, write_memory, as_json=as_json, color=color)
 
 
 @app.command("delete")
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics, or ids of texts, from `show`.")],
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None,
+    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Delete topics and texts, all named or none.
 
@@ -122,14 +104,14 @@ def delete(
 
     with opened(store) as memories:
         found = delete_names(memories, names, user, agent, now=now(), tell=_note)
-    return answer(found, write_deleted, as_json=as_json, color=color)
+    return common.answer(found, write_deleted, as_json=as_json, color=color)
 
 
 @app.command("wipe")
 def wipe(
-    store: Url, user: User = None, agent: Agent = None,
+    store: flags.Url, user: User = None, agent: Agent = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")] = False,
-    as_json: AsJson = False, color: Colour = None,
+    as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Delete all memory of a user, or of one agent.
 
@@ -143,21 +125,23 @@ def wipe(
     from lore_plugins.memory.actions import preview_wipe, wipe_memory
     from lore_plugins.memory.report import wipe_question, write_wiped
 
-    if not yes and not can_ask():
+    if not yes and not common.can_ask():
         raise LoreError(
             "nothing was wiped: there is no terminal to ask whether to", hint="--yes wipes without a question"
         )
     with opened(store) as memories:
         if not yes:
             preview = preview_wipe(memories, user, agent)
-            if preview.entries and not confirmed(wipe_question(preview)):
+            if preview.entries and not common.confirmed(wipe_question(preview)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
         found = wipe_memory(memories, user, agent, now=now(), tell=_note)
-    return answer(found, write_wiped, as_json=as_json, color=color)
+    return common.answer(found, write_wiped, as_json=as_json, color=color)
 
 
 @app.command("export")
-def export(store: Url, user: User = None, agent: Agent = None, output: Output = None, force: Force = False) -> int:
+def export(
+    store: flags.Url, user: User = None, agent: Agent = None, output: flags.Output = None, force: flags.Force = False
+) -> int:
     """Write all memory of a user as a JSON object.
 
     Texts are written as they were remembered: credentials are not masked.
@@ -165,14 +149,14 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     import msgspec
 
     found = _read(store, user, agent)
-    with destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
+    with common.destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
         file.write(msgspec.json.encode(found) + b"\n")
     return 0
 
 
 @app.command("audit")
 def audit(
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:  # fmt: skip
     """List the changes of memory: when, by which agent, how many entries.
 
@@ -182,14 +166,14 @@ def audit(
     from lore_plugins.memory.report import write_audit
 
     with opened(store) as memories:
-        return answer(actions.read_audit(memories, user, agent), write_audit, as_json=as_json, color=color)
+        return common.answer(actions.read_audit(memories, user, agent), write_audit, as_json=as_json, color=color)
 
 
 @app.command("extract")
 def extract(
-    session_id: SessionId, store: Url, user: User = None, agent: OneAgent = None,
+    session_id: flags.SessionId, store: flags.Url, user: User = None, agent: OneAgent = None,
     again: Annotated[bool, typer.Option("--again", help="Learn from the whole session, not its new part.")] = False,
-    config: Config = None, as_json: AsJson = False, color: Colour = None,
+    config: flags.Config = None, as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Learn from the new part of a stored session.
 
@@ -206,14 +190,14 @@ def extract(
         found = extract_session(
             memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again
         )
-    answer(found, write_extracted, as_json=as_json, color=color)
+    common.answer(found, write_extracted, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
 
 
 @app.command("dream")
 def dream_(
-    store: Url, user: User = None, agent: OneAgent = None, config: Config = None,
-    as_json: AsJson = False, color: Colour = None,
+    store: flags.Url, user: User = None, agent: OneAgent = None, config: flags.Config = None,
+    as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Make topics of the known texts; sessions get the topics.
 
@@ -226,14 +210,14 @@ def dream_(
     loaded = _settings(config)
     with opened(store) as memories:
         found = dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
-    answer(found, write_dreamt, as_json=as_json, color=color)
+    common.answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
 
 
 @app.command("page")
 def page(
-    store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0,
-    config: Config = None,
+    store: flags.Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0,
+    config: flags.Config = None,
 ) -> int:  # fmt: skip
     """Show memory in a browser: users, topics, texts with their sessions, export, wipe, the audit log, the switch.
 
@@ -253,9 +237,9 @@ def page(
     with opened(store) as memories:  # an error of the store is reported here, not on every page
         url = memories.url
     with listening(port) as listener:
-        file = settings_file(settings_to_run(config), config, own_settings_folder())
-        pages = MemoryPage(lambda: opened(store), url, listener.getsockname()[1], tell, settings=file)
+        file = settings_file(common.settings_to_run(config), config, common.own_settings_folder())
+        pages = MemoryPage(lambda: opened(store), url, listener.getsockname()[1], common.tell, settings=file)
         print(pages.url, flush=True)
-        tell("Open it in a browser on this computer. Ctrl-C ends it.")
+        common.tell("Open it in a browser on this computer. Ctrl-C ends it.")
         serve(pages.application(), listener)
     return 0

@@ -3,7 +3,7 @@
 from lore.commands import LOOK, CommandRow
 
 COMMAND = CommandRow(
-    LOOK, "record", (
+    LOOK, "record", "Run a command and record what its clients send to models.", (
         ("record -- python agent.py", "the requests of a program to models, as a capture"),
         ("record --live -- claude", "with a verdict for each request"),
         ("record --listen 8787 -o capture.jsonl", "of agents that are started elsewhere, until Ctrl-C"),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from lore.commands import AsJson, Config, Verbose, dated_rules, found_settings, takes, tell, writing
+from lore.commands import common, flags
 from lore.errors import LoreError
 
 
@@ -40,12 +40,12 @@ class RecordOptions(Struct, frozen=True):
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
     ] = None
     live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request.")] = False
-    as_json: AsJson = False
-    verbose: Verbose = False
-    config: Config = None
+    as_json: flags.AsJson = False
+    verbose: flags.Verbose = False
+    config: flags.Config = None
 
 
-@takes(RecordOptions)
+@common.takes(RecordOptions)
 def run(options: RecordOptions) -> int:
     """Run a command and record what its clients send to models.
 
@@ -62,16 +62,16 @@ def run(options: RecordOptions) -> int:
 
     if not options.command and options.listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
-    dated = dated_rules(found_settings(options.config))
+    dated = common.dated_rules(common.found_settings(options.config))
     routes = make_routes(os.environ, options.upstream or (), options.only or ())
-    recorder = CaptureProxy(routes, options.output, options.listen or 0, tell)
+    recorder = CaptureProxy(routes, options.output, options.listen or 0, common.tell)
     pointing = recorder.environment()
     watcher, code, started = None, None, True
     try:
         if not options.command or options.verbose:
-            tell(f"recording to {recorder.shown}; listening on {recorder.address}")
+            common.tell(f"recording to {recorder.shown}; listening on {recorder.address}")
             for route in routes.routes:
-                tell(f"  {recorder.address}/{route.name} -> {route.origin}")
+                common.tell(f"  {recorder.address}/{route.name} -> {route.origin}")
         if options.live:
             from lore_plugins.record.live import LiveProcess
 
@@ -81,7 +81,7 @@ def run(options: RecordOptions) -> int:
             return code
         for line in export_lines(pointing, child_environment(os.environ, pointing)):
             if options.as_json:
-                tell(line)
+                common.tell(line)
             else:
                 sys.stdout.write(f"{line}\n")
                 sys.stdout.flush()
@@ -91,14 +91,14 @@ def run(options: RecordOptions) -> int:
         code, started = error.exit_code, False
         raise
     finally:
-        recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
+        recorder.stop(common.tell, watcher.stop if watcher is not None else lambda: None)
         counts = recorder.counts
         pointed = bool(options.command) and started
         for line in closing_lines(recorder.result_file, counts.calls, counts.lost, counts.refused, pointed=pointed):
-            tell(line)
+            common.tell(line)
         if options.as_json:
             from lore.report import render
 
-            with writing():
+            with common.writing():
                 before = "\n" if options.command else ""  # the command's last line may lack a newline
                 sys.stdout.write(f"{before}{render(recorder.summary(code))}\n")

@@ -10,24 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from lore.commands import (
-    INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    Format,
-    Redact,
-    Verbose,
-    answer,
-    can_ask,
-    confirmed,
-    dated_rules,
-    found_settings,
-    log,
-    takes,
-    tell,
-    unquoted,
-)
+from lore.commands import common, flags
 from lore.errors import LoreError
 
 if TYPE_CHECKING:
@@ -89,15 +72,15 @@ class ReplayOptions(Struct, frozen=True):
         ),
     ] = None
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0
-    redact: Redact = False
-    as_json: AsJson = False
-    format: Format = None
-    config: Config = None
-    color: Colour = None
-    verbose: Verbose = False
+    redact: flags.Redact = False
+    as_json: flags.AsJson = False
+    format: flags.Format = None
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
 
 
-@takes(ReplayOptions)
+@common.takes(ReplayOptions)
 def run(options: ReplayOptions) -> int:
     """Send a recording to a server, and compare what it read from its cache with the prediction.
 
@@ -116,12 +99,12 @@ def run(options: ReplayOptions) -> int:
         raise LoreError("--resume continues a capture", hint="name it: --output FILE --resume")
     if is_stream(options.recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
-    loaded = found_settings(options.config)
+    loaded = common.found_settings(options.config)
     if options.cache is not None:
         load_plugins()
         cache_named(options.cache)
-    target = Server(options.server, seconds=options.timeout, quotes=not options.redact, tell=tell)
-    with unquoted(redact=options.redact):
+    target = Server(options.server, seconds=options.timeout, quotes=not options.redact, tell=common.tell)
+    with common.unquoted(redact=options.redact):
         request = _request(options, loaded, "1s" if target.near else "5s")
         replay = ReplayRun(request, target)
         estimate = replay.estimate() if options.dry_run or not target.near else None
@@ -136,17 +119,16 @@ def run(options: ReplayOptions) -> int:
 def _request(options: ReplayOptions, loaded: Loaded, pace: str) -> ReplayRequest:
     """Return the replay that the options ask for; `pace` holds if they name none."""
     from lore.recording import Options
-    from lore.run import chosen
     from lore.tokens import Counter
     from lore_plugins.replay.plan import parse_layouts
     from lore_plugins.replay.replaying import ReplayRequest, parse_pace
 
-    say = log(options.verbose)
+    say = common.log(options.verbose)
     opening = Options(format=options.format, rules=loaded.settings.assemble, counter=Counter(), log=say)
     layouts = parse_layouts(options.layouts, options.dialect, opening.open(options.recording))
     return ReplayRequest(
-        options.recording, layouts, _outputs(options.output, layouts), opening, chosen(None, loaded),
-        dated_rules(loaded), options.cache, options.model, options.max_tokens, parse_pace(options.pace or pace),
+        options.recording, layouts, _outputs(options.output, layouts), opening,
+        common.dated_rules(loaded), options.cache, options.model, options.max_tokens, parse_pace(options.pace or pace),
         options.turns, options.resume, options.force, options.redact, say,
     )  # fmt: skip
 
@@ -168,12 +150,12 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
         return
     where = destination(server.shown, server.key.variable, server.proxy, encrypted=server.encrypted)
     if yes:
-        tell(f"{estimate_in_words(estimate)}; to {where}")
+        common.tell(f"{estimate_in_words(estimate)}; to {where}")
         return
-    if not can_ask():
+    if not common.can_ask():
         message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run estimates the cost")
-    if not confirmed(question(where, estimate)):
+    if not common.confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 
@@ -184,11 +166,11 @@ def _answer(found: Replayed, options: ReplayOptions) -> int:
     if found.stopped is not None and not any(layout.requests for layout in found.layouts):
         raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
     found = redacted_result(found) if options.redact else found
-    answer(found, partial(write, verbose=options.verbose), as_json=options.as_json, color=options.color)
+    common.answer(found, partial(write, verbose=options.verbose), as_json=options.as_json, color=options.color)
     if found.stopped is not None:
-        tell(f"error: {found.stopped}")
+        common.tell(f"error: {found.stopped}")
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
-        return INTERRUPTED
+        return common.INTERRUPTED
     unsent = found.estimate is not None and found.stopped is None and not any(each.capture for each in found.layouts)
     return 0 if whole or unsent else 3

@@ -18,7 +18,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import NamedTuple
 
-from lore.cache import BYTES_PER_TOKEN, MILLION, DatedRules, Predictor, configured
+from lore.cache import BYTES_PER_TOKEN, MILLION, Predictor, configured
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats import ContentError, decompress, lacks_of
@@ -80,7 +80,6 @@ class ReplayRequest(NamedTuple):
     layouts: tuple[PromptLayout, ...]
     outputs: dict[str, str]  # capture by layout
     options: Options
-    rules: DatedRules
     dated: Dated = PACKAGED
     cache: str | None = None  # the cache model to predict; None: the server's
     model: str | None = None  # None: as recorded
@@ -142,7 +141,7 @@ class ReplayRun:
             )
             count = self._request.options.counter
             predictor = Predictor(
-                self._request.rules, self._request.cache, count=None if count is None else count.count
+                self._request.dated.rules(), self._request.cache, count=None if count is None else count.count
             )
             for played in Simulation(predictor, dated=self._request.dated).recording(recording):
                 size, price, cost = played.result.predicted, played.paid.price, played.result.cost
@@ -283,7 +282,7 @@ class ReplayRun:
         caches = (cache,) if request.cache or ":" in cache else ()
         simulated = SimulateRequest([capture], caches, dated=request.dated, redact=request.redact)
         try:
-            return next(simulate_recordings(simulated, Options(counter=request.options.counter), request.rules), None)
+            return next(simulate_recordings(simulated, Options(counter=request.options.counter)), None)
         except LoreError:  # nothing was written yet
             return None
 

@@ -87,9 +87,9 @@ def test_proxy_is_named_in_the_question(monkeypatch, capsys):
     proxy = VLLM()
     with serving(proxy) as trap:
         monkeypatch.setenv("http_proxy", trap.replace("http://", "http://user:hunter2@"))
-        monkeypatch.setattr("lore_plugins.replay.command.can_ask", lambda: True)
+        monkeypatch.setattr("lore.commands.common.can_ask", lambda: True)
         questions = []
-        monkeypatch.setattr("lore_plugins.replay.command.confirmed", lambda question: questions.append(question))
+        monkeypatch.setattr("lore.commands.common.confirmed", lambda question: questions.append(question))
         assert main(replay("http://gpu.example.com")) == 2
         assert proxy.paths == []
         assert main(replay("http://gpu.example.com", "--yes")) == 0

@@ -7,18 +7,23 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from types import FrameType
+from typing import Annotated
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
+from lore import config
+from lore.asking import SummaryError
 from lore.commands import common, flags
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from lore.compaction.settings import Compaction
-    from lore.config import Loaded
+from lore.compaction.settings import TRIED, Compaction
+from lore.config import Loaded
+from lore.errors import LoreError
+from lore.recording.opening import Options
+from lore.report.compacted import write, write_dry_run
+from lore.report.plain import visible
+from lore.run.compaction import dry_run
 
 INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
@@ -94,11 +99,6 @@ def run(options: CompactOptions) -> int:
 
 def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
     """Return the policy of the file that was named, else that of the settings; None without either."""
-    from msgspec.structs import replace
-
-    from lore import config
-    from lore.errors import LoreError
-
     found = settings.settings.compaction if options.policy is None else config.policy(options.policy)
     if found is not None and options.summarizer is not None:
         found = replace(found, summarizer=options.summarizer)
@@ -110,14 +110,7 @@ def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
 
 
 def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    from msgspec.structs import replace
-
     from lore.commands.pages import page_target, read_twice, write_pages
-    from lore.compaction.settings import TRIED
-    from lore.recording.opening import Options
-    from lore.report.compacted import write_dry_run
-    from lore.run.compaction import dry_run
-    from lore.run.rules import chosen
 
     page = page_target(options.report, opens=options.open_page, name="compact", taken=options.as_json)
     if options.window is not None:
@@ -125,7 +118,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
     with common.unquoted(redact=options.redact):
         explain = common.tell if options.verbose else None
-        result = dry_run(options.session, opening, policy, chosen(None, settings), explain=explain)
+        result = dry_run(options.session, opening, policy, common.dated_rules(settings).rules(), explain=explain)
     if options.redact:
         from lore.report.redacted import redacted
 
@@ -147,14 +140,11 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
 
 
 def _compact(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    from lore.asking import SummaryError
     from lore.commands.compact.compaction import compact
-    from lore.report.compacted import write
-    from lore.run.rules import chosen
 
     try:
         with _signals(_end, signal.SIGTERM):
-            result = compact(options, policy, chosen(None, settings), settings.settings)
+            result = compact(options, policy, common.dated_rules(settings).rules(), settings.settings)
     except SummaryError as error:
         error.message = f"no summary could be made, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -171,9 +161,6 @@ def _end(number: int, _: object) -> None:
 def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
     from lore.commands.compact.compaction import watch
     from lore.compaction.store_watch import Hands
-    from lore.errors import LoreError
-    from lore.report.plain import visible
-    from lore.run.rules import chosen
 
     if not 0 < options.interval <= 86_400:
         raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
@@ -187,7 +174,7 @@ def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded)
 
     hands = Hands(wait, say, common.tell, explain=common.tell if options.verbose else None)
     with suppress(KeyboardInterrupt), _signals(signal.default_int_handler, signal.SIGTERM, signal.SIGINT):
-        watch(options.session, policy, chosen(None, settings), hands, settings.settings)
+        watch(options.session, policy, common.dated_rules(settings).rules(), hands, settings.settings)
     return 0
 
 

@@ -10,6 +10,10 @@ from msgspec import Struct
 
 from lore.commands import flags
 from lore.commands.common import completion, destination, log, refuse, say_problems, takes, tell
+from lore.recording.base import Problems
+from lore.recording.corpus import parse_name
+from lore.recording.opening import Options
+from lore.run.converting import convert
 
 if TYPE_CHECKING:
     from lore.commands.convert.gateway import DeltaReplay
@@ -57,10 +61,6 @@ def run(options: ConvertOptions) -> int:
     byte.
     """
     from lore.commands.convert.gateway import DeltaReplay, convert_requests, read_rows
-    from lore.recording.base import Problems
-    from lore.recording.corpus import parse_name
-    from lore.recording.opening import Options
-    from lore.run.converting import convert
 
     to = options.to or ("lore" if options.deltas is None else "bodies")
     replays = options.deltas is not None or options.save_deltas is not None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
 from lore.commands import flags
 from lore.commands.common import answer, branch, log, refuse, say_problems, tell, write_json
-
-if TYPE_CHECKING:
-    from lore.commands.knowledge.entries import Fields
-    from lore.model.results.store import KnowledgeWritten
-    from lore.recording.base import Problems
-    from lore.recording.opening import Options
+from lore.commands.knowledge import entries
+from lore.commands.knowledge.entries import Fields
+from lore.errors import LoreError
+from lore.model.results.store import KnowledgeWritten
+from lore.recording import corpus
+from lore.recording.base import Problems
+from lore.recording.opening import Options
+from lore.report.plain import visible
+from lore.report.timeline import write_knowledge
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
 
@@ -42,8 +45,6 @@ def add(
     verbose: flags.Verbose = False,
 ) -> int:
     """Add an entry and print its id."""
-    from lore.commands.knowledge import entries
-
     fields = _fields(category, title, content, content_file)
     return _answer(*entries.add(session, _options(format, verbose), name, fields), as_json=as_json)
 
@@ -61,8 +62,6 @@ def update(
     verbose: flags.Verbose = False,
 ) -> int:
     """Change the given fields of a known entry, and print its id."""
-    from lore.commands.knowledge import entries
-
     fields = _fields(category, title, content, content_file)
     return _answer(*entries.update(session, _options(format, verbose), name, fields), as_json=as_json)
 
@@ -76,8 +75,6 @@ def remove(
     verbose: flags.Verbose = False,
 ) -> int:
     """Remove entries, all named or none, and print their ids."""
-    from lore.commands.knowledge import entries
-
     return _answer(*entries.remove(session, _options(format, verbose), names), as_json=as_json)
 
 
@@ -90,22 +87,15 @@ def list_(
     verbose: flags.Verbose = False,
 ) -> int:
     """List what a session knows, and whether its prompt holds it yet."""
-    from lore.commands.knowledge import entries
-    from lore.report.timeline import write_knowledge
-
     listed = entries.list_entries(session, _options(format, verbose))
     return answer(listed, write_knowledge, as_json=as_json, color=color)
 
 
 def _options(format: str | None, verbose: bool) -> Options:
-    from lore.recording.opening import Options
-
     return Options(format=format, log=log(verbose))
 
 
 def _fields(category: str | None, title: str | None, content: str | None, file: str | None) -> Fields:
-    from lore.commands.knowledge.entries import Fields
-
     refuse((content is not None and file is not None, "--content and --content-file both give the text", "choose one"))
     source = "-" if content == "-" else file
     return Fields(category, title, content if source is None else _read(source))
@@ -113,9 +103,6 @@ def _fields(category: str | None, title: str | None, content: str | None, file: 
 
 def _read(source: str) -> str:
     """Read an entry's content; one line end at its end is not part of it."""
-    from lore.errors import LoreError
-    from lore.recording import corpus
-
     data = b""
     for piece in corpus.pieces(source):
         data += piece
@@ -128,8 +115,6 @@ def _read(source: str) -> str:
 
 
 def _answer(written: KnowledgeWritten, problems: Problems, *, as_json: bool) -> int:
-    from lore.report.plain import visible
-
     if as_json:
         write_json(written)
     else:

@@ -7,15 +7,39 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
+from msgspec import Raw
 
 from lore.commands import common, flags
-
-if TYPE_CHECKING:
-    from lore.model.results.store import SessionRow
-    from lore.store.base import SessionSummary, Store
+from lore.errors import LoreError
+from lore.model.events import MAIN, PromptDelta
+from lore.model.results import copy_fields
+from lore.model.results.store import (
+    SessionRow,
+    StoredDamage,
+    StoredHead,
+    StoreList,
+    StoreResolved,
+    StoreShown,
+    StoreVacuumed,
+    StoreVerified,
+    StoreWritten,
+)
+from lore.model.times import parse_timestamp
+from lore.recording import corpus
+from lore.recording.corpus import is_same
+from lore.recording.opening import Options
+from lore.report.console import line
+from lore.report.plain import counted
+from lore.report.stored import write_imported, write_list, write_shown, write_verified, write_written
+from lore.run import recent
+from lore.run.recent import kept_by_agents
+from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
+from lore.store.lines import check_id
+from lore.store.registry import address_of, load_notes, mask_url, may_exist, open_existing, open_store, scheme_of
+from lore.store.reserved import DEFAULT_USER, drop_reserved
 
 app = common.branch(
     "Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them."
@@ -32,9 +56,6 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
 
     Its messages go to standard error.
     """
-    from lore.store.base import StoreError
-    from lore.store.registry import address_of, mask_url, may_exist, open_existing, open_store, scheme_of
-
     named = address_of(url)
     if named is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(named.url):
         hint = f"--store {mask_url(named.url)}, and the session's id as an argument"
@@ -78,11 +99,6 @@ def import_(
     stored with other content is a conflict: exit 3 if it is one of several inputs.
     """
     from lore.commands.store.importing import import_sessions
-    from lore.errors import LoreError
-    from lore.recording.corpus import is_same
-    from lore.recording.opening import Options
-    from lore.report.stored import write_imported
-    from lore.run.recent import kept_by_agents
 
     options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
     here, sources = common.surroundings(), list(paths or [])
@@ -128,7 +144,6 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     appended.
     """
     from lore.commands.store.appending import append_lines
-    from lore.recording import corpus
 
     with opened(store, new=True) as kept:
         for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), common.tell):
@@ -160,12 +175,6 @@ def list_(
 
     The last use is the last time in an event, else the time of the last save.
     """
-    from lore.model.events import MAIN
-    from lore.model.results.store import StoreList
-    from lore.report.stored import write_list
-    from lore.run import recent
-    from lore.store.reserved import DEFAULT_USER, drop_reserved
-
     after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
         found = kept.list(project)
@@ -180,8 +189,6 @@ def list_(
 
 def _used_since(after: float, sessions: list[SessionSummary]) -> list[SessionSummary]:
     """Return the sessions used since a time; says how many have no time."""
-    from lore.model.times import parse_timestamp
-
     times = [parse_timestamp(summary.last_used_at) for summary in sessions]
     if untimed := times.count(None):
         says = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
@@ -190,9 +197,6 @@ def _used_since(after: float, sessions: list[SessionSummary]) -> list[SessionSum
 
 
 def _row(summary: SessionSummary) -> SessionRow:
-    from lore.model.results import copy_fields
-    from lore.model.results.store import SessionRow, StoredHead
-
     return copy_fields(
         SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
         head=StoredHead(*summary.head),
@@ -204,13 +208,7 @@ def show(
     session_id: flags.SessionId, store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:
     """Show a session: its head, project, forks, deltas."""
-    from msgspec import Raw
-
-    from lore.model.events import PromptDelta
-    from lore.model.results.store import StoreShown
-    from lore.report.stored import write_shown
     from lore.session import Session
-    from lore.store.base import UnknownSessionError
     from lore.store.deltas import session_with_forks
 
     with opened(store) as kept:
@@ -240,9 +238,6 @@ def delete(
 
     Nothing is deleted if one of them is unknown; --dry-run says beforehand which sessions would go.
     """
-    from lore.model.results.store import StoreWritten
-    from lore.report.stored import write_written
-    from lore.store.base import UnknownSessionError
     from lore.store.deltas import session_with_forks
 
     with opened(store) as kept:
@@ -261,9 +256,6 @@ def delete(
 
 def _exists(store: Store, session_id: str) -> bool:
     """Return whether a session is stored, perhaps damaged."""
-    from lore.store.base import DamagedError
-    from lore.store.registry import load_notes
-
     try:
         return load_notes(store, session_id) is not None
     except DamagedError:
@@ -282,12 +274,6 @@ def move(
 
     Nothing is moved if one of them is unknown.
     """
-    from lore.model.results.store import StoreWritten
-    from lore.report.stored import write_written
-    from lore.store.base import UnknownSessionError
-    from lore.store.lines import check_id
-    from lore.store.registry import load_notes
-
     check_id(project_id, "project id")
     names = list(dict.fromkeys(session_ids))
     with opened(store) as kept:
@@ -310,9 +296,6 @@ def bind(
     color: flags.Colour = None,
 ) -> int:
     """Remember which session a client means."""
-    from lore.model.results.store import StoreWritten
-    from lore.report.stored import write_written
-
     with opened(store) as kept:
         kept.bind(client_key, session_id, replace=replace)
     result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
@@ -322,10 +305,6 @@ def bind(
 @app.command("resolve")
 def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Print the id of the session that a client means."""
-    from lore.errors import LoreError
-    from lore.model.results.store import StoreResolved
-    from lore.report.console import line
-
     with opened(store) as kept:
         session_id = kept.resolve(client_key)
     if session_id is None:
@@ -348,10 +327,6 @@ def verify(
 
     Exit 1 if damage is found. Nothing is changed.
     """
-    from lore.model.results.store import StoredDamage, StoreVerified
-    from lore.report.stored import write_verified
-    from lore.store.base import Verified
-
     with opened(store) as kept:
         names = dict.fromkeys(session_ids or [])
         found = Verified.of(map(kept.verify, names)) if names else kept.verify()
@@ -367,10 +342,6 @@ def verify(
 @app.command("vacuum")
 def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Free unused space."""
-    from lore.model.results.store import StoreVacuumed
-    from lore.report.console import line
-    from lore.report.plain import counted
-
     with opened(store) as kept:
         result = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
     return common.answer(

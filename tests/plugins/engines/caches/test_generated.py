@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from cache.asking import piece, reads, request
 from lore.recording.opening import Options
-from lore.run.rules import packaged
 from lore.run.simulate import SimulateRequest, simulate
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "cache", "prefix", "prompt", "token", "judge"]
@@ -96,7 +95,7 @@ def recorded(path, dialect, engine, page, *, stream=False, answered_in=0.5):
 
 
 def predicted(path, *caches):
-    (result,) = simulate(SimulateRequest([str(path)], caches), Options(), packaged())
+    (result,) = simulate(SimulateRequest([str(path)], caches), Options())
     return [turn.predicted.read_tokens for turn in result.turns]
 
 
