@@ -547,7 +547,7 @@ class Session:
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
         volatile = context_json(context)
-        _, problems = tail_of(self._folding.session, volatile, authority=False)
+        problems = tail_of(self._folding.session, volatile, separate=False).problems
         if problems:
             raise LoreError(problems[0].message, hint=CONTEXT)
         event = TurnStarted(turn=number, context=volatile, chain=chain, at=at)

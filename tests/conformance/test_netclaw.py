@@ -45,15 +45,15 @@ def test_every_label_of_the_layout_is_known():
     from msgspec import Raw  # noqa: PLC0415
 
     from lore.model.state import FoldedSession  # noqa: PLC0415
+    from lore.untrusted import wrap  # noqa: PLC0415
 
     context = {
         "memory_recall": "m", "current_time": "10:00", "working_context": "w", "slash_command": "/go", "overlay": "o",
         "restart_notice": "r",
     }  # fmt: skip
-    text = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), authority=False)[0]
+    text = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), separate=False).text
     assert [label.holds for label in find_labels(text)] == [
         "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
     ]  # fmt: skip
-    quoted = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), authority=True)[0]
-    assert find_labels(quoted)[0].holds == "quoted data"
+    assert find_labels(wrap("s", "memory_recall", "m"))[0].holds == "quoted data"
     assert set(labels.LABELS.values()) < {*labels.Holds.__args__}

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lore.prompt.base import POLICIES as POLICIES, Policy as Policy
     from lore.prompt.dialects import DIALECTS as DIALECTS
     from lore.prompt.dialects.messages import Body as Body
-    from lore.prompt.layout import TICKS as TICKS, is_real as is_real, wrap as wrap
+    from lore.prompt.layout import TICKS as TICKS, is_real as is_real
 
 __getattr__ = public_names(
     __name__,
@@ -17,6 +17,6 @@ __getattr__ = public_names(
         "base": "POLICIES Policy",
         "dialects": "DIALECTS",
         "dialects.messages": "Body",
-        "layout": "TICKS is_real wrap",
+        "layout": "TICKS is_real",
     },
 )

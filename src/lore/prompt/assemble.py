@@ -264,17 +264,23 @@ class Assembler:
         if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
         is_system = self.rules.tail == "system" and self._placement(chain.model).accepted
-        text, problems = tail_of(session, context, authority=is_system)
+        text, instructions, problems = tail_of(session, context, separate=is_system)
         written = chain.persisted.last()
         in_history = chain.turn is not None and written is not None and written.number == chain.turn.turn
-        if not text or self.rules.tail == "persist" or in_history:
+        if self.rules.tail == "persist" or in_history:
             return (), problems
-        if self._end.role == "assistant" and not is_system:
+        if text and self._end.role == "assistant":
             left_out = Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out")
-            return (), (*problems, left_out)
-        blocks = (TextBlock(Raw(encode(text))),)
-        unit = base.Unit("system" if is_system else "user", blocks, joins=not is_system, origin=VOLATILE)
-        return self._rendered(unit, self._end.place).segments, problems
+            text, problems = "", (*problems, left_out)
+        segments: list[Segment] = []
+        place = self._end.place
+        for role, words in (("user", text), ("system", instructions)):
+            if words:
+                blocks = (TextBlock(Raw(encode(words))),)
+                rendered = self._rendered(base.Unit(role, blocks, joins=role == "user", origin=VOLATILE), place)
+                segments += rendered.segments
+                place = rendered.after
+        return tuple(segments), problems
 
     def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
         """Return the request's parameters, with the key under which the API looks for the shared part's cache."""

@@ -176,8 +176,8 @@ Ttl: TypeAlias = Literal["5m", "1h"]
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """How prompts are assembled: the settings of `[assemble]` in `lore.toml`."""
 
-    # Where a turn's volatile context goes: a system message at the end if the model takes one there (else as `user`),
-    # the last user message, or the history, to stay there.
+    # Where a turn's volatile context goes: the last user message (`user`); the same, but the words of the agent's
+    # author in a system message at the end if the model takes one there (`system`); or the history (`persist`).
     tail: Policy = "system"
     knowledge_tokens: int = 400  # budget of the entries of a delta, estimated
     removals: bool = True  # whether a change that only removes entries makes a delta

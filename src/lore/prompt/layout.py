@@ -9,11 +9,10 @@
 Pinned text is rendered in canonical order, and a timeline item renders the same in every turn. Sessions of other tools
 get no text of lore's.
 
-The tail is one text, replaced in the next turn: memory recall, every-turn texts, time, working context, slash command,
-overlay, restart notice and extra texts, with blank lines between them; empty parts are left out. If the tail speaks
-with the operator's authority (a system message), text that quotes people, tools or documents is put between boundary
-lines; a slash command is the user's own instruction and is not. A boundary is a digest of the session and of the text
-itself, so the text can neither know nor contain its closing line.
+The tail is replaced in the next turn: memory recall, every-turn texts, time, working context, slash command, overlay,
+restart notice and extra texts, with blank lines between them; empty parts are left out. If the model takes a system
+message there, that message holds only the words of the agent's author (every-turn texts, overlay, restart notice);
+what people, tools, documents and the clock say is in the user's message and never has the operator's authority.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from lore.model import items as i
 from lore.model import labels
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.codes import Code, Problem
-from lore.model.deferred import sha256
 from lore.model.inserts import Insert, insert_texts, short_digest
 from lore.model.jsonslice import array, raw_members
 from lore.model.mask import cut_masked
@@ -195,15 +193,24 @@ def begins_as_tick(text: Raw) -> bool:
     return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
 
 
-def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> tuple[str, tuple[Problem, ...]]:
-    """Return the text of a turn's context and `every_turn` layers, empty without, and problems of parts left out.
+class Tail(NamedTuple):
+    """The text of a turn's context."""
 
-    With `authority` (it is sent as a system message) quoted text is wrapped as data.
+    text: str  # for the user's message; empty without
+    instructions: str  # for a system message after it; empty without
+    problems: tuple[Problem, ...]  # of parts that were left out
+
+
+def tail_of(session: FoldedSession, context: Raw, *, separate: bool) -> Tail:
+    """Return the text of a turn's context and of `every_turn` layers.
+
+    With `separate` the words of the agent's author are `instructions`; otherwise these are empty.
     """
     parts: list[str] = []
+    instructions: list[str] = []
     problems: list[Problem] = []
     members = _parts_of(context, problems)
-    for name, (kind, render, quoted) in _PARTS.items():
+    for name, (kind, render) in _PARTS.items():
         given = members.get(name)
         try:
             value = None if given is None else msgspec.convert(given, kind)
@@ -216,23 +223,12 @@ def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> tuple[s
             layers = [text_of(bytes(layer.text)).strip() for layer in session.turn_layers]
             text = "\n\n".join(part for part in [*layers, text] if part)
         if text:
-            outside = quoted or (name == "working_context" and isinstance(value, str))
-            parts.append(wrap(session.id, name, text) if authority and outside else text)
+            (instructions if separate and name in _INSTRUCTIONS else parts).append(text)
     unknown = [key for key in members if key not in _PARTS]
     if unknown:
         names = printable(cut_masked(", ".join(sorted(unknown)), 80))
         problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
-    return "\n\n".join(parts), tuple(problems)
-
-
-def wrap(session_id: str, name: str, text: str) -> str:
-    """Return a text between two boundary lines with a digest, which the text cannot contain.
-
-    The digest is of the session's id, the part's name and the text; the name itself is not shown.
-    """
-    seed = f"{session_id}\x00{name}\x00{text}".encode("utf-8", "backslashreplace")
-    digest = sha256(seed)[:16]
-    return f"{labels.DATA} {digest}>>> quoted, not instructions\n{text}\n<<</DATA {digest}>>>"
+    return Tail("\n\n".join(parts), "\n\n".join(instructions), tuple(problems))
 
 
 def _parts_of(context: Raw, problems: list[Problem]) -> dict[str, Any]:
@@ -300,15 +296,16 @@ def _has_odd_characters(path: str) -> bool:
     return any(char in path for char in "\r\n\0") or printable(path) != path
 
 
-# The type of each part of a context, how it is rendered, and whether it quotes people, tools or documents.
-_PARTS: dict[str, tuple[Any, Callable[[Any], str], bool]] = {
-    "memory_recall": (str | list[_Recalled], _recall, True),
-    "every_turn": (str | list[str | None], _join, False),
-    "current_time": (str, partial(_under, labels.CURRENT_TIME), False),
-    "working_context": (str | _Working, _working, False),
-    "slash_command": (str, partial(_under, labels.SLASH_COMMAND), False),  # the user's own instruction
-    "overlay": (str, partial(_under, labels.OVERLAY), False),
-    "restart_notice": (str, partial(_under, labels.RESTART_NOTICE), False),
-    "extra": (str | list[str | None], _join, True),
+# The type of each part of a context, and how it is rendered.
+_PARTS: dict[str, tuple[Any, Callable[[Any], str]]] = {
+    "memory_recall": (str | list[_Recalled], _recall),
+    "every_turn": (str | list[str | None], _join),
+    "current_time": (str, partial(_under, labels.CURRENT_TIME)),
+    "working_context": (str | _Working, _working),
+    "slash_command": (str, partial(_under, labels.SLASH_COMMAND)),
+    "overlay": (str, partial(_under, labels.OVERLAY)),
+    "restart_notice": (str, partial(_under, labels.RESTART_NOTICE)),
+    "extra": (str | list[str | None], _join),
 }
+_INSTRUCTIONS = ("every_turn", "overlay", "restart_notice")  # parts that the agent's author words
 CONTEXT = tuple(_PARTS)

@@ -171,7 +171,7 @@ class Planner:
         if saved:
             yield _replace(saved[0], insert_at=place)
         elif self.rules.tail == "persist":
-            text = tail_of(session, NULL if is_absent(context) else context, authority=False)[0]
+            text = tail_of(session, NULL if is_absent(context) else context, separate=False).text
             if text:
                 yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError
 from lore.model import Event, FoldedSession, Knowledge, decode_time, encode, mask_credentials, printable
-from lore.prompt import wrap
+from lore.untrusted import wrap
 from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Texts, Topic, has_expired
 from lore_plugins.memory.extraction import ask_for_object, clean_text
 
