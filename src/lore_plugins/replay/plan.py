@@ -333,7 +333,7 @@ class VaryingSystem:
                 yield line
             elif line.startswith(_TURN):
                 if contexts.get(name):
-                    members["context"] = encode({"extra": [contexts[name]]})
+                    members["context"] = encode({"every_turn": [contexts[name]]})
                     self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
                 yield json_object(members) + b"\n"
             elif members.get("system", b"null") != b"null":
