@@ -274,7 +274,8 @@ class Assembler:
             text, problems = "", (*problems, left_out)
         segments: list[Segment] = []
         place = self._end.place
-        for role, words in (("user", text), ("system", instructions)):
+        texts: tuple[tuple[base.Role, str], ...] = (("user", text), ("system", instructions))
+        for role, words in texts:
             if words:
                 blocks = (TextBlock(Raw(encode(words))),)
                 rendered = self._rendered(base.Unit(role, blocks, joins=role == "user", origin=VOLATILE), place)
