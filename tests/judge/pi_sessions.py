@@ -17,10 +17,11 @@ def entry(number: int, kind: str, minute: int, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "id": f"{number:08x}", "parentId": parent, "timestamp": at, **fields}
 
 
-def session(path: Path, *usages: tuple[int, int], compacted: int | None = None) -> str:
+def session(path: Path, *usages: tuple[int, int], compacted: int | None = None, models: str = "") -> str:
     """Write a session and return its path: a prompt and an answer a minute, with these (uncached, read) tokens.
 
-    A compaction follows the first `compacted` answers.
+    An answer of (0, 0) was aborted. A compaction follows the first `compacted` answers. `models` has the letter of
+    each answer's model.
     """
     records: list[dict[str, Any]] = [BEGIN]
     number = 0
@@ -37,11 +38,12 @@ def session(path: Path, *usages: tuple[int, int], compacted: int | None = None) 
             "input": uncached,
             "cacheRead": read,
             "cacheWrite": 0,
-            "output": 40,
+            "output": 40 if uncached + read else 0,
             "totalTokens": uncached + read + 40,
         }
         answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "api": "anthropic-messages",
-                  "provider": "zai", "model": "glm-5.2", "usage": usage, "stopReason": "stop"}  # fmt: skip
+                  "provider": "zai", "model": f"glm-5.2{models[minute:][:1]}", "usage": usage,
+                  "stopReason": "stop" if uncached + read else "aborted"}  # fmt: skip
         for message in ({"role": "user", "content": [{"type": "text", "text": f"Step {minute}."}]}, answer):
             number += 1
             records.append(entry(number, "message", minute, message=message))

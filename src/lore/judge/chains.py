@@ -91,6 +91,7 @@ class ComparedChain:
         self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
         self._first_call: int | None = None  # its place in that history
         self._delayed: tuple[Change, ...] = ()  # compactions in the log that have not shortened a prompt yet
+        self._unsent: tuple[Change, ...] = ()  # changes before requests that were not answered
         self._measured: Turn | None = None  # the turn whose bytes are in `_sizes`
         self._sizes = ChainSums(byte_size)
 
@@ -101,6 +102,11 @@ class ComparedChain:
         """
         if turn.failed:
             return None
+        if self._is_unanswered(turn):
+            self._unsent = (*self._unsent, *_without_model_change(turn))
+            return None
+        if self._unsent:
+            turn, self._unsent = replace(turn, changes=(*self._unsent, *_without_model_change(turn))), ()
         previous, own, pair = self._last, None, None
         if turn.basis is not None and previous is not None:
             turn = self._place_compaction(previous, turn)
@@ -114,8 +120,7 @@ class ComparedChain:
         elif previous is not None:
             own = self._last_of_own_model(previous, turn)
             if own is not None:
-                changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
-                pair = self._compare(own, replace(turn, changes=changes), state_of, own)
+                pair = self._compare(own, replace(turn, changes=_without_model_change(turn)), state_of, own)
             else:
                 pair = self._compare(previous, turn, state_of)
                 if not pair.fell and self._billed and _reads_nothing(previous, turn):
@@ -129,7 +134,7 @@ class ComparedChain:
         No prompt is made then and nothing is measured: only the read can have fallen, and usage shows by how much.
         """
         previous = self._last
-        if previous is None or self._delayed or not turn.extends(previous):
+        if previous is None or self._delayed or self._unsent or self._is_unanswered(turn) or not turn.extends(previous):
             return None
         there, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most turns
@@ -150,6 +155,10 @@ class ComparedChain:
             pair = self._explain_unread(previous, turn, state_of, pair)
         self._remember(turn)
         return Compared(pair, extends=True)
+
+    def _is_unanswered(self, turn: Turn) -> bool:
+        """Return whether a log with usage has none of this request: it was billed nothing, and left no cache."""
+        return turn.usage is None and turn.basis is not None and bool(self._by_cache)
 
     def _place_compaction(self, previous: Turn, turn: Turn) -> Turn:
         """Return the turn with the compaction that shortened its prompt, and without one that did not yet.
@@ -305,6 +314,11 @@ def _keep_latest(kept: dict[_Cache, _Value], cache: _Cache, value: _Value) -> No
 
 def _cache_of(turn: Turn) -> _Cache:
     return turn.model, turn.call.answered_by
+
+
+def _without_model_change(turn: Turn) -> tuple[Change, ...]:
+    """Return a turn's changes but for one of the model, as it is compared with another turn than the previous one."""
+    return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
 
 
 def _is_rewritten(turn: Turn) -> bool:
