@@ -106,7 +106,10 @@ def shrank(after, **fields):
     return talk
 
 
-@pytest.mark.parametrize(("after", "code"), [(14_002, "LORE301"), (14_001, "LORE117"), (11_010, "LORE117")])
+@pytest.mark.parametrize(
+    ("after", "code"),
+    [(14_874, "LORE301"), (14_873, "LORE159"), (14_002, "LORE159"), (14_001, "LORE117"), (11_010, "LORE117")],
+)
 def test_prompt_shrunk_by_thousand_tokens_was_cleared(after, code):
     talk = shrank(after)
     assert talk.lead.code == code

@@ -308,6 +308,10 @@ RULES: tuple[EvidenceRule, ...] = (
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
         "weak", confirmed_by=(_fell_each_time, _verdict_agrees), ruled_out_by=_HEAD,
     ),
+    EvidenceRule(
+        Code.CLIENT_CAUSE_UNKNOWN, partial(find.find_removed, "part"),
+        "4 of 4 prompts of Claude Code that shrank by 128 to 1,000 tokens fell; text is only added to a history.",
+    ),
     POSSIBLY_EXPIRED,
     EvidenceRule(Code.ERROR_BETWEEN, partial(find.find_signal, "api-error"), "9 of 18 fell.", "weak"),
     EvidenceRule(

@@ -39,7 +39,8 @@ _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls afte
 # Seconds, whatever a provider documents: of 11 longer pauses (31 minutes to 16 hours) in caches of OpenAI that keep
 # entries for 10 minutes or for 24 hours no entry outlived one, of 14 from 10 to 30 minutes 10 did.
 _OUTLIVED = 1800.0
-SHRANK = 1_000  # tokens: a prompt that shrank by more had something removed
+SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
+_PART = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
 
 
 # the clock
@@ -402,17 +403,19 @@ def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
     return Cause(Code.IMAGE_CHANGED, "messages", evidence) if has_image else evidence
 
 
-def find_removed(what: Literal["head", "messages", "results"], facts: PairFacts) -> e.TotalShrank | None:
+def find_removed(what: Literal["head", "messages", "results", "part"], facts: PairFacts) -> e.TotalShrank | None:
     """Return that a prompt was billed for fewer tokens although its history continues, if `what` is missing.
 
     A read below the head missed more than messages. Without a tool call in the history no result can be missing. A
-    cache without breakpoints may belong to a provider that omits content itself.
+    cache without breakpoints may belong to a provider that omits content itself; `part` is too small to tell.
     """
-    shrunk, state = _shrunk_total(facts) if _has_same_history(facts) else None, facts.state
+    shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
         return None
     least = None if state is None else state.min_read
-    if least is not None and (facts.read or 0) < least:
+    if shrunk.tokens_before - shrunk.tokens_after <= SHRANK:
+        removed = None if state is None or state.implicit else "part"
+    elif least is not None and (facts.read or 0) < least:
         removed = "head"
     elif not shrunk.boundary and not facts.has_tool_call:
         removed = "messages"
@@ -422,11 +425,11 @@ def find_removed(what: Literal["head", "messages", "results"], facts: PairFacts)
     return shrunk if removed == what else None
 
 
-def _shrunk_total(facts: PairFacts) -> e.TotalShrank | None:
+def _shrunk_total(facts: PairFacts, least: int = SHRANK) -> e.TotalShrank | None:
     previous, current = facts.previous.usage, facts.current.usage
     before = None if previous is None else counts.total(previous)
     after = None if current is None else counts.total(current.first_pass)
-    if before is None or after is None or before - after <= SHRANK:
+    if before is None or after is None or before - after <= least:
         return None
     boundary = signal_of(facts, "micro-compaction") is not None
     return e.TotalShrank(before, after, counts.cached(previous) or 0, boundary=boundary)
