@@ -301,8 +301,15 @@ def test_compaction_without_preserved_items_keeps_none(fold, fields):
 
 
 def test_unknown_preserved_item_is_a_problem(fold):
-    fold.take(compact(preserved_uuids=["u2", "x"]))
-    assert (fold.uuids, fold.codes) == (["d", "u2"], ["LORE208"])
+    fold.take(compact(preserved_uuids=["t1", "x"]))
+    assert (fold.uuids, fold.codes) == (["d", "t1"], ["LORE208"])
+
+
+@pytest.mark.parametrize(("origin", "codes"), [(None, ["LORE208"]), ("claude-code", [])])
+def test_removed_open_call_is_a_problem_of_own_sessions(origin, codes):
+    fold = Fold(started(origin=origin), append(user("u1")), append(call("t1", "c1")), compact(preserved_uuids=["u1"]))
+    assert (fold.uuids, fold.codes) == (["d", "u1"], codes)
+    assert all("'c1'" in problem.message for problem in fold.problems)
 
 
 def test_only_unknown_preserved_items_prune_nothing(fold):
@@ -326,7 +333,7 @@ def test_second_compaction_prunes_the_first_divider(fold):
     assert (fold.uuids, fold.item(0).pruned) == (["e", "a2"], 1)
 
 
-@pytest.mark.parametrize(("kept", "codes"), [(["t1"], []), ([], ["LORE204"])])
+@pytest.mark.parametrize(("kept", "codes"), [(["t1"], []), ([], ["LORE208", "LORE204"])])
 def test_result_reaches_a_call_that_was_kept(fold, kept, codes):
     fold.take(compact(preserved_uuids=kept), event("patch_tool_call", call_id="c1", status="completed", output="o"))
     assert fold.codes == codes

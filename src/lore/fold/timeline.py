@@ -244,6 +244,19 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
 
 
+def removed_open_calls(chain: Chain, event: e.CompactApplied) -> Problems:
+    """Return the problem that a compaction removes calls whose results are still to come; none without such calls."""
+    wanted, known = frozenset(event.preserved_uuids or ()), index_of(chain).numbers
+    if wanted and not any(uuid in known for uuid in wanted):
+        return ()  # nothing is pruned
+    items = (entry.item for entry in chain.entries if entry.item.uuid not in wanted)
+    names = [mask(item.call_id)[:80] for item in items if isinstance(item, ToolCall) and item.status == "running"]
+    if not names:
+        return ()
+    message = f"{len(names)} calls without a result are not preserved ({names[0]!r}): their results will fit no call"
+    return problem(Code.PRESERVED_ITEMS_MISSING, message)
+
+
 def _keep(chain: Chain, event: e.CompactApplied, wanted: Container[str]) -> None:
     """Prune the timeline to these items and a divider.
 
