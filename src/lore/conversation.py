@@ -44,10 +44,11 @@ class Context(TypedDict, total=False):
 class AutomaticCompaction(Protocol):
     """When a session is compacted by itself: `lore.CompactionPolicy` is one."""
 
-    def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event]]:
+    def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:
         """Return a function that is called before each request of one session; it may add followers to the session.
 
-        With the session's state, the chain and the time it returns the events of the compaction that is due.
+        With the session's state, the chain and the time it returns the events of the compaction that is due, or the
+        problem that there is none.
         """
         ...
 

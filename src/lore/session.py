@@ -324,7 +324,11 @@ class Session:
             refuse_open_calls("calls of the last answer have", self.pending(chain))
             at = at or self._time()
             if self._due_events is not None:
-                self.apply(*self._due_events(self.state, chain, at))
+                for due in self._due_events(self.state, chain, at):
+                    if isinstance(due, Problem):
+                        self._noted((due,))
+                    else:
+                        self.apply(due)
         return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
     @guarded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -19,9 +20,10 @@ class Words:
     name = "words"
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text, self.asked = text, 0
 
     def summarize(self, request) -> SummaryAnswer:
+        self.asked += 1
         if not self.text:
             raise SummaryError("the model is away")
         return SummaryAnswer(self.text)
@@ -119,6 +121,29 @@ def test_nothing_is_pruned_without_a_summary():
     session = lore.Session("claude-opus-5", compaction=policy)
     assert talk(session, 4) == [1, 3, 5, 7]
     assert any("there is no summary: the model is away" in note for note in notes)
+
+
+def test_absent_summariser_is_asked_after_growing_pauses():
+    """A summariser that was away was asked, three times each, before every request of an agent that works alone."""
+    words = Words("")
+    session = lore.Session(
+        "claude-opus-5", tools=[TOOL], compaction=lore.CompactionPolicy(window=100_000, keep_recent=2, summarizer=words)
+    )
+    session.user("Read every file.")
+    asked_at, problems = [], []
+    for number in range(190):
+        before = words.asked
+        session.request()
+        asked_at += [number] if words.asked > before else []
+        problems.append(len(session.problems))
+        used = {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {}}
+        session.assistant({"id": f"m{number}", "role": "assistant", "content": [used], "stop_reason": "tool_use"})
+        session.result(f"t{number}", LONG)
+    pauses = [later - earlier for earlier, later in pairwise(asked_at)]
+    assert pauses[:2] == [4, 8]
+    assert dividers(session)
+    assert problems[asked_at[0]] == problems[asked_at[0] + 3] == 1
+    assert "the model is away" in session.problems[0].message
 
 
 def test_wrong_policies_are_refused():

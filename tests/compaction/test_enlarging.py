@@ -67,7 +67,7 @@ def add_exchanges(kept, question, answer):
 
 def compacted(state, tracker, settings, trigger, summarizer):
     told = []
-    firing, _ = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    firing = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     done = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=told.append), at=None)
     return done, told
 
@@ -130,7 +130,7 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
 def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
     state, tracker = begun(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
     settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
-    firing, _ = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    firing = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     if firing is None:
         return
     model = Verbose(max(1, answer))

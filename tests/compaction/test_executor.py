@@ -43,7 +43,7 @@ def talk(count, *, size=400):
 
 
 def firing_of(state, tracker, settings, trigger):
-    return judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)[0]
+    return judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
 
 
 def prepared(state, tracker, noting, settings, trigger="manual"):
@@ -119,7 +119,7 @@ def test_impossible_usage_is_not_used_for_measuring(bills):
     chain, tracker = billed_as(*bills)
     assert token_scale(tracker, chain).rate == 1
     settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
-    assert (firing := judge_moment(tracker, chain, settings, ("overflow",), now=None)[0]) is not None
+    assert (firing := judge_moment(tracker, chain, settings, ("overflow",), now=None)) is not None
     assert firing.trigger == "overflow"
 
 
@@ -133,4 +133,4 @@ def test_billed_rate_has_bounds(bills, rate):
 def test_window_is_compared_with_billed_tokens(window, fires):
     chain, tracker = billed_as(1_100, 1_500, 1_900)
     settings = Compaction(window=window, summary_tokens=10)
-    assert (judge_moment(tracker, chain, settings, ("overflow",), now=None)[0] is not None) is fires
+    assert (judge_moment(tracker, chain, settings, ("overflow",), now=None) is not None) is fires

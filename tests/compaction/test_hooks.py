@@ -185,9 +185,12 @@ def test_failed_summary_prunes_nothing(kept):
     for number in range(1, 5):
         exchange(kept, number, number)
     before = kept.head
-    assert Continuous(kept, GAP, Dependencies(Failing(), tell=told.append)).before_turn(NOW + 500) is None
+    failing = Continuous(kept, GAP, Dependencies(Failing(), tell=told.append), explain=told.append)
+    assert failing.before_turn(NOW + 500) is None
     assert (kept.head, dividers(kept)) == (before, [])
     assert "nobody is there" in told[-1]
+    assert failing.before_turn(NOW + 500) is None
+    assert told[-1] == "gap waits: the last summary failed; 4 requests until the next try"
     assert Continuous(kept, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
 
 

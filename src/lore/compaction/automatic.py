@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
 
 from lore.asking import Summarizer, SummaryError
 from lore.compaction.activity import SessionActivity
+from lore.compaction.base import Waiting
 from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AUTOMATIC
@@ -14,6 +14,7 @@ from lore.compaction.settings import Compaction
 from lore.conversation import Follower
 from lore.errors import MisuseError
 from lore.events.strict import named
+from lore.model.codes import Code, Problem
 from lore.model.events import Event
 from lore.model.state import FoldedSession, settled
 from lore.model.times import parse_timestamp
@@ -28,7 +29,9 @@ class CompactionPolicy:
     exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
     `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
     of a summary. `summarizer` has the method of `lore.asking.Summarizer`; by default a summary is made by rules.
-    `tell` receives notes: why nothing was compacted, for instance. Raises MisuseError for an impossible number.
+    After a summariser failed it is asked again once 4 requests were made, then 8, at most 256; only a full window does
+    not wait, and gets a summary by rules. `tell` receives notes: why nothing was compacted, for instance, which is also
+    among the session's `problems`. Raises MisuseError for an impossible number.
 
     Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
@@ -46,25 +49,26 @@ class CompactionPolicy:
             raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
         self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
 
-    def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], tuple[Event, ...]]:
-        """Return a function that returns the events of the compaction that is due in one session."""
-        activity = SessionActivity()
+    def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:
+        """Return a function that returns the events of the compaction that is due in one session, or why it failed."""
+        activity, waiting = SessionActivity(), Waiting()
         followers.append(activity)
-        return partial(self._due_events, activity)
 
-    def _due_events(
-        self, activity: SessionActivity, state: FoldedSession, chain: str, at: str | None
-    ) -> tuple[Event, ...]:
-        """Return the events that are due before a request of a chain. Costs O(the chain), and the summariser."""
-        now = parse_timestamp(at)
-        firing, _ = judge_moment(activity, settled(state.chain(chain)), self.settings, AUTOMATIC, now=now)
-        if firing is None:
-            return ()
-        try:
-            outcome = execute(state, chain, firing, self.settings, self.dependencies, at=now)
-        except SummaryError as error:
-            self.dependencies.tell(f"nothing was compacted, there is no summary: {error.message}")
-            return ()
-        if outcome.refused:
-            self.dependencies.tell(f"no {outcome.trigger} compaction: {outcome.refused}")
-        return outcome.events
+        def due_events(state: FoldedSession, chain: str, at: str | None) -> Iterable[Event | Problem]:
+            now, folded, tell = parse_timestamp(at), settled(state.chain(chain)), self.dependencies.tell
+            firing = judge_moment(activity, folded, self.settings, AUTOMATIC, now=now, waiting=waiting)
+            if firing is None:
+                return ()
+            try:
+                outcome = execute(state, chain, firing, self.settings, self.dependencies, at=now)
+            except SummaryError as error:
+                waiting.note_failure(activity.requests)
+                message = f"nothing was compacted, there is no summary: {error.message}"
+                tell(message)
+                return (Problem(Code.CALL_FAILED, message),)
+            waiting.note_success()
+            if outcome.refused:
+                tell(f"no {outcome.trigger} compaction: {outcome.refused}")
+            return outcome.events
+
+        return due_events

@@ -7,6 +7,7 @@ network. The other modules are pure: clock, token counts and texts are arguments
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from lore.compaction.entries import Entries
@@ -43,6 +44,24 @@ class Firing(NamedTuple):
     full: bool = False  # the prompt is above 90 % now: it cannot wait for a summary
     tokens: int = 0  # estimated prompt afterwards
     reason: str = ""  # why it is due
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What the compactions of one session wait for, from one moment to the next."""
+
+    for_cold_cache: bool = False  # a cadence does (`when = "cheapest"`)
+    failures: int = 0  # summaries that failed in a row
+    until: int = 0  # the number of requests before which no summary is asked for
+
+    def note_failure(self, requests: int) -> None:
+        """Wait after a summary that failed at this number of requests: for 4 requests, then 8, at most 256."""
+        self.failures += 1
+        self.until = requests + 2 ** min(self.failures + 1, 8)
+
+    def note_success(self) -> None:
+        """Forget earlier failures."""
+        self.failures = self.until = 0
 
 
 class CompactionOutcome(NamedTuple):

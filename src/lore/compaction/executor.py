@@ -21,7 +21,7 @@ from msgspec import Raw, structs
 from lore.asking import Summarizer, SummaryError, SummaryRequest
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
-from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
+from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Waiting, Window
 from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, saving
 from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
@@ -98,15 +98,17 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
 
 def judge_moment(
     activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
-    now: float | None, cache: CacheCosts | None = None, is_waiting: bool = False, agent: str | None = None,
+    now: float | None, waiting: Waiting | None = None, cache: CacheCosts | None = None, agent: str | None = None,
     scale: TokenScale | None = None, tokens: int | None = None, tell: Tell | None = None,
-) -> tuple[Firing | None, bool]:  # fmt: skip
-    """Return the trigger to carry out now, and whether a cadence waits for a cold cache (`when = "cheapest"`).
+) -> Firing | None:  # fmt: skip
+    """Return the trigger to carry out now.
 
-    `is_waiting` says whether one waited before. The window is compared with the usage of the chain's requests: `scale`,
-    and `tokens`, the estimate of its timeline, are computed if they are not given. `tell` receives why each trigger
-    fires or is skipped.
+    `waiting` has what earlier moments left, and is updated: whether a cadence waits for a cold cache, which `cache`
+    tells (`when = "cheapest"`), and how long no summary is asked for after one failed. A full window never waits. The
+    window is compared with the usage of the chain's requests: `scale`, and `tokens`, the estimate of its timeline, are
+    computed if they are not given. `tell` receives why each trigger fires or is skipped.
     """
+    waiting = waiting or Waiting()
     head = 0
     if settings.window and "overflow" in triggers:
         scale = token_scale(activity, chain) if scale is None else scale
@@ -115,14 +117,22 @@ def judge_moment(
     inputs = PolicyInput(activity.chain(chain.id), chain.entries, settings, now, agent, head, tokens)
     firing = find_due(inputs, triggers, tell=tell)
     is_warm = None if cache is None else cache.is_warm(activity.pause(now))
-    if firing is None and is_waiting and is_warm is False:
+    if firing is None and waiting.for_cold_cache and is_warm is False:
         waited = find_due(inputs, ("manual",))
-        return None if waited is None else waited._replace(trigger="cadence", reason="the cache is cold"), False
-    if firing is None or cache is None or not is_warm or settings.when != "cheapest" or firing.trigger != "cadence":
-        return firing, firing is None and is_waiting
-    scale = token_scale(activity, chain) if scale is None else scale
-    waits = not _pays_while_warm(firing, activity, chain, settings, cache, scale)
-    return None if waits else firing, waits
+        firing = None if waited is None else waited._replace(trigger="cadence", reason="the cache is cold")
+        waiting.for_cold_cache = False
+    elif firing is not None:
+        waiting.for_cold_cache = (
+            cache is not None and bool(is_warm) and settings.when == "cheapest" and firing.trigger == "cadence"
+            and not _pays_while_warm(firing, activity, chain, settings, cache, scale or token_scale(activity, chain))
+        )  # fmt: skip
+        firing = None if waiting.for_cold_cache else firing
+    left = waiting.until - activity.requests
+    if firing is None or left <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
+        return firing
+    if tell is not None:
+        tell(f"{firing.trigger} waits: the last summary failed; {left:,} requests until the next try")
+    return None
 
 
 def _pays_while_warm(

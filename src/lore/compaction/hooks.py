@@ -19,8 +19,9 @@ messages that it prunes, `before_turn` gives the session the remembered topics, 
 after turns and after long silences, which `before_turn` or `while_idle(now)` notices.
 
 A compaction is saved before the call returns, under the lock of the agent and its user, and only if the store holds the
-same events as `stored`. If there is no summary, `tell` says so and nothing is pruned; the next trigger tries again. Not
-safe between threads; for asyncio: `await asyncio.to_thread(continuous.before_turn, now)`.
+same events as `stored`. If there is no summary, `tell` says so and nothing is pruned; the summariser is asked again
+once 4 requests were made, then 8, at most 256. Not safe between threads; for asyncio:
+`await asyncio.to_thread(continuous.before_turn, now)`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import TypeVar
 
 from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, SessionActivity
-from lore.compaction.base import CompactionOutcome, Firing, SessionMemory, Trigger
+from lore.compaction.base import CompactionOutcome, Firing, SessionMemory, Trigger, Waiting
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import CacheCosts
 from lore.compaction.executor import Dependencies, Prepared, finish, judge_moment, prepare
@@ -86,7 +87,7 @@ class Continuous:
         if fault:
             raise LoreError(f"compaction: {fault}")
         self.stored, self.cache = stored, cache
-        self.is_waiting = False  # a cadence waits for a cold cache
+        self.waiting = Waiting()
         self.is_untimed = False  # it was reported that the session holds no times
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
         self._settings, self._agent, self._memory, self._explain = settings, agent, memory, explain
@@ -167,11 +168,10 @@ class Continuous:
             self._dependencies.tell(UNTIMED)
         is_named = self._agent and tracked.last_spoken(self._agent)[0]
         agent = self._agent if is_named else None  # a harness of one agent need not name it in its events
-        firing, self.is_waiting = judge_moment(
-            self.activity, chain, settings, triggers, now=now, cache=self.cache, is_waiting=self.is_waiting,
-            agent=agent, tell=self._explain,
+        return judge_moment(
+            self.activity, chain, settings, triggers, now=now, waiting=self.waiting, cache=self.cache, agent=agent,
+            tell=self._explain,
         )  # fmt: skip
-        return firing
 
     def compact(self, firing: Firing, now: float, dependencies: Dependencies | None = None) -> CompactionOutcome | None:
         """Carry out a firing, with the session's own dependencies if none are given; None if it was skipped."""
@@ -190,8 +190,10 @@ class Continuous:
         try:
             made = prepared()
         except SummaryError as error:
+            self.waiting.note_failure(self.activity.requests)
             tell(f"nothing was compacted, there is no summary: {error.message}")
             return None
+        self.waiting.note_success()
         if not self._is_current():
             return None
         done = finish(self.stored.state, MAIN, made)

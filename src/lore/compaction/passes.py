@@ -6,7 +6,7 @@
 - A failed request is made three times in all, unless a retry would not help; an unreadable answer is asked for once
   more, with its fault in the prompt; an answer that was cut off is asked for with twice the room, up to
   16,384 tokens and half the window; an answer that is twice as long as it may be is cut, with a note.
-- A part without a summary ends it all: nothing is pruned, and the next trigger tries again.
+- A part without a summary ends it all: nothing is pruned, and it is tried again later (`base.Waiting`).
 """
 
 from __future__ import annotations

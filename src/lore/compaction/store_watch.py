@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lore.cache.rules import DatedRules
-from lore.compaction.base import SessionMemory, StoreMemory, is_idle
+from lore.compaction.base import SessionMemory, StoreMemory, Waiting, is_idle
 from lore.compaction.costs import session_costs
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -50,7 +50,7 @@ class _WatchedSession:
 
     header: SessionStarted  # another session may have its name by now
     memory: SessionMemory | None  # None: nothing of it is remembered
-    is_waiting: bool = False  # a cadence waits for a cold cache
+    waiting: Waiting = field(default_factory=Waiting)
     is_untimed: bool = False  # it was reported that the session holds no times
     looks_again: bool = False  # even if it does not change
     moves: int | None = None  # how far it had moved when it was read; None: its silence is not learnt from
@@ -141,7 +141,7 @@ class Watch:
         has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
         continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
-        seen.is_waiting = seen.looks_again = continuous.is_waiting
+        seen.looks_again = seen.waiting.for_cold_cache
         seen.is_untimed = continuous.is_untimed
         if firing is None:
             return False
@@ -181,5 +181,5 @@ class Watch:
             stored, self._settings, own,
             explain=None if explain is None else lambda text: explain(f"{session_id}: {text}"), events=events,
         )  # fmt: skip
-        continuous.is_waiting, continuous.is_untimed = seen.is_waiting, seen.is_untimed
+        continuous.waiting, continuous.is_untimed = seen.waiting, seen.is_untimed
         return continuous, seen

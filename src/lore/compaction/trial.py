@@ -27,7 +27,7 @@ from lore.cache.prices import Price, is_partial
 from lore.cache.rules import DatedRules
 from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
-from lore.compaction.base import Firing, Trigger
+from lore.compaction.base import Firing, Trigger, Waiting
 from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
 from lore.compaction.executor import choose_summary, compaction_events, judge_moment
 from lore.compaction.extractive import Extractive
@@ -162,7 +162,7 @@ class Trial:
         # questions to the policy
         self._turn_ended = False  # and the policy was not asked since
         self._gap_is_open = False  # a person spoke, and the time is not known yet
-        self._is_waiting = False  # a cadence waits for a cold cache
+        self._waiting = Waiting()
         self._told: dict[str, str] = {}  # the last decision by trigger
 
     def before(self, event: Event) -> None:
@@ -233,8 +233,8 @@ class Trial:
             inputs = PolicyInput(self._activity.chain(self._name), chain.entries, settings, at, agent)
             pauses = (self._pause, pause_before_message(inputs))
             self._pause = max((pause for pause in pauses if pause is not None), default=None)
-        firing, self._is_waiting = judge_moment(
-            self._activity, chain, settings, triggers, now=at, cache=self._costs, is_waiting=self._is_waiting,
+        firing = judge_moment(
+            self._activity, chain, settings, triggers, now=at, waiting=self._waiting, cache=self._costs,
             agent=agent, scale=self._scale, tokens=self._tokens(), tell=None if self._tell is None else self._explain,
         )  # fmt: skip
         if firing is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from lore.cache.rules import DatedRules
 from lore.commands.common import log, tell
 from lore.compaction.activity import UNTIMED, SessionActivity
-from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
+from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger, Waiting
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.entries import tokens_of
 from lore.compaction.executor import execute, judge_moment, token_scale
@@ -119,8 +119,9 @@ class SessionCompaction:
         session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
         dependencies = dependencies_of(policy, tell, session.id, tracker.agent or "", tracker.user or "")
         cache = session_costs(session, chain, self._rules, now)
-        firing, waits = judge_moment(tracker, chain, policy, (trigger,), now=now, cache=cache, tell=self._log)
-        if waits:
+        waiting = Waiting()
+        firing = judge_moment(tracker, chain, policy, (trigger,), now=now, waiting=waiting, cache=cache, tell=self._log)
+        if waiting.for_cold_cache:
             reason = "the cache is warm, and waiting until it is cold costs less"
             return f'Nothing was compacted: {reason} (when = "cheapest").'
         few = f"Nothing was compacted: there are no messages except the last {policy.keep_recent}, which stay"
