@@ -118,9 +118,9 @@ class Folding:
         on_chain = _ON_CHAIN.get(kind)
         if on_chain is not None:
             chain = self._copies.get(event.chain) or self._copy(event.chain)
-            is_own_compaction = isinstance(event, e.CompactApplied) and self._session.is_own
-            removed_calls = timeline.removed_open_calls(chain, event) if is_own_compaction else ()
-            return (*removed_calls, *on_chain(chain, event))
+            if isinstance(event, e.CompactApplied) and self._session.is_own:
+                return (*timeline.removed_open_calls(chain, event), *on_chain(chain, event))
+            return on_chain(chain, event)
         if isinstance(event, e.TurnStarted):
             return self._start_turn(event)
         if isinstance(event, e.Knowledge):
