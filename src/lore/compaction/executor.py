@@ -12,7 +12,7 @@ there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,11 +67,11 @@ class Prepared(NamedTuple):
     """A firing that makes the prompt shorter, with the texts that it needs."""
 
     firing: Firing
-    summary: str = ""
-    refused: str = ""  # why nothing is pruned; the cut is then at 0
-    context: str = ""  # outside context between boundary lines
-    ids: tuple[str, ...] = ()  # uuids of the entries before the cut
-    at: float | None = None  # when the firing was judged
+    summary: str
+    refused: str  # why nothing is pruned; the cut is then at 0
+    context: str  # outside context between boundary lines
+    ids: tuple[str, ...]  # uuids of the entries before the cut
+    at: float | None  # when the firing was judged
 
 
 # triggers and costs
@@ -164,32 +164,51 @@ def prepare(
     session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
     at: float | None = None,
 ) -> Prepared:  # fmt: skip
-    """Learn from the pruned messages, ask the summariser and the sources: slow. Raises SummaryError, LoreError."""
-    folded, tell = settled(session.chain(chain)), dependencies.tell
+    """Learn from the pruned messages, ask the summariser and the sources: slow. Raises SummaryError, LoreError.
+
+    The first summary that makes the prompt shorter is taken; without one, nothing is pruned.
+    """
+    folded = settled(session.chain(chain))
     if firing.final:
-        tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
+        dependencies.tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
+    request, chosen, refused, context = summary_request(folded, firing, settings), None, "", ""
+    if firing.cut.place and request.tokens < min(LEAST_ROOM, settings.summary_tokens):
+        tokens = tokens_of(request.entries)
+        refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
+    elif firing.cut.place:
+        for summary in _summaries(folded, firing, request, settings, dependencies):
+            before, after = _prompt_tokens(folded, firing, _divider_text(firing, summary))
+            if after < before:
+                chosen = summary
+                break
+            refused = f"the prompt would go from {before:,} to {after:,} tokens"
+    if chosen is None:  # a cadence alone asks no sources: it comes again
+        window = None if firing.trigger == "cadence" else firing.window
+        firing = firing._replace(cut=TimelineCut(0), window=window, marker="")
+    if firing.window is not None and dependencies.ask is not None:
+        answers = dependencies.ask(firing.window)
+        context = context_refresh(answers, session_id=session.id, at=firing.window.end)
+    refused = refused if chosen is None else ""
+    return Prepared(firing, chosen or "", refused, context, _ids_before_cut(folded, firing), at)
 
-    def summaries(request: SummaryRequest) -> Iterator[str]:
-        if dependencies.memory is not None:
-            dependencies.memory.before_drop(folded.entries, firing.cut.place)
-        reason = "the summariser's would make the prompt longer"
-        try:
-            yield summarize_in_passes(dependencies.summarizer, request, settings, tell=tell)
-        except SummaryError as error:
-            if not firing.marker:
-                raise
-            reason = error.message
-        if firing.marker:  # room has to be made
-            tell(f"an overflow with a rule-based summary: {reason}")
-            most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
-            yield f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
 
-    prepared, context = choose_summary(folded, firing, settings, summaries), ""
-    window = prepared.firing.window
-    if window is not None and dependencies.ask is not None:
-        answers = dependencies.ask(window)
-        context = context_refresh(answers, session_id=session.id, at=window.end)
-    return prepared._replace(context=context, ids=_ids_before_cut(folded, prepared.firing), at=at)
+def _summaries(
+    chain: Chain, firing: Firing, request: SummaryRequest, settings: Compaction, dependencies: Dependencies
+) -> Iterator[str]:
+    """Yield the summaries to try: the summariser's, and by rule if room has to be made. Raises SummaryError."""
+    if dependencies.memory is not None:
+        dependencies.memory.before_drop(chain.entries, firing.cut.place)
+    reason = "the summariser's would make the prompt longer"
+    try:
+        yield summarize_in_passes(dependencies.summarizer, request, settings, tell=dependencies.tell)
+    except SummaryError as error:
+        if not firing.marker:
+            raise
+        reason = error.message
+    if firing.marker:  # room has to be made
+        dependencies.tell(f"an overflow with a rule-based summary: {reason}")
+        most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
+        yield f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
 
 
 def finish(session: FoldedSession, chain: str, prepared: Prepared) -> CompactionOutcome | None:
@@ -203,27 +222,6 @@ def finish(session: FoldedSession, chain: str, prepared: Prepared) -> Compaction
     kept = count_messages(kept_entries(folded.entries, firing.cut))
     context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
     return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
-
-
-def choose_summary(
-    chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[SummaryRequest], Iterable[str]]
-) -> Prepared:
-    """Return a firing with the first summary that makes the prompt shorter; without one, nothing is pruned.
-
-    `summaries` yields the summaries to try, as few as needed; it is not called if there is no room for one.
-    """
-    request, refused = summary_request(chain, firing, settings), ""
-    if firing.cut.place and request.tokens < min(LEAST_ROOM, settings.summary_tokens):
-        tokens = tokens_of(request.entries)
-        refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
-    elif firing.cut.place:
-        for summary in summaries(request):
-            before, after = _prompt_tokens(chain, firing, _divider_text(firing, summary))
-            if after < before:
-                return Prepared(firing, summary)
-            refused = f"the prompt would go from {before:,} to {after:,} tokens"
-    window = None if firing.trigger == "cadence" else firing.window  # a cadence alone asks no sources: it comes again
-    return Prepared(firing._replace(cut=TimelineCut(0), window=window, marker=""), refused=refused)
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:

@@ -27,22 +27,21 @@ from lore.cache.prices import Price, is_partial
 from lore.cache.rules import DatedRules
 from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
-from lore.compaction.base import Firing, Trigger, Waiting
-from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of_size
-from lore.compaction.executor import choose_summary, compaction_events, judge_moment
+from lore.compaction.base import Firing, Trigger, Waiting, Window
+from lore.compaction.entries import TimelineSizes, head_tokens, tokens_of_size
+from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
-from lore.compaction.policy import AFTER_TURN, FULL, PolicyInput, kept_entries, pause_before_message, pruned_entries
+from lore.compaction.policy import AFTER_TURN, FULL, PolicyInput, pause_before_message, pruned_entries
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
 from lore.formats.base import Read
 from lore.judge.base import added
-from lore.model.canonical import encode
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted, Usage
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.results import UsageResult
 from lore.model.results.compact import CompactedSide, CompactedTotals, Figures, FiredTrigger
 from lore.model.state import Chain, FoldedSession, settled
-from lore.model.times import format_timestamp, parse_timestamp
+from lore.model.times import parse_timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.untrusted import SourceText, context_refresh
@@ -254,39 +253,38 @@ class Trial:
     def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
         """Apply a compaction to the copy."""
         settings, scale = self._settings, self._scale
-        firing, summary, refused, *_ = choose_summary(
-            chain, firing, settings, lambda request: (Extractive().summarize(request).text,)
-        )
-        self._refused += bool(refused)
-        if not (firing.cut.place or firing.shortened or firing.window):
+        before, asks = self._tokens(), list[Window]()
+
+        def ask(window: Window) -> tuple[SourceText, ...]:
+            asks.append(window)
+            return (SourceText("", " "),)  # sources that are asked add one event, whatever they answer
+
+        outcome = execute(self._folding.state(), chain.id, firing, settings, Dependencies(Extractive(), ask), at=at)
+        self._refused += bool(outcome.refused)
+        if not outcome.events:
             return
-        pruned, kept = pruned_entries(chain.entries, firing.cut), kept_entries(chain.entries, firing.cut)
-        before = self._tokens()
-        # Sources that are asked alone add one event, whatever they answer: a space stands for the answer.
-        answer = " " if firing.window is not None and not pruned else None
-        stamp = None if at is None else format_timestamp(at)
-        for event in compaction_events(self._folding.state(), chain.id, firing, summary, answer, at=stamp):
+        for event in outcome.events:
             self._activity.add(event)
             self._folding.apply(event)
-        context = most_context(settings) if settings.context_sources and firing.window is not None else 0
-        self._pruned.update(entry.item.uuid for entry in pruned)
-        if pruned:  # earlier additions, too; the summary as the timeline counts it
-            self._added, self._context = tokens_of_size(len(encode(summary)) - 2), 0
+            if isinstance(event, CompactApplied):  # earlier additions are gone; the summary as the timeline counts it
+                self._added, self._context = tokens_of_size(len(event.summary) - 2), 0
+        context = most_context(settings) if settings.context_sources and asks else 0
+        if outcome.pruned:
+            self._pruned.update(entry.item.uuid for entry in pruned_entries(chain.entries, firing.cut))
         self._added += context
         self._context += context
-        self._new = 0 if pruned else self._new + context
-        changes_history = bool(pruned or firing.shortened)
-        self._is_rewritten = self._is_rewritten or not context or bool(pruned)
-        head = scale.head if changes_history else scale.prompt(before)
+        self._new = 0 if outcome.pruned else self._new + context
+        self._is_rewritten = self._is_rewritten or not context or bool(outcome.pruned)
+        head = scale.head if outcome.changes_history else scale.prompt(before)
         growth = self._growth // max(1, len(self._turns) - 1)
         sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, growth)
-        price = c.summary_price(self._rules, settings, sizes.before - sizes.head if pruned else 0, self._last)
+        price = c.summary_price(self._rules, settings, sizes.before - sizes.head if outcome.pruned else 0, self._last)
         fired = FiredTrigger(
-            trigger=firing.trigger, turn=self._turn, at=at, kept=count_messages(kept), pruned=count_messages(pruned),
+            trigger=firing.trigger, turn=self._turn, at=at, kept=outcome.kept, pruned=outcome.pruned,
             context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
             cost=c.compaction_cost(sizes, self._costs, None, price),
         )  # fmt: skip
-        self._firings.append(_Fired(fired, sizes, self._costs, price, changes_history, len(self._tried)))
+        self._firings.append(_Fired(fired, sizes, self._costs, price, outcome.changes_history, len(self._tried)))
 
     # turns
 
