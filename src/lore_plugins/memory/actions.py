@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import convert
 from msgspec.structs import asdict, replace
 
-from lore.asking import asking
-from lore.compaction import NESTED, Compaction, is_nested, summarizer_of
+from lore.compaction import NESTED, Compaction, is_nested
 from lore.config import MemorySettings
 from lore.errors import LoreError
 from lore.fold import Folding
@@ -19,7 +18,7 @@ from lore.session import Session
 from lore.store import Clock, Store, Tell, ignore, is_reserved
 from lore.store import now as now_utc
 from lore_plugins.memory import audit, buckets, identities, results
-from lore_plugins.memory.agent import NOTHING_NEW, WINDOW, AgentMemory
+from lore_plugins.memory.agent import NOTHING_NEW, AgentMemory, configured_model
 
 
 def list_users(store: Store) -> results.MemoryUsers:
@@ -245,8 +244,7 @@ def _agent_memory(
         raise LoreError(f"nothing is remembered: {reason}", hint="" if is_forked else hint)
     if is_nested(os.environ):
         raise LoreError(f"a source or summariser of a compaction cannot use memory ({NESTED} is set)")
-    ask = None if compaction is None else asking(summarizer_of(compaction, os.environ, tell=tell))
-    window = WINDOW if compaction is None else compaction.summarizer_window
+    ask, window = configured_model(compaction, tell)
     return AgentMemory(
         store, identities.bucket_to_write(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window,
         tell=tell, agent=owner.agent,

@@ -122,8 +122,10 @@ class AgentMemory:
             self._mark = mark
         elif select_new_entries(entries, None, stop) is not NO_ENTRIES:
             skipped = NOTHING_NEW
+        elif any(isinstance(entry.item, CompactDivider) for entry in entries):
+            skipped = COMPACTED
         else:
-            skipped = COMPACTED if any(isinstance(entry.item, CompactDivider) for entry in entries) else NO_PERSON
+            skipped = NO_PERSON
         removed, added = _count_missing(before.texts, found.texts), _count_missing(found.texts, before.texts)
         result = self._result(MemoryExtracted, removed=removed, added=added, skipped=skipped)
         if result.removed or result.added or found.unusable:
@@ -162,15 +164,17 @@ class AgentMemory:
 
     def before_drop(self, entries: Entries, stop: int | None = None) -> MemoryExtracted:
         """Learn from the entries before `stop`, which a compaction is about to drop; reports failures, never raises."""
-        return self._report_failure(lambda: self.learn(entries, stop))
+        return self._report_failure(MemoryExtracted, lambda: self.learn(entries, stop))
 
-    def _report_failure(self, learn: Callable[[], MemoryExtracted]) -> MemoryExtracted:
+    def _report_failure(self, kind: type[R], act: Callable[[], R]) -> R:
+        """Return what an extraction or a dream returns; a failure is reported and audited, and is its result."""
         try:
-            return learn()
+            return act()
         except LoreError as error:
-            self._tell(f"{self._owner} remembered nothing: {error.message}")
-            self._audit("extract", self._clock(), failure=error.message)
-            return self._result(MemoryExtracted, failure=error.message)
+            op, verb = ("extract", "remembered nothing") if kind is MemoryExtracted else ("dream", "did not dream")
+            self._tell(f"{self._owner} {verb}: {error.message}")
+            self._audit(op, self._clock(), failure=error.message)
+            return self._result(kind, failure=error.message)
 
     def consolidate(self) -> MemoryDreamt:
         """Make topics of the known texts, unless there are no news or another pass runs; raises StoreError."""
@@ -208,15 +212,6 @@ class AgentMemory:
         place = f"memory:{id(self.store)}" if is_in_memory else self.store
         return trylock(place, f"{action}/{self.bucket.agent}", self.bucket.user, folder=self._locks)
 
-    def consolidate_safely(self) -> MemoryDreamt:
-        """Dream as triggers do: report failures, never raise."""
-        try:
-            return self.consolidate()
-        except LoreError as error:
-            self._tell(f"{self._owner} did not dream: {error.message}")
-            self._audit("dream", self._clock(), failure=error.message)
-            return self._result(MemoryDreamt, failure=error.message)
-
     def learn_when_idle(
         self, entries: Entries, last: float | None = None
     ) -> tuple[MemoryExtracted | None, MemoryDreamt]:
@@ -227,12 +222,10 @@ class AgentMemory:
         """
 
         def learn() -> MemoryExtracted:
-            known = read_bucket(self.store, self.bucket)
-            if last is not None and self._stored_mark(known) is None:
+            if last is not None and self._stored_mark(read_bucket(self.store, self.bucket)) is None:
                 owners = [self.bucket, *([] if self._unshared is None else [self._unshared.bucket])]
-                log = read_audit_log(self.store, self.bucket.user)
-                horizons = [known.horizon, *[read_bucket(self.store, owner).horizon for owner in owners[1:]]]
-                limits = [*horizons, last_wipe(log, *[owner.agent for owner in owners])]
+                wiped = last_wipe(read_audit_log(self.store, self.bucket.user), *[owner.agent for owner in owners])
+                limits = [*[read_bucket(self.store, owner).horizon for owner in owners], wiped]
                 past = [decode_time(encode(time)) for time in limits if time is not None]
                 if any(time is not None and last <= time for time in past):
                     return self._result(MemoryExtracted, skipped=NOTHING_NEW)
@@ -242,7 +235,8 @@ class AgentMemory:
             with self._lock("rest") as is_held:
                 if not is_held:
                     return None, self._result(MemoryDreamt, skipped=BUSY)
-                return self._report_failure(learn), self.consolidate_safely()
+                learnt = self._report_failure(MemoryExtracted, learn)
+                return learnt, self._report_failure(MemoryDreamt, self.consolidate)
         except LoreError as error:  # the lock cannot be taken
             self._tell(f"{self._owner} remembered nothing: {error.message}")
             failure = error.message
@@ -344,6 +338,13 @@ def memory_of_session(
     )  # fmt: skip
 
 
+def configured_model(compaction: Compaction | None, tell: Tell) -> tuple[Ask | None, int]:
+    """Return the summariser of the settings as a model (None: there is none), and the tokens that it reads at once."""
+    if compaction is None:
+        return None, WINDOW
+    return asking(summarizer_of(compaction, os.environ, tell=tell)), compaction.summarizer_window
+
+
 def _count_missing(texts: Texts, other: Texts) -> dict[str, int]:
     """Return by section the number of texts that `other` lacks."""
     return nonzero({section: len(set(texts[section]) - set(other[section])) for section in SECTIONS})
@@ -358,14 +359,12 @@ class StoreMemories:
     ) -> None:  # fmt: skip
         self._store, self._settings, self._tell, self._clock = store, settings, tell, clock
         self.gap_secs = settings.sessions.gap_secs
-        self._ask, self._window = None, WINDOW
-        if compaction is not None:
-            self._ask: Ask | None = asking(summarizer_of(compaction, os.environ, tell=tell))
-            self._window = compaction.summarizer_window
+        self._model = configured_model(compaction, tell)
 
     def of_session(self, header: SessionStarted) -> AgentMemory | None:
         """Return the memory of a session; None if it is not remembered."""
+        ask, window = self._model
         return memory_of_session(
-            self._store, header, self._settings.memory, clock=lambda: format_timestamp(self._clock()), ask=self._ask,
-            window=self._window, tell=self._tell, gap_secs=self.gap_secs,
+            self._store, header, self._settings.memory, clock=lambda: format_timestamp(self._clock()), ask=ask,
+            window=window, tell=self._tell, gap_secs=self.gap_secs,
         )  # fmt: skip

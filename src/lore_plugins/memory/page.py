@@ -46,11 +46,12 @@ from lore.store import Clock, Store
 from lore.store import now as now_utc
 from lore_plugins.memory import actions, report
 from lore_plugins.memory.identities import valid_user
-from lore_plugins.memory.results import MemoryShown
+from lore_plugins.memory.results import MemoryShown, MemoryWiped
 from lore_plugins.memory.switch import read_switch, set_switch
 
 LONGEST_FORM = 64 * 1024  # bytes
 MOST = 500  # entries of the audit log on its page
+_API = "/api/users/{user:path}/memory"
 _FORM = "application/x-www-form-urlencoded"
 SHUTDOWN_SECONDS = 1  # for running answers when the server is stopped
 _SWITCHED = "Changed. Programs that run read it when they start again. If you approved the file, `lore trust` it again."
@@ -84,10 +85,10 @@ class MemoryPage:
             Route("/wipe", self.wipe, methods=["POST"]),
             Route("/switch", self.show_switch),
             Route("/switch", self.turn_switch, methods=["POST"]),
-            Route("/api/users", self.users_json),
-            Route("/api/users/{user:path}/memory", self.memory_json),
-            Route("/api/users/{user:path}/memory", self.wipe_json, methods=["DELETE"]),
-            Route("/api/users/{user:path}/memory/audit", self.audit_json),
+            Route("/api/users", self._json(lambda store, _: actions.list_users(store))),
+            Route(_API, self._json(lambda store, request: self._read(store, *_owner(request)))),
+            Route(_API, self._json(self._wipe_now), methods=["DELETE"]),
+            Route(f"{_API}/audit", self._json(lambda store, request: actions.read_audit(store, *_owner(request)))),
         ]
         return Starlette(
             routes=[Mount(f"/{self.token}", routes=routes)],
@@ -121,7 +122,7 @@ class MemoryPage:
 
     def export(self, request: Request) -> Response:
         """Return a user's memory as a JSON file, as `lore memory export` writes it."""
-        answer = self.memory_json(request)
+        answer = self._json(lambda store, request: self._read(store, *_owner(request)))(request)
         answer.headers["content-disposition"] = 'attachment; filename="memory.json"'
         return answer
 
@@ -169,25 +170,18 @@ class MemoryPage:
         set_switch(self._settings, on=(await self._form(request)).get("on") == "1")
         return self.show_switch(request, [_SWITCHED])
 
-    def users_json(self, _: Request) -> Response:
-        """Return the users, as `lore memory users --json` prints them."""
-        with self._opened() as store:
-            return _json(actions.list_users(store))
+    def _json(self, act: Callable[[Store, Request], msgspec.Struct]) -> Callable[[Request], Response]:
+        """Return what answers a request with the JSON result of a function, as `lore memory … --json` prints it."""
 
-    def memory_json(self, request: Request) -> Response:
-        """Return a user's memory, as `lore memory export` writes it."""
-        with self._opened() as store:
-            return _json(self._read(store, *_owner(request)))
+        def answer(request: Request) -> Response:
+            with self._opened() as store:
+                result = act(store, request)
+            return Response(msgspec.json.encode(result) + b"\n", media_type="application/json")
 
-    def wipe_json(self, request: Request) -> Response:
-        """Wipe a user's memory, and return what was wiped."""
-        with self._opened() as store:
-            return _json(actions.wipe_memory(store, *_owner(request), now=self._clock(), tell=self._tell))
+        return answer
 
-    def audit_json(self, request: Request) -> Response:
-        """Return a user's audit log, as `lore memory audit --json` prints it."""
-        with self._opened() as store:
-            return _json(actions.read_audit(store, *_owner(request)))
+    def _wipe_now(self, store: Store, request: Request) -> MemoryWiped:
+        return actions.wipe_memory(store, *_owner(request), now=self._clock(), tell=self._tell)
 
     def _read(self, store: Store, user: str, agent: str | None) -> MemoryShown:
         return actions.read_memory(store, user, agent, now=self._clock())
@@ -257,10 +251,6 @@ def _digest(memory: MemoryShown) -> str:
     """Return a digest of memory, to detect that it changed since a question was shown."""
     agents = [replace(agent, last_failure=None) for agent in memory.agents]
     return hashlib.sha256(msgspec.json.encode((memory.user, agents))).hexdigest()
-
-
-def _json(result: msgspec.Struct) -> Response:
-    return Response(msgspec.json.encode(result) + b"\n", media_type="application/json")
 
 
 @cache

@@ -74,9 +74,9 @@ def test_broken_store_is_reported_and_fails_no_turn(tmp_path):
     heard = []
     mine = memory(Broken(), tmp_path, tell=heard.append)
     assert mine.before_drop(entries(SAID)).failure == "the disk is full"
-    assert mine.consolidate_safely().failure == "the disk is full"
+    assert [done.failure for done in mine.learn_when_idle(entries(SAID))] == ["the disk is full"] * 2
     assert mine.events(None) == ()
-    assert [one.rpartition(": ")[2] for one in heard] == ["the disk is full"] * 5
+    assert [one.rpartition(": ")[2] for one in heard] == ["the disk is full"] * 7
     with pytest.raises(StoreError):
         mine.learn(entries(SAID), again=True)
 
