@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from io import BufferedReader
-from typing import NamedTuple
 
 import msgspec
 from filelock import Timeout
@@ -104,13 +103,6 @@ def _join(lines: Sequence[bytes]) -> bytes:
 # reading
 
 
-class Fault(NamedTuple):
-    """The first damaged place of a log."""
-
-    byte: int
-    message: str
-
-
 @dataclass(slots=True)
 class LogPart:
     """The events of a log from one byte to its end, or to the first damaged place."""
@@ -124,7 +116,7 @@ class LogPart:
     digests: list[bytes] = field(default_factory=list[bytes])  # after each of the lines
     record: Saved | None = None  # the last
     loose: int = 0  # events after the last record, or all without a record
-    fault: Fault | None = None
+    fault: tuple[int, str] | None = None  # byte and message of the first damaged place
     has_end: bool = True  # whether the last line ends with a line feed
 
     def add(self, lines: Sequence[bytes]) -> None:
@@ -159,7 +151,7 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
             line = line.removeprefix(BOM) if byte + at == 0 else line
             message = _add_line(part, line)
         if message:
-            part.fault = Fault(byte + at, message)
+            part.fault = byte + at, message
             break
         part.has_end, part.end, at = stop >= 0, byte + end, end
     return part
@@ -252,7 +244,7 @@ class LogFile:
         if self._part is None or self._part.first > after + 1:
             part = self._read_tail(after) or read_part(self.read(0))
             if part.fault is not None:
-                raise self._damaged(part.fault)
+                raise self._damaged(part.fault[1], part.fault[0])
             self._part = part
         return self._part
 
@@ -280,19 +272,19 @@ class LogFile:
             self.file.seek(0)
             line = self.file.readline(RECORD_BYTES + 1)
         if not line:
-            raise self._damaged(Fault(0, "the log is empty: the disk lost its bytes, or another program made the file"))
+            raise self._damaged("the log is empty: the disk lost its bytes, or another program made the file")
         try:
             header = read_header(line.removesuffix(b"\n").removeprefix(BOM))
         except StoreError as error:
-            raise self._damaged(Fault(0, error.message)) from None
+            raise self._damaged(error.message) from None
         name = log_name(header.session_id)
         if name != os.path.basename(self.path):
             message = f"the header is that of session {header.session_id!r}, whose file is {name}"
-            raise self._damaged(Fault(0, message))
+            raise self._damaged(message)
         return header
 
-    def _damaged(self, found: Fault) -> DamagedError:
-        return DamagedError(found.message, where=Where(self.path, None, found.byte))
+    def _damaged(self, message: str, byte: int = 0) -> DamagedError:
+        return DamagedError(message, where=Where(self.path, None, byte))
 
     @property
     def summary(self) -> SessionSummary:
@@ -333,13 +325,14 @@ class LogFile:
                 f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
                 "and then it may have been acknowledged"
             )
-            found = Fault(part.end, message)
+            found = part.end, message
         try:
             session_id = self.header.session_id
         except DamagedError as error:
-            found = Fault(0, error.message)
+            found = 0, error.message
         if found is None:
             return Verified(1, len(part.lines))
-        left = "every event before it" if found.byte else "nothing"
-        damage = DamagedPlace(session_id, None, f"{self.path}, byte {found.byte}", found.message, left)
+        byte, message = found
+        left = "every event before it" if byte else "nothing"
+        damage = DamagedPlace(session_id, None, f"{self.path}, byte {byte}", message, left)
         return Verified(1, len(part.lines), (damage,))

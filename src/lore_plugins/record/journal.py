@@ -17,8 +17,10 @@ from __future__ import annotations
 import base64
 import os
 import stat
+from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from threading import Condition, Thread
 from typing import Any
 
@@ -30,7 +32,6 @@ from lore.model import format_timestamp
 from lore.recording import show
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
-_TAIL = 64 * 1024  # bytes read at once to find the last whole record
 _EVERY = 1.0  # seconds between two flushes, each of which may delay a `write`
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -81,22 +82,11 @@ class Journal:
         size = self.end = os.lseek(self._descriptor, 0, os.SEEK_END)
         if not size:
             return 0
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
-        first = os.read(self._descriptor, 4096).lstrip()
+        with mmap(self._descriptor, 0, access=ACCESS_READ) as data:
+            first = data[:4096].lstrip()
+            self.end = data.rfind(b"\n") + 1
         if not first[:64].startswith(b"{" + OPENING) and OPENING[: len(first) - 1] != first[1:]:
             raise LoreError(f"{self.shown} was not written by lore record", hint="name another --output")
-        at = size
-        while at > 0:
-            begin = max(0, at - _TAIL)
-            os.lseek(self._descriptor, begin, os.SEEK_SET)
-            piece = os.read(self._descriptor, at - begin)
-            found = piece.rfind(b"\n")
-            if found >= 0:
-                self.end = begin + found + 1
-                break
-            at = begin
-        else:
-            self.end = 0
         if self.end < size:
             os.ftruncate(self._descriptor, self.end)
         return size - self.end
@@ -207,14 +197,9 @@ def line_of(record: dict[str, Any], body: bytes = b"") -> bytes:
 
 def last_character_end(data: bytes | bytearray) -> int:
     """Return the end of the last whole UTF-8 character: the length, or up to 3 bytes less."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte >= 0xC0:  # the first byte of a multi-byte character
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) - back if length > back else len(data)
-        if byte < 0x80:
-            return len(data)
-    return len(data)
+    decoder = getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-4:])
+    return len(data) - len(decoder.getstate()[0])
 
 
 class Writer:

@@ -12,33 +12,19 @@ import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
 from lore.model import RECORD_BYTES, REPLAY, UTILITY, encode, raw_members, sliced_members, text_of
 from lore.recording import show
 
+if TYPE_CHECKING:
+    from lore.endpoints import HttpAnswer
+    from lore_plugins.replay.plan import PlannedRequest
+
 VERSION = 1
 _PIECE = 1 << 20
-
-
-class ReplayRecord(NamedTuple):
-    """One request with its answer; times are seconds since 1970."""
-
-    url: str
-    headers: dict[str, str]
-    body: bytes
-    sent: float
-    status: int  # 0: no answer
-    answer_headers: dict[str, str]
-    answer: bytes
-    began: float
-    ended: float
-    turn: int  # the replayed turn
-    chain: str
-    served_by: str = ""  # the engine, "" if unknown
-    salt: str = ""  # separates the layout's cache from others
 
 
 def digest_of(body: bytes) -> str:
@@ -46,24 +32,28 @@ def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def line_of(record: ReplayRecord) -> bytes:
-    """Return a record as a line. Without an answer (status 0) `response` is null."""
-    request = {
-        "method": "POST", "url": record.url, "headers": record.headers, "body": record.body.decode("utf-8", "replace"),
-        "timestamp": record.sent,
-    }  # fmt: skip
-    response: dict[str, Any] | None = None
-    if record.status:
+def line_of(planned: PlannedRequest, url: str, answer: HttpAnswer | None, engine: str = "") -> bytes:
+    """Return the record of a request and its answer; `engine` served it ("" if unknown). No answer is null."""
+    headers = {"content-type": "application/json"}
+    if planned.betas:
+        headers["anthropic-beta"] = ",".join(planned.betas)
+    body, sent, seconds, response = planned.sent.body, planned.at or 0.0, 0.0, None
+    if answer is not None:
+        sent, seconds = answer.sent, round(answer.ended - answer.sent, 6)
         response = {
-            "status": record.status, "headers": record.answer_headers, "timestamp": record.began,
-            "body": record.answer.decode("utf-8", "replace"),
+            "status": answer.status, "headers": answer.headers, "timestamp": answer.began,
+            "body": answer.body.decode("utf-8", "replace"),
         }  # fmt: skip
-    replayed = {
-        "v": VERSION, "turn": record.turn, "chain": record.chain, "sha256": digest_of(record.body),
-        "seconds": round(record.ended - record.sent, 6), **({"salt": record.salt} if record.salt else {}),
+    request = {
+        "method": "POST", "url": url, "headers": headers, "body": body.decode("utf-8", "replace"), "timestamp": sent,
     }  # fmt: skip
-    known = {"served_by": record.served_by} if record.served_by else {}
-    known["purpose"] = "utility" if record.chain.startswith(UTILITY) else REPLAY
+    salt = {"salt": planned.salt} if planned.salt else {}
+    replayed = {
+        "v": VERSION, "turn": planned.turn, "chain": planned.chain, "sha256": digest_of(body), "seconds": seconds,
+        **salt,
+    }  # fmt: skip
+    known = {"served_by": engine} if engine else {}
+    known["purpose"] = "utility" if planned.chain.startswith(UTILITY) else REPLAY
     return encode({"request": request, "response": response, **known, "replay": replayed}) + b"\n"
 
 
@@ -88,18 +78,18 @@ class CaptureFile:
         if self._end < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, self._end)
 
-    def append(self, record: ReplayRecord) -> None:
-        """Append a record, whole or not at all. Raises LoreError."""
-        line = line_of(record)
+    def append(self, planned: PlannedRequest, url: str, answer: HttpAnswer, engine: str) -> None:
+        """Append the record of an answer, whole or not at all. Raises LoreError."""
+        line = line_of(planned, url, answer, engine)
         if len(line) > RECORD_BYTES:
-            message = f"turn {record.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader accepts"
+            message = f"turn {planned.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader accepts"
             raise LoreError(message)
         try:
             append(self._descriptor, line, self._end)
         except OSError as error:
             raise _write_error(self.shown, error) from None
         self._end += len(line)
-        self.sent.append(digest_of(record.body))
+        self.sent.append(digest_of(planned.sent.body))
 
     def empty(self) -> None:
         """Delete all records; opening the file has verified that it holds nothing else."""

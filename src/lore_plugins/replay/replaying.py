@@ -28,7 +28,6 @@ from lore.report import describe_missing
 from lore.run import PACKAGED, Dated, SimulateRequest, Simulation, simulate_recordings
 from lore_plugins.replay.captured import (
     CaptureFile,
-    ReplayRecord,
     capture_file,
     digest_of,
     exists_error,
@@ -134,7 +133,7 @@ class ReplayRun:
             if same is not None:  # the same bytes are sent once
                 continue
             requests += summary.requests
-            lines = (line_of(self._record(planned, None)) for planned in plan.requests())
+            lines = (line_of(planned, self._url(planned), None) for planned in plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._request.options.counter).open(
                 self._request.path, Problems(), opened=Opened(first, chain((first,), lines))
@@ -236,23 +235,13 @@ class ReplayRun:
                 if last is not None and planned.at is not None:
                     time.sleep(max(0.0, last[1] + request.pace.shorten(planned.at - last[0]) - time.time()))
                 answer = self._server.send(planned.sent, planned.dialect, planned.betas)
-                file.append(self._record(planned, _readable(answer, self._server)))
+                file.append(planned, self._url(planned), _readable(answer, self._server), self._engine)
                 at = planned.at if planned.at is not None else last[0] if last is not None else None
                 last = None if at is None else (at, answer.sent)
                 request.tell(f"{number + 1:,} of {sent.summary.requests:,} requests, layout {sent.plan.layout.name}")
 
-    def _record(self, planned: PlannedRequest, answer: HttpAnswer | None) -> ReplayRecord:
-        headers = {"content-type": "application/json"}
-        if planned.betas:
-            headers["anthropic-beta"] = ",".join(planned.betas)
-        url = self._server.url(planned.sent.path).partition("?")[0]
-        if answer is None:
-            at = planned.at or 0.0
-            return ReplayRecord(url, headers, planned.sent.body, at, 0, {}, b"", at, at, planned.turn, planned.chain)
-        return ReplayRecord(
-            url, headers, planned.sent.body, answer.sent, answer.status, answer.headers, answer.body, answer.began,
-            answer.ended, planned.turn, planned.chain, self._engine, planned.salt,
-        )  # fmt: skip
+    def _url(self, planned: PlannedRequest) -> str:
+        return self._server.url(planned.sent.path).partition("?")[0]
 
     def _result(self, sent: _SentLayout) -> ReplayedLayout:
         """Return the result of a layout, with its capture simulated."""
