@@ -53,6 +53,7 @@ class Waiting:
     for_cold_cache: bool = False  # a cadence does (`when = "cheapest"`)
     failures: int = 0  # summaries that failed in a row
     until: int = 0  # the number of requests before which no summary is asked for
+    knows_untimed: bool = False  # it was reported that the session holds no times
 
     def note_failure(self, requests: int) -> None:
         """Wait after a summary that failed at this number of requests: for 4 requests, then 8, at most 256."""

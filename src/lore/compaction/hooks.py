@@ -75,20 +75,20 @@ class Continuous:
 
     `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits.
     `dependencies.tell` receives notes for the user, `explain` why each trigger fires or is skipped.
-    `events` are those of the session, if they are at hand: else they are read from the store.
+    `events` are those of the session, if they are at hand: else they are read from the store. `waiting` is what an
+    earlier object left of this session.
     """
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
         cache: CacheCosts | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
-        explain: Tell | None = None, events: Iterable[Event] | None = None,
+        explain: Tell | None = None, events: Iterable[Event] | None = None, waiting: Waiting | None = None,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()
         if fault:
             raise LoreError(f"compaction: {fault}")
         self.stored, self.cache = stored, cache
-        self.waiting = Waiting()
-        self.is_untimed = False  # it was reported that the session holds no times
+        self.waiting = waiting or Waiting()
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
         self._settings, self._agent, self._memory, self._explain = settings, agent, memory, explain
         self._dependencies = dependencies._replace(memory=memory)
@@ -125,7 +125,7 @@ class Continuous:
         if self._work is None and (firing := self.due(AFTER_TURN, now)) is not None:
             lock = ExitStack()
             if self._has_lock(lock):
-                self._work = lock, run_in_thread(self._preparation(firing, now, self._dependencies), "lore-compaction")
+                self._work = lock, run_in_thread(self._preparation(firing, now), "lore-compaction")
         if self._memory is not None:
             window = 0 if self._settings is None else self._settings.window
             self._memory.after_turn(self.chain().entries, window, now)
@@ -163,8 +163,8 @@ class Continuous:
         if settings is None:
             return None
         chain, tracked = self.chain(), self.activity.chain(MAIN)
-        if "gap" in triggers and settings.gap_secs and not self.is_untimed and not tracked.is_timed:
-            self.is_untimed = True
+        if "gap" in triggers and settings.gap_secs and not self.waiting.knows_untimed and not tracked.is_timed:
+            self.waiting.knows_untimed = True
             self._dependencies.tell(UNTIMED)
         is_named = self._agent and tracked.last_spoken(self._agent)[0]
         agent = self._agent if is_named else None  # a harness of one agent need not name it in its events
@@ -173,16 +173,16 @@ class Continuous:
             tell=self._explain,
         )  # fmt: skip
 
-    def compact(self, firing: Firing, now: float, dependencies: Dependencies | None = None) -> CompactionOutcome | None:
-        """Carry out a firing, with the session's own dependencies if none are given; None if it was skipped."""
+    def compact(self, firing: Firing, now: float) -> CompactionOutcome | None:
+        """Carry out a firing; None if it was skipped."""
         with ExitStack() as lock:
             if self._has_lock(lock):
-                return self._apply(self._preparation(firing, now, dependencies or self._dependencies), now)
+                return self._apply(self._preparation(firing, now), now)
         return None
 
-    def _preparation(self, firing: Firing, now: float, dependencies: Dependencies) -> Callable[[], Prepared]:
+    def _preparation(self, firing: Firing, now: float) -> Callable[[], Prepared]:
         assert self._settings is not None
-        return partial(prepare, self.stored.state, MAIN, firing, self._settings, dependencies, at=now)
+        return partial(prepare, self.stored.state, MAIN, firing, self._settings, self._dependencies, at=now)
 
     def _apply(self, prepared: Callable[[], Prepared], now: float) -> CompactionOutcome | None:
         """Apply and save a prepared compaction, if the session has not changed since."""

@@ -51,7 +51,6 @@ class _WatchedSession:
     header: SessionStarted  # another session may have its name by now
     memory: SessionMemory | None  # None: nothing of it is remembered
     waiting: Waiting = field(default_factory=Waiting)
-    is_untimed: bool = False  # it was reported that the session holds no times
     looks_again: bool = False  # even if it does not change
     moves: int | None = None  # how far it had moved when it was read; None: its silence is not learnt from
     last: float | None = None  # when a person's exchange last moved it
@@ -142,13 +141,10 @@ class Watch:
         continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
         seen.looks_again = seen.waiting.for_cold_cache
-        seen.is_untimed = continuous.is_untimed
         if firing is None:
             return False
-        tell, agent, user = self._tell(session_id), activity.agent or "", activity.user or ""
-        dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
         try:
-            done = continuous.compact(firing, now, dependencies._replace(memory=seen.memory))
+            done = continuous.compact(firing, now)
         except ConflictError:
             self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
             return False
@@ -160,8 +156,8 @@ class Watch:
         self._hands.say(f"{session_id}: {done.trigger}: {pruned}")
         return True
 
-    def _tell(self, session_id: str) -> Tell:
-        return lambda text: self._hands.tell(f"{session_id}: {text}")
+    def _named(self, tell: Tell, session_id: str) -> Tell:
+        return lambda text: tell(f"{session_id}: {text}")
 
     def _open(self, session_id: str) -> tuple[Continuous, _WatchedSession]:
         """Read a session, and return what is known of it; costs O(its events)."""
@@ -175,11 +171,13 @@ class Watch:
             memory = None if self._memory is None else self._memory.of_session(header)
             seen = self._seen[session_id] = _WatchedSession(header, memory)
         stored = StoredSession(self._store, data, rules=Assembly(divider=self._divider))
-        own = Dependencies(Extractive(), tell=self._tell(session_id))  # each compaction gets the configured ones
-        explain = self._hands.explain
+        tell, explain = self._named(self._hands.tell, session_id), self._hands.explain
+        dependencies = Dependencies(Extractive(), tell=tell)
+        if self._settings is not None:
+            agent, user = header.agent_id or "", header.user_id or ""
+            dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
         continuous = Continuous(
-            stored, self._settings, own,
-            explain=None if explain is None else lambda text: explain(f"{session_id}: {text}"), events=events,
+            stored, self._settings, dependencies, memory=seen.memory, events=events, waiting=seen.waiting,
+            explain=None if explain is None else self._named(explain, session_id),
         )  # fmt: skip
-        continuous.waiting, continuous.is_untimed = seen.waiting, seen.is_untimed
         return continuous, seen
