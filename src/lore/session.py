@@ -298,16 +298,22 @@ class Session:
         `Session(params={…})`, `change(params={…})`; options of the SDK alone (`stream`, `timeout`) belong to its call.
         If a turn has begun and was not answered (the call failed, the program was killed) and no message followed, that
         turn is asked again with the bytes of the first time, its context included. Raises LoreError for an invalid
-        context, and while calls of the last answer have no result. Compacts first if a policy says so. Costs
-        O(new messages and the system prompt), with a policy O(the chain). Do not change the messages: later requests
-        hold the same objects.
+        context, and while calls of the last answer have no result. Compacts first if a policy says so. A session in a
+        store saves the turn before this returns, and raises what `save` raises: then the turn waits, and the next
+        request is the same. Costs O(new messages and the system prompt), with a policy O(the chain). Do not change the
+        messages: later requests hold the same objects.
 
         >>> session = Session("claude-opus-5", system="Be brief.", params={"max_tokens": 999})
         >>> uuid = session.user("Any news?")
         >>> list(session.request(current_time="09:00"))
         ['model', 'max_tokens', 'system', 'messages']
         """
-        return self._arguments(self._requested(chain, at, cast("Mapping[str, Any]", context)), chain)
+        prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
+        self._keep()
+        return self._arguments(prompt, chain)
+
+    def _keep(self) -> None:
+        """Save what is new; nothing to do in memory."""
 
     @guarded
     def _requested(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
@@ -355,6 +361,7 @@ class Session:
         """
         events, reply = self._answered(response, chain)
         self.apply(*events)
+        self._keep()
         return reply
 
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:

@@ -150,15 +150,8 @@ class StoredSession(Session):
             problems += super().apply(event)
         return tuple(problems)
 
-    def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
-        """Begin the next turn and save it, as `Session.request` does otherwise. The result may be sent.
-
-        A turn that was saved and never answered, because the program was killed, is asked again with the bytes of the
-        first time. Raises what `save` raises, too; then the turn waits, and the next request is the same.
-        """
-        prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
+    def _keep(self) -> None:
         self.save()
-        return self._arguments(prompt, chain)
 
     async def request_async(
         self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
@@ -169,15 +162,12 @@ class StoredSession(Session):
         await self.save_async()
         return arguments
 
-    def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
-        """Apply the model's answer and save it, as `Session.assistant` does otherwise."""
-        reply = super().assistant(response, chain=chain)
-        self.save()
-        return reply
-
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
         """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
-        reply = super().assistant(await awaited(response), chain=chain)
+        response = await awaited(response)
+        with self.lock:
+            events, reply = self._answered(response, chain)
+            self.apply(*events)
         await self.save_async()
         return reply
 
