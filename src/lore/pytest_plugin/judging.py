@@ -70,22 +70,18 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
 # requests as records
 
 
-class RequestEntry(NamedTuple):
-    """One request as a JSON record."""
+def entries(requests: Iterable[object]) -> list[tuple[bytes, bool]]:
+    """Return each request as a JSON record, and whether it was given as a request body, and so has to be one.
 
-    record: bytes
-    must: bool  # it was given as a request body, and has to be one
-
-
-def entries(requests: Iterable[object]) -> list[RequestEntry]:
-    """Return a record for each request; raises LoreError for a value that is not a request."""
+    Raises LoreError for a value that is not a request.
+    """
     if not isinstance(requests, Iterable) or isinstance(requests, str | bytes | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         kind = kind_of(cast("object", requests))
         raise LoreError(f"assert_prefix_stable takes a list of requests, not {kind}", hint=_GIVE)
     return [_entry(request, number) for number, request in enumerate(requests, 1)]
 
 
-def _entry(value: object, number: int) -> RequestEntry:
+def _entry(value: object, number: int) -> tuple[bytes, bool]:
     if isinstance(value, Recorded):
         record = value.record()
     elif isinstance(value, Mapping) and "request" in value:
@@ -98,7 +94,7 @@ def _entry(value: object, number: int) -> RequestEntry:
     except (LoreError, TypeError, ValueError, RecursionError) as error:
         raise LoreError(f"request {number} is not JSON: {error}", hint=_GIVE) from None
     data = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
-    return RequestEntry(data, must=not isinstance(value, Recorded))
+    return data, not isinstance(value, Recorded)
 
 
 def _body(value: object, number: int) -> object:
@@ -155,14 +151,14 @@ class JudgedRequests(NamedTuple):
     codes: set[str]  # of everything that was found
 
 
-def judge(entries: list[RequestEntry]) -> JudgedRequests:
+def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
     """Judge requests in the order in which they were sent; raises LoreError for one that lore does not know.
 
     Cost O(bytes of all requests).
     """
     problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
     known = pairs = 0
-    data = b"\n".join(entry.record for entry in entries)
+    data = b"\n".join(record for record, _ in entries)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
     for verdict, of_chains in verdicts(recording, PACKAGED.judge(), PLACE):
         for finding in of_chains:
@@ -183,7 +179,7 @@ def judge(entries: list[RequestEntry]) -> JudgedRequests:
             moved.append(MovedPrefix(pair.left.line or 0, pair.right.line or 0, pair.right.chain, counted, pair))
     for problem in problems.kept:
         number = problem.line or 1
-        if entries[number - 1].must:
+        if entries[number - 1][1]:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
     return JudgedRequests(known, pairs, moved, codes)
 
