@@ -117,7 +117,9 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
     settings = Compaction(continuous_interval=2, keep_recent=2, gap_secs=60)
     done = Continuous(kept, settings, Dependencies(model, tell=told.append)).before_turn(NOON)
     assert (done.events, bool(done.refused), kept.head) == ((), True, head)
-    monkeypatch.setattr("lore.compaction.store_watch.dependencies_of", lambda *_: Dependencies(model, tell=told.append))
+    monkeypatch.setattr(
+        "lore.compaction.store_watch.dependencies_of", lambda _, tell, *__: Dependencies(model, tell=tell)
+    )
     watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, told.append, lambda: NOON))
     assert (watch.run(), store.load("s1").head) == (0, head)
     assert [line.rpartition(": ")[0] for line in told] == ["no gap compaction", "s1: no cadence compaction"]
