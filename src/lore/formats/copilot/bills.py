@@ -20,6 +20,7 @@ public reader (October 2026); an AI credit costs a cent: GitHub's page on usage-
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -164,33 +165,6 @@ class CopilotChain:
     dialect: str | None = None  # of the latest response
 
 
-@dataclass(slots=True)
-class Spent:
-    """Sums of the requests to a model since the client began to count. A sum is None once a count is unknown."""
-
-    requests: int = 0
-    input_tokens: int | None = 0  # all of the prompts
-    cache_read_tokens: int | None = 0
-    output_tokens: int | None = 0
-    chain: str = e.MAIN  # of the latest request
-
-    def add(self, usage: e.Usage, sign: int = 1) -> None:
-        """Add a request, or with -1 subtract it."""
-        self.requests += sign
-        counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens
-        whole = None if None in counts[:2] else sum(count or 0 for count in counts)
-        self.input_tokens = _sum(self.input_tokens, whole, sign)
-        self.cache_read_tokens = _sum(self.cache_read_tokens, usage.read_tokens, sign)
-        self.output_tokens = _sum(self.output_tokens, usage.output_tokens, sign)
-
-    def contradicts(self, requests: int, usage: records.CopilotUsage) -> bool:
-        """Return whether the client's sums cannot include these requests; the client may count more."""
-        if requests != self.requests:
-            return requests < self.requests
-        pairs = zip(_tokens(self), _tokens(usage), strict=True)
-        return any(own != other for own, other in pairs if own is not None and other is not None)
-
-
 class CopilotBills:
     """Reports the usage of requests."""
 
@@ -200,7 +174,8 @@ class CopilotBills:
         self._rows: dict[str, list[UsageRow]] = {}  # that belong to no request yet, by agent, the next one last
         self._skipped = 0  # rows that belong to no request of the log
         self._missing = 0  # requests of the log without a row; 0 if there is no database
-        self.spent: dict[str, Spent] = {}  # by model
+        # The requests since the client began to count: by model, then by chain and turn.
+        self.spent: dict[str, dict[tuple[str, int], e.Usage]] = {}
         self.compactions = 0
         self._stated: dict[str, float] = {}  # the client's latest totals, by field of `RecordedCost`
         self._lifetimes: dict[str, float] = {}  # by model: seconds that its cache entries live
@@ -251,11 +226,9 @@ class CopilotBills:
         short, long = write if lifetime == 300 else None, write if lifetime == 3_600 else None
         return usage if short is long else replace(usage, write_5m_tokens=short, write_1h_tokens=long)
 
-    def spend(self, chain: str, model: str | None, usage: e.Usage) -> None:
-        """Add a request to the sums of its model."""
-        spent = self.spent.setdefault(model or "", Spent())
-        spent.chain = chain
-        spent.add(usage)
+    def spend(self, chain: str, turn: int, model: str | None, usage: e.Usage) -> None:
+        """Note the usage of a request for the sums of its model."""
+        self.spent.setdefault(model or "", {})[chain, turn] = usage
 
     def end_turn(self, chain: str, last: Answer) -> None:
         """End the turn of a response; again, if a later source states more of its usage."""
@@ -280,7 +253,7 @@ class CopilotBills:
             self._take_row((COMPACTION,), used.model, used.output_tokens)
         usage = self._usage(used, model)
         self.end_turn(chain, Answer(1, at, compaction.request_id or uuid, model, usage))
-        self.spend(chain, model, usage)
+        self.spend(chain, 1, model, usage)
 
     # checkpoints
 
@@ -342,13 +315,18 @@ class CopilotBills:
             spent, usage, requests = self.spent.get(model), sums.usage, count_in(sums.requests.get("count", NULL))
             if spent is None or requests is None or usage is None:
                 continue
-            chain = self.chains.get(spent.chain)
-            last = chain.last if chain is not None and chain.last is not None and chain.last.model == model else None
-            if requests == spent.requests == 1 and last is not None and last.usage.read_tokens is None:
+            name = next(reversed(spent))[0]
+            last = self.chains[name].last if name in self.chains else None
+            own, stated = _sums_of(spent.values()), (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+            differ = any(
+                None not in (ours, theirs) and ours != theirs for ours, theirs in zip(own, stated, strict=True)
+            )
+            is_only = requests == len(spent) == 1 and last is not None and last.model == model
+            if is_only and last is not None and last.usage.read_tokens is None:
                 last.usage = replace(self._usage(usage, model), recorded=last.usage.recorded)
-                self.end_turn(spent.chain, last)
-            elif spent.contradicts(requests, usage):
-                detail = f"{_describe(requests, usage)} by the sums at the end, {_describe(spent.requests, spent)}"
+                self.end_turn(name, last)
+            elif requests < len(spent) or (requests == len(spent) and differ):
+                detail = f"{_describe(requests, stated)} by the sums at the end, {_describe(len(spent), own)}"
                 self.session.problem(Code.UNKNOWN_ID, f"{model}: {detail} in the log: one is incomplete")
         self.spent = {}
         requests = sum(count_in(sums.requests.get("count", NULL)) or 0 for sums in metrics.values())
@@ -362,15 +340,17 @@ class CopilotBills:
             self.session.problem(Code.UNKNOWN_ID, f"{requests}; {left} of its rows belong to no request")
 
 
-def _tokens(sums: Spent | records.CopilotUsage) -> tuple[int | None, ...]:
-    return sums.input_tokens, sums.cache_read_tokens, sums.output_tokens
+def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
+    """Return the sums of the prompts, their cached tokens and the output; None once a count is unknown."""
+    counts = [
+        (usage.uncached_tokens, usage.read_tokens, usage.output_tokens, usage.write_tokens or 0) for usage in usages
+    ]
+    columns: Iterable[tuple[int | None, ...]] = zip(*counts, strict=True)
+    new, read, output, written = (None if None in column else sum(filter(None, column)) for column in columns)
+    return [None if new is None or read is None else new + read + (written or 0), read, output]
 
 
-def _sum(before: int | None, more: int | None, sign: int) -> int | None:
-    return None if before is None or more is None else before + sign * more
-
-
-def _describe(requests: int, sums: Spent | records.CopilotUsage) -> str:
-    known = zip(_tokens(sums), ("input", "read", "output"), strict=True)
+def _describe(requests: int, sums: Iterable[int | None]) -> str:
+    known = zip(sums, ("input", "read", "output"), strict=True)
     counts = [f"{count:,} {word}" for count, word in known if count is not None]
     return f"{requests} requests ({', '.join(counts)} tokens)" if counts else f"{requests} requests"

@@ -243,17 +243,14 @@ class Copilot(LogReader):
         if last is not None and answer.api_call_id is not None and last.id == answer.api_call_id:
             usage = last.usage
             if answer.output_tokens not in (None, usage.output_tokens):
-                if (spent := bills.spent.get(model or "")) is not None:
-                    spent.add(usage, -1)
                 usage = replace(usage, output_tokens=answer.output_tokens)
-                bills.spend(name, model, usage)
+                bills.spend(name, last.turn, model, usage)
         else:
             usage, dialect = bills.usage_of_answer(answer), _dialect_of(model)
             if dialect is not None and dialect != chain.dialect:
                 chain.dialect = dialect
                 session.emit(e.SessionChanged(dialect=dialect, chain=name))
-            session.start_turn(model)
-            bills.spend(name, model, usage)
+            bills.spend(name, session.start_turn(model), model, usage)
         counter.asked_at = None
         if blocks := _blocks_of(answer):
             self._append(AssistantMessage(uuid, blocks=blocks, response_id=response))
