@@ -6,7 +6,7 @@ import json
 import os
 
 from formats.captures import CAPTURES
-from lore.recording.packed import PAIRS, FolderFiles, files_together, ordered
+from lore.recording.packed import PAIRS, files_together, ordered
 
 SESSION = json.dumps({"session_id": "s"})
 
@@ -34,11 +34,11 @@ def reply(folder, name, at):
 
 
 def order(folder):
-    return [one.name.partition(".")[0] + "+" * one.orphan for one in ordered(str(folder), pairs(folder))]
+    return [one.name.partition(".")[0] + "+" * one.orphan for one in ordered(str(folder), *pairs(folder))]
 
 
 def pairs(folder):
-    return FolderFiles(PAIRS, tuple(sorted(os.listdir(folder))))
+    return PAIRS, tuple(sorted(os.listdir(folder)))
 
 
 def test_requests_are_ordered_by_time_then_by_name(tmp_path):
@@ -98,15 +98,15 @@ def test_links_in_a_ring_end(tmp_path):
 def test_file_times_count_unless_files_were_copied(tmp_path):
     for n in range(3):
         ask(tmp_path, f"a{n}", 100 + n * 0.01, messages=n + 1)
-    assert {one.at for one in ordered(str(tmp_path), pairs(tmp_path))} == {None}
+    assert {one.at for one in ordered(str(tmp_path), *pairs(tmp_path))} == {None}
     for n in range(3):
         ask(tmp_path, f"a{n}", 100 + n * 9, messages=n + 1)
-    assert [one.at for one in ordered(str(tmp_path), pairs(tmp_path))] == [100, 109, 118]
+    assert [one.at for one in ordered(str(tmp_path), *pairs(tmp_path))] == [100, 109, 118]
 
 
 def test_completions_are_ordered_by_the_time_inside():
     folder = CAPTURES / "completions" / "stable"
-    found = ordered(str(folder), files_together(str(folder)))
+    found = ordered(str(folder), *files_together(str(folder)))
     assert [one.name[-6] for one in found] == ["c", "a", "b"]
 
 

@@ -197,8 +197,7 @@ class Folder(LocalFile):
     """A folder; its files may be one recording together."""
 
     def recording(self) -> Iterator[bytes]:
-        files = packed.files_together(self.name)
-        return packed.folder_stream(self.name, files) if files.names else super().recording()
+        return packed.folder_stream(self.name) or super().recording()
 
 
 class DatabaseSource(Source):
@@ -247,10 +246,10 @@ class Remote(Source):
         try:
             first = next(pieces, b"")
         except LoreError:  # most are files: a folder is tried only after an error
-            files = packed.files_together(self.name)
-            if not files.names:
+            whole = packed.folder_stream(self.name)
+            if whole is None:
                 raise
-            yield from packed.folder_stream(self.name, files)
+            yield from whole
         else:
             yield from self._unpacked(first, pieces)
 

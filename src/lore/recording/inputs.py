@@ -156,7 +156,7 @@ def _in_folder(path: str) -> Iterator[Input]:
         yield from failed
         failed.clear()
         if (parent := os.path.dirname(file)) != folder:
-            folder, together = parent, frozenset(packed.files_together(parent).names)
+            folder, together = parent, frozenset(packed.files_together(parent)[1])
             if together:
                 yield Input(parent, named=False)
         if os.path.basename(file) not in together and not is_superseded(file):

@@ -23,26 +23,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from lore.errors import reason_of
-from lore.formats.folders import (
-    API,
-    CLINE_TASK,
-    CONTEXT,
-    EVENTS,
-    KIMI_SESSION,
-    OPENHANDS,
-    OPENING,
-    STATE,
-    TASK_FILES,
-    UI,
-    WIRE,
-    PackHeader,
-)
+from lore.formats import folders
+from lore.formats.folders import CLINE_TASK, EVENTS, KIMI_SESSION, OPENHANDS, OPENING, STATE, PackHeader
 from lore.formats.http import prompt_links, session_in
 from lore.model.canonical import printable
 from lore.model.deferred import pattern
@@ -76,34 +64,27 @@ _CACHE_CONTROL = pattern(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_co
 # folders
 
 
-class FolderFiles(NamedTuple):
-    """The files of a folder that are one recording together; none if it is a folder of recordings."""
+def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return the kind of the pack that a folder's files make together, and their names; no names without a pack.
 
-    kind: str = ""  # of the pack
-    names: tuple[str, ...] = ()
-
-
-def files_together(folder: str) -> FolderFiles:
-    """Return the files of a folder that are one recording; those of a session in the order of reading."""
-    try:
-        names = _regular(folder)
-    except (OSError, ValueError):
-        return FolderFiles()
-    if UI in names and API in names:
-        return FolderFiles(CLINE_TASK, tuple(name for name in TASK_FILES if name in names))
+    Files of a session come in the order of reading.
+    """
+    names = _members_in(folder)
+    if folders.UI in names and folders.API in names:
+        return CLINE_TASK, tuple(name for name in folders.TASK_FILES if name in names)
     if STATE in names and (events := _numbered(filesystem.names(os.path.join(folder, EVENTS)), _EVENT)):
-        return FolderFiles(OPENHANDS, (STATE, *(os.path.join(EVENTS, name) for name in events)))
-    if WIRE in names and CONTEXT in names:
-        return FolderFiles(KIMI_SESSION, (WIRE, *_numbered(names, _ROTATED), CONTEXT))
+        return OPENHANDS, (STATE, *(os.path.join(EVENTS, name) for name in events))
+    if folders.WIRE in names and folders.CONTEXT in names:
+        return KIMI_SESSION, (folders.WIRE, *_numbered(names, _ROTATED), folders.CONTEXT)
     if any(name.endswith(REQUEST) for name in names):
-        return FolderFiles(PAIRS, tuple(name for name in names if name.endswith((REQUEST, RESPONSE))))
+        return PAIRS, tuple(name for name in names if name.endswith((REQUEST, RESPONSE)))
     documents = tuple(name for name in names if name.endswith(".json"))
     if len(documents) > 1:
         from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
 
         if is_completion(_table(os.path.join(folder, documents[0]))):
-            return FolderFiles(COMPLETIONS, documents)
-    return FolderFiles()
+            return COMPLETIONS, documents
+    return "", ()
 
 
 def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
@@ -112,22 +93,11 @@ def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def _regular(folder: str) -> list[str]:
-    """Return the names of a folder's files, sorted; of a remote one possible members only: it may have a million."""
-    if filesystem.is_remote(folder):
-        found = (
-            entry.name for entry in filesystem.entries(folder) if not entry.is_dir() and _MEMBER.search(entry.name)
-        )
-    else:
-        found = (entry.name for entry in os.scandir(folder) if _is_file(entry))
-    return sorted(name for name in found if not name.startswith("."))
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:
-        return False
+def _members_in(folder: str) -> list[str]:
+    """Return the names of a folder's files that may be one recording together, sorted."""
+    names = filter(_MEMBER.search, filesystem.names(folder))
+    is_remote = filesystem.is_remote(folder)  # where looking at each file would be a request
+    return [name for name in names if is_remote or os.path.isfile(os.path.join(folder, name))]
 
 
 def task_of(path: str) -> str:
@@ -137,7 +107,10 @@ def task_of(path: str) -> str:
     if name != EVENTS and _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
         folder = os.path.dirname(folder) if os.path.basename(folder) == EVENTS else os.path.join(folder, os.pardir)
         part = os.path.join(EVENTS, name)
-    elif name not in (*TASK_FILES, WIRE, CONTEXT, STATE, EVENTS) and _ROTATED.fullmatch(name) is None:
+    elif (
+        name not in (*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS)
+        and _ROTATED.fullmatch(name) is None
+    ):
         return path
     kind, names = files_together(folder or os.curdir)
     is_part = part in names or (name == EVENTS and kind == OPENHANDS)
@@ -162,22 +135,23 @@ def parent_of(folder: str) -> str:
 
 
 def _is_session(folder: str) -> bool:
-    return files_together(folder).kind in (KIMI_SESSION, OPENHANDS)
+    return files_together(folder)[0] in (KIMI_SESSION, OPENHANDS)
 
 
 def status_of(folder: str) -> filesystem.Status:
     """Return the size of these files together, and when one of them was written last."""
     size, written = 0, None
-    for name in files_together(folder).names:
+    for name in files_together(folder)[1]:
         with suppress(OSError):  # reading it reports the error
             about = filesystem.status(os.path.join(folder, name))
             size, written = size + (about.size or 0), max(written or 0.0, about.written or 0.0)
     return filesystem.Status(size, written or None)
 
 
-def folder_stream(folder: str, files: FolderFiles) -> Iterator[bytes]:
-    """Yield the pack of a folder."""
-    return pack_stream(folder, ordered(folder, files))
+def folder_stream(folder: str) -> Iterator[bytes] | None:
+    """Return the pack of a folder whose files are one recording together; None for any other folder."""
+    kind, names = files_together(folder)
+    return pack_stream(folder, ordered(folder, kind, names)) if names else None
 
 
 def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
@@ -222,18 +196,16 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     return found.getvalue()
 
 
-def ordered(folder: str, files: FolderFiles) -> list[PackHeader]:
+def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
     """Return the headers of a folder's members in their order.
 
     Completions are ordered by the time in each, then by name. Each request is followed by its response; responses
     without a request come last.
     """
-    kind, names = files
-    if kind == COMPLETIONS:
-        stamps = {name: _table(os.path.join(folder, name)).get("timestamp", b"null") for name in names}
-        names = sorted(names, key=lambda name: (decode_time(stamps[name]) or 0.0, name))
     if kind != PAIRS:
-        return [PackHeader(kind, name, place=True) for name in names]
+        tables = {name: _table(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
+        times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
+        return [PackHeader(kind, name, place=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]
     times = {name: _modified(os.path.join(folder, name)) for name in names}
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     requests.sort(key=lambda request: (request.at, request.name))
