@@ -261,6 +261,8 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
 
 def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
     """Return a usage with the other parts of its JSON: other passes, service tier, speed, server tools."""
+    if usage.keys().isdisjoint(_TERMS):
+        return bill
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
@@ -276,6 +278,7 @@ def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
 
 
 _SERVED = ("speed", "service_tier", "inference_geo")
+_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))
 _REQUESTS = "_requests"
 
 
