@@ -33,7 +33,6 @@ from lore.formats import (
 )
 from lore.formats import kimi_content as kimi
 from lore.model import (
-    NULL,
     AssistantMessage,
     Block,
     Item,
@@ -56,15 +55,14 @@ _CLIENT_TEXTS = (b'"<system', b'"<notification')  # beginnings of texts that the
 _SUMMARY = b'"<system>Previous context has been compacted'
 _ERROR = b'"<system>ERROR'
 _SEARCHED = 100  # marks that are searched for the usage of a count
-_CANDIDATES = 1_000  # messages before a compaction that are searched for kept ones
 
 
 class ContextLine(Struct, gc=False):
     """A line of the model's log."""
 
     digest: int  # of its length and checksum
+    is_message: bool
     items: tuple[str, ...] = ()
-    is_message: bool = False
 
 
 class KimiRequest(Struct):
@@ -76,6 +74,15 @@ class KimiRequest(Struct):
     is_answered: bool = False
 
 
+class KimiSummary(Struct):
+    """A compaction whose kept messages are being read."""
+
+    uuid: str
+    text: Raw
+    known: dict[int, ContextLine]  # the messages before it, by digest
+    kept: list[ContextLine]
+
+
 class ContextLog:
     """Reports the records of `context.jsonl` and its earlier versions to a session."""
 
@@ -83,16 +90,11 @@ class ContextLog:
         self.file = ""
         self._session = session
         self._wire = wire
-        # `same` while the lines equal those of the file before, `parted` after a different line that is not a message,
-        # `kept` after a summary while kept messages follow, `restored` while already answered messages follow, `new`.
-        self._phase = "same"
         self._lines: list[ContextLine] = []  # of this file
-        self._before: list[ContextLine] = []  # of the file that it replaced; in the phase `kept` only messages
-        self._same = 0  # lines equal to those of the file before
-        self._kept = 0  # messages that the compaction kept so far
-        self._places: list[int] = []  # indexes in `_before` at which the next kept message may be
-        self._summary: Raw = NULL
-        self._divider = ""
+        self._before: list[ContextLine] = []  # of the file that it replaced
+        self._is_same = True  # all lines equal those of the file before
+        self._summary: KimiSummary | None = None
+        self._is_restored = False  # messages follow that were answered before a compaction
         self._whole: int | None = None  # input of the next request in tokens
         self._request: KimiRequest | None = None
         self._emitted = 0  # marks
@@ -102,37 +104,36 @@ class ContextLog:
         self.file = f"{name}:"
         if self._lines:
             self._before, self._lines = self._lines, []
-        self._same, self._phase = 0, "same"
+        self._is_same = True
 
     def end_file(self) -> None:
         """Finish a file. An empty file is treated as if it did not exist."""
         self._end_request(None)
-        if self._phase == "kept":
-            self._compact()
-        elif self._phase in ("same", "parted") and self._lines:
+        if self._summary is not None:
+            self._compact(self._summary)
+        elif self._is_same and self._lines:
             self._cut()
 
     def read(self, record: KimiCliRecord, data: bytes) -> None:
         """Read a record."""
         self._session.start_session(at=self._session.at, dialect=self._wire.dialect)
-        role = record.role or ""
-        line = ContextLine(len(data) << 32 | crc32(data), (), not role.startswith("_"))
-        if self._phase == "same" and self._same < len(self._before):
-            before = self._before[self._same]
-            if before.digest == line.digest:
-                self._same += 1
-                self._lines.append(before)
+        role, at = record.role or "", len(self._lines)
+        line = ContextLine(len(data) << 32 | crc32(data), not role.startswith("_"))
+        if self._is_same:
+            if at < len(self._before) and self._before[at].digest == line.digest:
+                self._lines.append(self._before[at])
                 return
-        if self._phase in ("same", "parted"):
-            self._phase = "parted"
-            if line.is_message and self._is_summary(record, line):
+            self._is_same = False
+            if self._is_summary(record, line):
                 return
-        if self._phase == "kept":
-            if self._is_kept(line):
+            self._cut()
+        if self._summary is not None:
+            kept = self._summary.known.get(line.digest) if line.is_message else None
+            if kept is not None:
+                self._summary.kept.append(kept)
                 return
-            self._compact()
-        if not line.is_message:
-            self._phase = "new" if self._phase == "restored" else self._phase
+            self._compact(self._summary)
+        self._is_restored = self._is_restored and line.is_message
         self._lines.append(line)
         self._read_new(record, role, line)
 
@@ -185,7 +186,7 @@ class ContextLog:
 
     def _read_answer(self, record: KimiCliRecord, line: ContextLine) -> None:
         uuid, blocks = self._uuid, kimi.blocks_of(record.content)
-        if self._request is None and self._phase != "restored":
+        if self._request is None and not self._is_restored:
             marks = self._wire.marks  # of clients that count only after an answer, the next one
             following = range(self._emitted, len(marks) if self._whole is None else 0)
             place = next((at for at in following if marks[at].kind == "usage"), None)
@@ -240,46 +241,33 @@ class ContextLog:
     # files that replaced others
 
     def _is_summary(self, record: KimiCliRecord, line: ContextLine) -> bool:
-        """Return whether the first new message is a compaction's summary; if not, remove the earlier file's rest."""
+        """Return whether a message is a compaction's summary, which its kept messages follow."""
         blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
         if not blocks or not _begins(blocks[0], _SUMMARY):
-            self._cut()
             return False
         texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
-        self._phase, self._summary, self._divider = "kept", Raw(encode("\n".join(texts))), self._uuid
-        self._before = [before for before in self._before if before.is_message]
-        line.items = (self._divider,)
+        known = {before.digest: before for before in self._before if before.is_message}
+        self._summary = KimiSummary(self._uuid, Raw(encode("\n".join(texts))), known, [])
+        line.items = (self._uuid,)
         self._lines.append(line)
         return True
 
-    def _is_kept(self, line: ContextLine) -> bool:
-        """Return whether a message was kept by the compaction: whether it follows the last kept one in the old file."""
-        before = self._before
-        places = range(max(0, len(before) - _CANDIDATES), len(before)) if not self._kept else self._places
-        places = [place + 1 for place in places if place < len(before) and before[place].digest == line.digest]
-        if places:
-            self._kept, self._places = self._kept + 1, places
-        return bool(places)
-
-    def _compact(self) -> None:
-        """Emit a compaction with its summary and kept messages, preferring the last place at which they match."""
+    def _compact(self, summary: KimiSummary) -> None:
+        """Emit a compaction with its summary and kept messages."""
         marks, session = self._wire.marks, self._session
         ends = next((at for at in range(self._emitted, len(marks)) if marks[at].kind == "compacted"), None)
         mark = KimiMark("compacted", None, name="auto") if ends is None else self._take_mark(ends)
-        last = max(self._places) if self._kept else 0
-        kept = self._before[last - self._kept : last]
-        self._lines += kept
+        kept = [item for line in summary.kept for item in line.items]
+        self._lines += summary.kept
         session.at = mark.at
-        session.prune(
-            self._divider, [item for line in kept for item in line.items], trigger=mark.name, summary=self._summary
-        )
+        session.prune(summary.uuid, kept, trigger=mark.name, summary=summary.text)
         session.at = None
-        self._phase, self._before, self._kept, self._summary = "restored", [], 0, NULL
+        self._summary, self._before, self._is_restored = None, [], True
 
     def _cut(self) -> None:
         """Remove the items of the old file that this one does not begin with."""
-        self._session.remove(item for line in self._before[self._same :] for item in line.items)
-        self._phase, self._before = "new", []
+        self._session.remove(item for line in self._before[len(self._lines) :] for item in line.items)
+        self._before = []
 
 
 def _begins(block: Block, *texts: bytes) -> bool:
