@@ -20,7 +20,7 @@ from msgspec import Raw, Struct, field
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.documents import ElementCutter
-from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, is_crowded, problem, read_records, too_many
+from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, problem, read_records
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
@@ -250,8 +250,6 @@ class LogReader(LineReader):
         yield from self.end()
 
     def _record(self, line: Line) -> list[Read] | None:
-        if is_crowded(line.data):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
         return self.session.read_record(line, self.handle) if line.data else None
 
     def _rest(self) -> list[Read]:
@@ -282,7 +280,13 @@ class DocumentReader(LogReader):
         """Yield what a document holds."""
         records = ElementCutter(data, self.paths)
         if records.find_array():
-            self._read_head((records.begin or b"").removeprefix(BOM).lstrip(SPACE))
+            begin = (records.begin or b"").removeprefix(BOM).lstrip(SPACE)
+            closed = (begin + b"]" + b"}" * depth for depth in (1, 2, 3)) if begin[:1] == b"{" else ()
+            self.session.start_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
+            try:
+                self.handle_head(self.session.line.data)
+            except (ValueError, RecursionError) as error:
+                self.session.keep_malformed(error)
             yield from self.session.take()
             for record in records:
                 yield from self.read_line(record)
@@ -292,14 +296,6 @@ class DocumentReader(LogReader):
             yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
         self.is_whole = records.is_whole
         yield from self.end()
-
-    def _read_head(self, begin: bytes) -> None:
-        closed = (begin + b"]" + b"}" * depth for depth in (1, 2, 3)) if begin[:1] == b"{" else ()
-        self.session.start_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
-        try:
-            self.handle_head(self.session.line.data)
-        except (ValueError, RecursionError) as error:
-            self.session.keep_malformed(error)
 
     def handle_head(self, data: bytes) -> None:
         """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""

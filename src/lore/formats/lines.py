@@ -220,14 +220,6 @@ def _is_alone(line: bytes) -> bool:
     return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
 
 
-def _join_lines(lines: list[Line], feed: bytes = b"\n") -> bytes:
-    """Return the text of lines, with `feed` for each line feed between them, those of blank lines too."""
-    text = [lines[0].data]
-    for before, line in pairwise(lines):
-        text += [feed * (line.number - before.number), line.data]
-    return b"".join(text)
-
-
 def nonblank_lines(head: bytes) -> Iterator[bytes]:
     """Yield the lines of a file's beginning that are not blank."""
     at = len(BOM) if head.startswith(BOM) else 0
@@ -343,11 +335,12 @@ class TextReader:
 class LineReader(TextReader):
     """A reader of JSON records.
 
-    A format implements `_record` (what a record holds), `_odd` (what becomes of an object that is not one of its
-    records), and `_lose` (what an unreadable line changes).
+    A format implements `_record` (what a record holds) and `_odd` (what becomes of an object that is not one of its
+    records).
     """
 
     reads_arrays: ClassVar[bool] = False  # the records may also be the elements of one JSON array
+    most: ClassVar[int] = RECORD_VALUES  # values of a record
 
     def __init__(self) -> None:
         self._latest = b""  # the latest whole record, until its keys are asked for
@@ -377,7 +370,7 @@ class LineReader(TextReader):
         yield from self.end()
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        reads = None if is_deep(line.data) else self._record(line)
+        reads = self._whole(line)
         if reads is None:
             return self._join_broken(line) if self._broken else self._read_damaged(line)
         self._latest = line.data
@@ -413,10 +406,16 @@ class LineReader(TextReader):
 
     def _read_part(self, line: Line) -> Sequence[Read]:
         """Return what one of several values on a line holds."""
-        reads = None if is_deep(line.data) else self._record(line)
+        reads = self._whole(line)
         if reads is None and not fault(line.data):
             reads = self._odd(line)
         return self._unreadable(line) if reads is None else reads
+
+    def _whole(self, line: Line) -> Sequence[Read] | None:
+        """Return what a line holds if it is one record within the limits; None if it is not."""
+        if is_crowded(line.data, self.most):
+            return (problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.most)}", line),)
+        return None if is_deep(line.data) else self._record(line)
 
     def _join_broken(self, line: Line) -> Sequence[Read]:
         """Try a line as the end of a record that raw line feeds cut into several lines."""
@@ -424,7 +423,8 @@ class LineReader(TextReader):
         size = line.byte + len(line.data) - lines[0].byte
         if not line.data or size > _BROKEN_BYTES:
             return [*self._give_up_broken(), *self._read_damaged(line)]
-        whole = _join_lines(lines, b"\\n").replace(b"\r\\n", b"\\n")
+        rest = (b"\\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
+        whole = (lines[0].data + b"".join(rest)).replace(b"\r\\n", b"\\n")  # also with the feeds of blank lines
         is_end = line.data.rstrip(SPACE).endswith(b"}")
         if is_end and is_json(whole) and (reads := self._record(_replaced(lines[0], whole))) is not None:
             self._broken, self._latest = [], whole
@@ -441,7 +441,6 @@ class LineReader(TextReader):
         return [read for line in lines for read in self._unreadable(line)]
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
-        self._lose()
         if not line.data:
             return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.times)}", line),)
         code = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
@@ -455,9 +454,6 @@ class LineReader(TextReader):
         """Return what an object that is not a record is read as; None if that is as good as unreadable."""
         del line
 
-    def _lose(self) -> None:
-        """Note that a line could not be read."""
-
 
 def _replaced(line: Line, data: bytes) -> Line:
     return Line(line.number, line.byte, data, line.is_torn)
@@ -466,12 +462,8 @@ def _replaced(line: Line, data: bytes) -> Line:
 class RecordReader(LineReader):
     """A reader of captures: records of JSON, or arrays of them. A format implements `_values`."""
 
-    most: ClassVar[int] = RECORD_VALUES  # values of a record
-
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(SPACE)
-        if is_crowded(data, self.most):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.most)}", line)]
         if data[:1] not in (b"{", b"[") or not is_json(data):
             return None
         values = array(data) if data[:1] == b"[" else [data]

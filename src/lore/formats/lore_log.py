@@ -12,6 +12,7 @@ otherwise), and so are the lines after it, until one keeps nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -200,8 +201,9 @@ class AssembledLog(LineReader):
         self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
         return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
 
-    def _lose(self) -> None:
+    def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
         self._lost = True
+        return super()._unreadable(line, reason)
 
     def _turn(self, record: AssembledTurn, line: Line) -> Read:
         held = self._chains.pop(record.chain, None)
