@@ -226,11 +226,8 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
     elsewhere = [(raw_members(raw) or {}).get("usage", b"") for raw in (choice, members.get("x_groq", b""))]
     for raw in (*(side.get(key, b"") for side in (members, inner) for key in _USAGE), *elsewhere):
-        if raw[:1] == b"{":
-            try:
-                yield decode(raw)
-            except (ValueError, RecursionError):
-                continue
+        if counters := _decoded(raw):
+            yield counters
     if timed := timed_usage(members, members.get("usage", b"")):
         yield timed
 

@@ -26,6 +26,7 @@ _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
+_ENDS = SPACE + b","
 _MARGIN = 64  # bytes of a line's beginning
 
 
@@ -57,7 +58,6 @@ class ElementCutter:
         self._data = b""
         self._at = 0  # of the next byte in `_data`
         self._between = _BETWEEN if paths else _NO_VALUE
-        self._margin = b"\n"  # the beginning of the line that the next byte is on, with the line feed before it
 
     def __iter__(self) -> Iterator[Line]:
         if self.begin is None and not self.find_array():
@@ -66,7 +66,7 @@ class ElementCutter:
             line, byte = self.line, self.byte
             end = self._end_of_element()
             if end >= 0:
-                whole = self._data[self._at : end].rstrip(SPACE + b",")
+                whole = self._data[self._at : end].rstrip(_ENDS)
                 self._pass(end)
                 yield Line(line, byte, whole if len(whole) <= self._limit else b"")
             elif len(self._data) - self._at > self._limit:
@@ -107,22 +107,19 @@ class ElementCutter:
 
     def _read_on(self) -> bool:
         """Double the bytes that are held, so that a long element is parsed a few times only."""
-        rest = self._data[self._at :] if self._at else self._data
-        pieces, size = [rest], 0
+        held, begin = len(self._data) - self._at, max(0, self._at - _MARGIN)
+        pieces, size = [self._data[begin:]], 0
         for piece in self._pieces:
             pieces.append(piece)
             size += len(piece)
-            if size >= max(1, len(rest)):
+            if size >= max(1, held):
                 break
-        self._data, self._at = b"".join(pieces), 0
+        self._data, self._at = b"".join(pieces), self._at - begin
         return size > 0
 
     def _pass(self, end: int) -> None:
         self.line += self._data.count(b"\n", self._at, end)
         self.byte += end - self._at
-        feed = self._data.rfind(b"\n", self._at, end)
-        begin = self._at if feed < 0 else feed
-        self._margin = ((self._margin if feed < 0 else b"") + self._data[begin : min(end, begin + _MARGIN)])[:_MARGIN]
         self._at = end
 
     def _skip_separators(self) -> bool:
@@ -152,16 +149,12 @@ class ElementCutter:
             if not self._read_on():
                 return self._end_of_damaged()
 
-    def _next_line(self) -> int:
-        """Return where the next line is that begins as elements do, of those that follow the element; else -1."""
-        begin = self._margin + self._data[self._at : self._at + 1] if self._paths else b"\n{"
-        if begin[:1] != b"\n" or begin[-1:] not in (b"{", b"[") or begin[1:-1].strip(b" "):
-            return -1
-        return self._data.find(begin, self._at, self._at + self._limit + 1)
-
     def _end_of_damaged(self) -> int:
         """Return where a damaged element ends: at its last bracket, or before a line that begins like it; else -1."""
-        following = self._next_line()
+        feed = self._data.rfind(b"\n", max(0, self._at - _MARGIN), self._at) if self._paths else -1
+        begin = self._data[feed : self._at + 1] if feed >= 0 else b"" if self._paths else b"\n{"
+        is_alone = begin[-1:] in (b"{", b"[") and not begin[1:-1].strip(b" ")
+        following = self._data.find(begin, self._at, self._at + self._limit + 1) if is_alone else -1
         if not self._paths and self._data[self._at] not in b"{[":
             return following
         held = memoryview(self._data)[: self._at + self._limit + 1 if following < 0 else following]

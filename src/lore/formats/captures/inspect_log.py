@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import Read
@@ -46,8 +46,8 @@ class _Pools(Struct):
 
 
 class _Sample(Struct):
-    id: Raw | UnsetType = UNSET
-    epoch: Raw | UnsetType = UNSET
+    id: Raw = Raw(b'""')
+    epoch: Raw = Raw(b"1")
     events: list[Raw] = []
     attachments: dict[str, Raw] = {}
     message_pool: list[Raw] = []
@@ -101,15 +101,11 @@ def _sampled(data: bytes, name: str = "a sample") -> Iterator[Judged]:
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {str(error).partition(' - at')[0]}")
         return
     pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
-    session = _plain(sample.id) + ":" + (_plain(sample.epoch) or "1")
+    session = f"{text_of(bytes(sample.id))}:{text_of(bytes(sample.epoch))}"
     for raw in sample.events:
         event = bytes(raw)
         if _MODEL.search(event):
             yield from _called(event, pools, sample.attachments, session)
-
-
-def _plain(raw: Raw | UnsetType) -> str:
-    return "" if raw is UNSET else text_of(bytes(raw))
 
 
 def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> list[Judged]:

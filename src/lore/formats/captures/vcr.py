@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Read
 from lore.formats.beginning import is_yaml_cassette, peek
 from lore.formats.captures.layouts import Record, call_in
 from lore.formats.captures.recorders import Documents
@@ -43,28 +43,22 @@ class YamlError(Exception):
     """YAML is malformed or refused, for the reason in the message."""
 
 
-class _Json(Documents):
+class Vcr(Documents):
+    """Reader of cassettes: JSON if the first byte that is not a space is a brace, else YAML."""
+
     name: ClassVar[str] = "vcr"
     paths: ClassVar[tuple[str, ...]] = (".interactions", ".http_interactions")
     words: ClassVar[tuple[bytes, ...]] = (b'"request"', b"interactions")
 
-
-class Vcr:
-    """Reader of cassettes: JSON if the first byte that is not a space is a brace, else YAML."""
-
-    name: ClassVar[str] = "vcr"
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
-
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return is_yaml_cassette(head) or _Json.recognises(head)
+        return is_yaml_cassette(head) or super().recognises(head)
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield the calls of a cassette."""
         start, pieces = peek(data)
         if start == b"{":
-            yield from _Json().read(pieces)
+            yield from super().read(pieces)
         elif start:
             anchors: dict[str, bytes] = {}  # of the whole file, which is read in parts
             for line in _cut_interactions(pieces):

@@ -221,19 +221,14 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
     if (function := raw_members(message.get("function_call", b""))) is not None:
         parts.append(_call_in(function, "id", "name", "arguments"))
     known = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
-    for call in map(_listed_call, parts_in(message, "tool_calls")):
+    listed = message.get("tool_calls", b"null")
+    if listed[:1] not in (b"[", b"n"):
+        raise ValueError("tool_calls are not a list")
+    for call in map(_listed_call, array(listed) if listed[:1] == b"[" else ()):
         if not call.call_id or call.call_id not in known:
             known.add(call.call_id)
             parts.append(call)
     return parts
-
-
-def parts_in(message: Members, key: str) -> list[bytes]:
-    """Return the elements of a member that is a list, or absent; ValueError if it is anything else."""
-    raw = message.get(key, b"null")
-    if raw[:1] not in (b"[", b"n"):
-        raise ValueError(f"{key} are not a list")
-    return array(raw) if raw[:1] == b"[" else []
 
 
 def _listed_call(raw: bytes) -> ToolCall:
