@@ -86,19 +86,8 @@ def event_of(data: bytes) -> e.Event | None:
     return event if event is not None and _well_formed(event) else None
 
 
-class _Kind(Struct):
-    kind: Raw = Raw(b"")
-
-
-_KIND = msgspec.json.Decoder(_Kind)
-
-
 def _kind_of(data: bytes) -> str:
-    try:
-        kind = bytes(_KIND.decode(data).kind)
-    except (ValueError, RecursionError):
-        kind = sliced_members(data).get("kind", b"")
-    return text_of(kind) if kind else ""
+    return text_of(sliced_members(data).get("kind", b'""'))
 
 
 def kind_of(line: bytes) -> str:

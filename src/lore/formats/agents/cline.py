@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -84,17 +84,9 @@ class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
     context_condense: Condense | None = None
     context_truncation: Condense | None = None
     conversation_history_deleted_range: list[int] | None = None
-    model_info: ModelInfo | None = None
+    model_info: dict[str, Raw] | None = None  # who answered, as Cline notes it: `modelId` or `id`, and `providerId`
     metrics: dict[str, Raw] | None = None
-    metadata: ClineNotes | None = None
-
-
-class ClineNotes(Struct, frozen=True, gc=False, rename="camel"):
-    """Notes of Cline's command line about a message."""
-
-    kind: str | None = None
-    tokens_before: Raw = NULL
-    display_only: bool | None = None
+    metadata: dict[str, Raw] | None = None  # of the command line: `kind`, `tokensBefore` of a compaction, `displayOnly`
 
 
 class Condense(Struct, frozen=True, gc=False, rename="camel"):
@@ -105,14 +97,6 @@ class Condense(Struct, frozen=True, gc=False, rename="camel"):
     new_context_tokens: Raw = NULL
     condense_id: str | None = None
     truncation_id: str | None = None
-
-
-class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
-    """Who answered, as Cline notes it."""
-
-    model_id: str | None = None
-    provider_id: str | None = None
-    id: str | None = None
 
 
 class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
@@ -318,16 +302,18 @@ class Cline(DocumentReader):
 
     def _start_request(self, record: ClineRecord) -> None:
         self._end_request(record)
-        session, info = self.session, record.model_info or ModelInfo()
+        session, info = self.session, record.model_info or {}
         try:
             counts = _API_REQUEST.decode(text_in(record.text) or "{}")
         except ValueError:
             counts = ApiRequest()
             session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
-        model = info.model_id or (model_in(counts.request) if opens(counts.request) == '"' else "")
+        model = text_in(info.get("modelId", NULL))
+        model = model or (model_in(counts.request) if opens(counts.request) == '"' else "")
+        provider = text_in(info.get("providerId", NULL)) or None
         self._start()
         line = Line(session.line.number, session.line.byte, b"")
-        self._request = ClineRequest(line, session.file, session.at, moment_of(record), counts, model, info.provider_id)
+        self._request = ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
 
     def _end_request(self, record: ClineRecord | None) -> None:
         """End the latest request at its own place, with the answer on the screen if the history has none."""
@@ -410,13 +396,13 @@ class Cline(DocumentReader):
 
     def _read_message(self, record: ClineRecord) -> None:
         self._start()
-        notes, session = record.metadata or ClineNotes(), self.session
-        if notes.kind == "compaction_summary":  # of the command line: it replaces all before it
+        notes, session = record.metadata or {}, self.session
+        if text_in(notes.get("kind", NULL)) == "compaction_summary":  # of the command line: it replaces all before it
             self._history = []
-            shown = Condense(prev_context_tokens=notes.tokens_before)
+            shown = Condense(prev_context_tokens=notes.get("tokensBefore", NULL))
             self._cut("", text_joined(record.content), shown)
             return
-        if notes.display_only:
+        if bytes(notes.get("displayOnly", NULL)) == b"true":
             return
         if record.is_summary or record.is_truncation_marker:
             cut_id, summary = record.condense_id or record.truncation_id or "", text_joined(record.content)
@@ -461,7 +447,8 @@ class Cline(DocumentReader):
         if request is not None:
             request.is_answered = True
             usage = self._usage_of(request, record)
-        self._start_turn(request, record.model_info)
+        info = record.model_info or {}
+        self._start_turn(request, text_in(info.get("modelId", NULL)) or text_in(info.get("id", NULL)))
         if record.metrics is not None:
             usage = usage_with_cached_input(*(count_in(record.metrics.get(name, NULL)) for name in _METRICS))
         uuid = self._uuid_of(message)
@@ -479,8 +466,7 @@ class Cline(DocumentReader):
         self._history.append(message)
         return f"m{self._count}"
 
-    def _start_turn(self, request: ClineRequest | None, info: ModelInfo | None = None) -> None:
-        model = None if info is None else info.model_id or info.id
+    def _start_turn(self, request: ClineRequest | None, model: str = "") -> None:
         if request is not None:
             model = model or request.model
             self.session.counter.asked_at = request.at
@@ -493,12 +479,7 @@ def moment_of(record: ClineRecord) -> float:
     return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
 
 
-class Placed(NamedTuple):
-    """A record of a file of a task, and its place."""
-
-    file: str
-    record: ClineRecord
-    line: Line
+Placed: TypeAlias = tuple[str, ClineRecord, Line]  # a record of a file of a task: its file, and its place there
 
 
 class ClineTask(PackReader):
@@ -524,7 +505,7 @@ class ClineTask(PackReader):
         problems: list[Read] = []
         shown, sent = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
         item, metadata = (_notes_in(files.get(name, b"")) for name in (HISTORY, METADATA))
-        coming = sum(bool(one.record.context_condense or one.record.context_truncation) for one in shown)
+        coming = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in shown)
         reader = Cline(item.id or "", item.parent, metadata.model_usage)
         return problems + reader.read_task(_merge(shown, sent), coming)
 
@@ -542,7 +523,7 @@ def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
         try:
-            yield Placed(name, RECORD.decode(line.data), line)
+            yield name, RECORD.decode(line.data), line
         except (ValueError, RecursionError) as error:
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
             problems += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
@@ -558,9 +539,9 @@ def _merge(shown: list[Placed], sent: list[Placed]) -> Iterator[Placed]:
     """
     at = 0
     for message in sent:
-        moment, has_time, role = moment_of(message.record), opens(message.record.ts) != "n", message.record.role
+        moment, has_time, role = moment_of(message[1]), opens(message[1].ts) != "n", message[1].role
         while at < len(shown):
-            record = shown[at].record
+            record = shown[at][1]
             is_request = record.say == "api_req_started"
             if has_time and moment_of(record) > moment:
                 break

@@ -238,20 +238,19 @@ class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
     start_time: str | None = None
     kind: str | None = None
     summary: str | None = None  # the title of the chat
-    changes: Raw = msgspec.field(default=NULL, name="$set")
+    changes: GeminiChanges | None = msgspec.field(default=None, name="$set")
     rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
 
 
 class GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):
     """The content of `$set`."""
 
-    messages: tuple[Raw, ...] | None = None  # another history
+    messages: tuple[GeminiRecord, ...] | None = None  # another history
     session_id: str | None = None  # written when a chat is resumed
     summary: str | None = None  # the title of the chat
 
 
 decode = lenient.decoding(GeminiRecord)
-decode_changes = lenient.decoding(GeminiChanges)
 
 
 @dataclass(slots=True)
@@ -304,8 +303,7 @@ class GeminiCli(LogReader):
             self._rewind_to(record.rewind_to)
         elif record.id is not None:
             self._read_message(record)
-        elif not is_absent(record.changes):
-            changes = decode_changes(bytes(record.changes))
+        elif (changes := record.changes) is not None:
             if changes.summary:
                 session.emit(e.SessionChanged(title=changes.summary, chain=self._chain, at=session.at))
             if changes.messages is not None:
@@ -463,10 +461,9 @@ class GeminiCli(LogReader):
 
     # histories
 
-    def _replace_history(self, raws: Sequence[Raw]) -> None:
+    def _replace_history(self, records: Sequence[GeminiRecord]) -> None:
         """Replace the history; the messages that both begin with stay."""
         session, at = self.session, self.session.at
-        records = [decode(bytes(raw)) for raw in raws]
         history = [(record, google.content_of(record.content)) for record in records]  # a malformed one raises here
         self._end_response()
         before, known = list(self._messages.values()), set(self._messages)

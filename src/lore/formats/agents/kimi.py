@@ -69,18 +69,17 @@ class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return the blocks of a text, a part or a list of parts; raise ValueError for any other content."""
-    listed = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content
-    return tuple([_known(block) for block in blocks_in(listed)])
-
-
-def _known(block: Block) -> Block:
-    """Return a raw block as a thought or an image, if it is one."""
-    own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
-    kind, thought = own.get("type"), own.get("think", b"")
-    if kind == b'"think"' and thought[:1] == b'"':
-        return ThinkingBlock(Raw(thought), text_in(own.get("encrypted", b"")) or None)
-    url = (raw_members(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
-    return (image_at(url) if kind == b'"image_url"' else None) or block
+    listed, blocks = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content, list[Block]()
+    for block in blocks_in(listed):
+        own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        kind, thought, known = own.get("type"), own.get("think", b""), None
+        if kind == b'"think"' and thought[:1] == b'"':
+            known = ThinkingBlock(Raw(thought), text_in(own.get("encrypted", b"")) or None)
+        elif kind == b'"image_url"':
+            url = (raw_members(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
+            known = image_at(url)
+        blocks.append(known or block)
+    return tuple(blocks)
 
 
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
@@ -118,14 +117,6 @@ class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     note: Raw = NULL  # the client's note for the model, after a result
 
 
-class KimiCodeResult(Struct, frozen=True, gc=False, rename="camel"):
-    """The result of a tool call."""
-
-    output: Raw = NULL
-    is_error: bool | None = None
-    note: Raw = NULL
-
-
 class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     """A piece of a step; its fields depend on the type."""
 
@@ -136,7 +127,7 @@ class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     tool_call_id: str = ""
     name: str = ""
     args: Raw = NULL
-    result: KimiCodeResult | None = None
+    result: dict[str, Raw] | None = None  # of a call: `output`, `isError` and a `note` for the model
     usage: CamelUsage | None = None
     message_id: str | None = None  # the provider's name for the response
 
@@ -299,9 +290,9 @@ class KimiCode(LogReader):
         if event is None:
             raise ValueError("a record without its event")
         if event.type == "tool.result":
-            result = event.result or KimiCodeResult()
-            output = output_of(result.output, result.note)
-            self._add_result(event.tool_call_id, output, failed=bool(result.is_error))
+            result = event.result or {}
+            output = output_of(result.get("output", NULL), result.get("note", NULL))
+            self._add_result(event.tool_call_id, output, failed=bytes(result.get("isError", NULL)) == b"true")
             return
         if event.type == "step.begin":
             self._begin_step(event.uuid)
@@ -368,7 +359,11 @@ class KimiCode(LogReader):
 
     def _compact(self, record: KimiCodeRecord) -> None:
         session, history, uuid = self.session, self.session.history, self.session.line_id
-        summary, count = _summary_of(record), record.kept_user_message_count
+        summary, count = record.summary, record.kept_user_message_count
+        summary = record.context_summary if is_absent(summary) else summary
+        if opens(summary) not in ("n", '"'):  # older: a whole message
+            texts = blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))
+            summary = output_of(Raw(msgspec.json.encode(list(texts))))
         trigger, before, after = self._compacting or "auto", record.tokens_before, record.tokens_after
         self._step = None
         if count is None:  # up to protocol 1.3: the summary replaces the first messages
@@ -384,11 +379,3 @@ class KimiCode(LogReader):
         if not is_absent(summary):
             blocks = blocks_of(summary)
             session.add_message(UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))
-
-
-def _summary_of(record: KimiCodeRecord) -> Raw:
-    summary = record.context_summary if is_absent(record.summary) else record.summary
-    if is_absent(summary) or bytes(memoryview(summary)[:1]) == b'"':
-        return summary
-    texts = blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))  # older: a whole message
-    return output_of(Raw(msgspec.json.encode(list(texts))))

@@ -170,14 +170,9 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Preserved(Struct, frozen=True, rename="camel"):
-    """What a compaction kept, by uuid."""
+    """What a compaction kept: a list of records, or the first and the last record of a path of parents."""
 
     uuids: tuple[str, ...] | None = None
-
-
-class PreservedSegment(Struct, frozen=True, rename="camel"):
-    """What a compaction kept, as the first and the last record of a path of parents."""
-
     head_uuid: str | None = None
     tail_uuid: str | None = None
 
@@ -190,7 +185,7 @@ class Compact(Struct, frozen=True, rename="camel"):
     post_tokens: int | None = None
     duration_ms: int | float | None = None
     preserved_messages: Preserved | None = None
-    preserved_segment: PreservedSegment | None = None
+    preserved_segment: Preserved | None = None
     compacted_tool_ids: tuple[str, ...] | None = None  # calls whose results were cleared
 
 

@@ -257,7 +257,7 @@ class CopilotBills:
 
     # checkpoints
 
-    def read_checkpoint(self, checkpoint: records.CopilotCheckpoint) -> None:
+    def read_checkpoint(self, checkpoint: records.CopilotTotals) -> None:
         for state in checkpoint.model_cache_state or ():
             if state.cache_ttl_seconds is not None:
                 self._lifetimes[state.model_id] = state.cache_ttl_seconds
@@ -308,7 +308,7 @@ class CopilotBills:
 
     # sums at the end
 
-    def read_shutdown(self, shutdown: records.Shutdown) -> None:
+    def read_shutdown(self, shutdown: records.CopilotTotals) -> None:
         """Compare the client's sums with the requests of the log; a sum of one request is its usage."""
         metrics = shutdown.model_metrics or {}
         for model, sums in metrics.items():

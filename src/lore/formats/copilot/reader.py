@@ -307,8 +307,7 @@ _DATA: dict[str, Callable[[Raw], Any]] = {  # by the type of a line: how its dat
     "assistant.message": lenient.decoding(records.CopilotAnswer),
     "tool.execution_complete": lenient.decoding(records.CopilotResult),
     "session.compaction_complete": lenient.decoding(records.CopilotCompaction),
-    "session.usage_checkpoint": lenient.decoding(records.CopilotCheckpoint),
-    "session.shutdown": lenient.decoding(records.Shutdown),
+    **dict.fromkeys(("session.usage_checkpoint", "session.shutdown"), lenient.decoding(records.CopilotTotals)),
     **dict.fromkeys(_SIMPLE, Raw),
 }
 

@@ -143,15 +143,6 @@ class CacheState(Struct, frozen=True, gc=False, rename="camel"):
     cache_ttl_seconds: int | float | None = None
 
 
-class CopilotCheckpoint(Struct, frozen=True, gc=False, rename="camel"):
-    """The session went idle. Totals are of the whole session."""
-
-    total_nano_aiu: int | float | None = None
-    total_premium_requests: int | float | None = None
-    model_cache_state: tuple[CacheState, ...] | None = None
-    prompt_cache_break_state: Raw = NULL
-
-
 class CopilotMetrics(Struct, frozen=True, gc=False):
     """Sums of the requests to a model since the client began to count."""
 
@@ -159,11 +150,13 @@ class CopilotMetrics(Struct, frozen=True, gc=False):
     usage: CopilotUsage | None = None
 
 
-class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
-    """The client ended. Totals are of the whole session."""
+class CopilotTotals(Struct, frozen=True, gc=False, rename="camel"):
+    """A checkpoint, written when the session goes idle, or the end of the client. Totals are of the whole session."""
 
     total_nano_aiu: int | float | None = None
     total_premium_requests: int | float | None = None
+    model_cache_state: tuple[CacheState, ...] | None = None
+    prompt_cache_break_state: Raw = NULL
     model_metrics: dict[str, CopilotMetrics] | None = None
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-
-from msgspec import Struct
+from typing import TypeAlias
 
 from lore.formats.lines import nonblank_lines
 from lore.model.canonical import decode
@@ -27,11 +26,7 @@ _WORKSPACE = re.compile(rb"^(name|summary):[ \t]*(\S[^\n]*)$", re.MULTILINE)  # 
 _LONGEST = 4_096  # bytes of a path
 
 
-class KeptBeside(Struct, frozen=True):
-    """What files next to a log say of its session."""
-
-    folder: str | None = None
-    title: str | None = None
+KeptBeside: TypeAlias = tuple[str | None, str | None]  # folder and title of a session; None if no file next to it says
 
 
 def of_gemini(path: str) -> KeptBeside:
@@ -40,8 +35,8 @@ def of_gemini(path: str) -> KeptBeside:
     for place in (os.path.dirname(chats), os.path.dirname(os.path.dirname(chats))):
         data = filesystem.small_file(os.path.join(place, ".project_root"))[:_LONGEST]
         if found := data.decode("utf-8", "replace").strip():
-            return KeptBeside(found)
-    return KeptBeside()
+            return found, None
+    return None, None
 
 
 def md5_name(folder: str) -> str:
@@ -59,22 +54,22 @@ def of_kimi_cli(path: str) -> KeptBeside:
     folders = (text_at(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
     folder = next((folder for folder in folders if folder and md5_name(folder) == digest), None)
     if not os.path.isdir(path):
-        return KeptBeside(folder)
+        return folder, None
     older = text_at(_object_in(os.path.join(path, "metadata.json")), ("title",))
     title = text_at(_object_in(os.path.join(path, "state.json")), ("custom_title",))
-    return KeptBeside(folder, title or (None if older == "Untitled" else older))
+    return folder, title or (None if older == "Untitled" else older)
 
 
 def of_kimi_code(path: str) -> KeptBeside:
     """Return what Kimi Code keeps of a session, in which each agent has a folder for its log."""
     session, agents = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(path))))
     if agents != "agents":
-        return KeptBeside()
+        return None, None
     above = os.path.dirname(os.path.dirname(os.path.dirname(session)))
     listed = os.path.join(above, "session_index.jsonl")
     state = _object_in(os.path.join(session, "state.json"))
     title = text_at(state, ("title",)) if state.get("isCustomTitle") == b"true" else None  # else it is a prompt
-    return KeptBeside(_listed(listed, "sessionId", os.path.basename(session), "workDir"), title)
+    return _listed(listed, "sessionId", os.path.basename(session), "workDir"), title
 
 
 def of_task(path: str) -> KeptBeside:
@@ -83,17 +78,17 @@ def of_task(path: str) -> KeptBeside:
     found = text_at(_object_in(os.path.join(folder, "history_item.json")), ("workspace",))
     tasks, task = os.path.split(folder)
     listed = os.path.join(os.path.dirname(tasks), "state", "taskHistory.json")
-    return KeptBeside(found or _listed(listed, "id", task, "cwdOnTaskInitialization"))
+    return found or _listed(listed, "id", task, "cwdOnTaskInitialization"), None
 
 
 def of_copilot(path: str) -> KeptBeside:
     """Return the title in Copilot's file on a session."""
     folder, name = os.path.split(path)
     if name != "events.jsonl":
-        return KeptBeside()
+        return None, None
     found = dict(_WORKSPACE.findall(filesystem.small_file(os.path.join(folder, "workspace.yaml"))))
     title = (found.get(b"name") or found.get(b"summary") or b"").decode("utf-8", "replace").strip()
-    return KeptBeside(title=None if title[:1] in ("|", ">") else title.strip("\"'"))
+    return None, None if title[:1] in ("|", ">") else title.strip("\"'")
 
 
 def of_codex(path: str) -> KeptBeside:
@@ -102,8 +97,8 @@ def of_codex(path: str) -> KeptBeside:
     thread = _CODEX_ID.search(name) if name.startswith("rollout-") else None
     home = _CODEX_HOME.match(folder)
     if thread is None or home is None:
-        return KeptBeside()
-    return KeptBeside(title=_listed(os.path.join(home[1], "session_index.jsonl"), "id", thread[1], "thread_name"))
+        return None, None
+    return None, _listed(os.path.join(home[1], "session_index.jsonl"), "id", thread[1], "thread_name")
 
 
 # JSON

@@ -325,9 +325,9 @@ def project_in(head: bytes) -> str | None:
 
 def project_beside(path: str) -> str | None:
     """Return the folder that files next to a log name."""
-    return next((folder for read in _BESIDE if (folder := read(path).folder)), None)
+    return next((folder for read in _BESIDE if (folder := read(path)[0])), None)
 
 
 def title_beside(path: str) -> str | None:
     """Return the title of a session that its agent keeps in a file next to the log."""
-    return next((title for read in _BESIDE if (title := read(path).title)), None)
+    return next((title for read in _BESIDE if (title := read(path)[1])), None)
