@@ -19,8 +19,9 @@
 # make lock    pin the dependencies anew
 # make clean   remove the environment and what tools left behind
 
-PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# Found when it is first needed, once.
+PYTHON ?= $(eval PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done))$(PYTHON)
 INPUTS ?= 2000
 SEED ?= 24
 ifeq ($(OS),Windows_NT)
@@ -29,7 +30,9 @@ else
 BIN := .venv/bin
 endif
 LORE := $(BIN)/lore
-PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# The pip of the Python that makes the environment, if it can install elsewhere: a second pip takes 4 s to install.
+PIP = $(eval PIP := $(shell $(PYTHON) -c 'import pip; exit(int(pip.__version__.split(".")[0]) < 23)' 2>/dev/null \
+	&& echo $(PYTHON) -m pip --python $(BIN)/python || echo $(BIN)/python -m pip) --disable-pip-version-check -q)$(PIP)
 # Each worker takes a stretch of the tests, so what the tests of a file share is made once.
 TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
@@ -42,12 +45,12 @@ help:
 
 .venv/made:
 	@test -n "$(PYTHON)" || { echo "lore needs Python 3.11 or newer"; exit 1; }
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv $(if $(findstring --python,$(PIP)),--without-pip) .venv
 	@touch $@
 
 .venv/lore: .venv/made pyproject.toml
 	@echo "installing lore into .venv (about a minute)"
-	@$(PIP) install -e .
+	@$(PIP) install --no-compile -e .
 	@touch $@
 
 .venv/dev: .venv/made pyproject.toml
@@ -188,12 +191,12 @@ audit: .venv/dev
 
 sbom: build
 	@rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
+	@$(PIP) install pip cyclonedx-bom
 	@$(BIN)/python -m pip --disable-pip-version-check -q --python build/$(BIN:.venv/%=sbom/%)/python install -c .github/constraints.txt dist/*.whl
-	@$(PIP) install cyclonedx-bom
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o dist/lore-cache.cdx.json build/$(BIN:.venv/%=sbom/%)/python
 
 lock: .venv/dev
-	@$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable >.github/constraints.txt
+	@$(PIP) freeze --exclude-editable >.github/constraints.txt
 
 clean:
 	rm -rf .venv .coverage .hypothesis .pytest_cache .ruff_cache .import_linter_cache build dist

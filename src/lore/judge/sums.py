@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from math import fsum
-from statistics import median_low
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -235,7 +234,7 @@ class Sums:
         sums |= {name: sum_of(self._amounts[name]) if self._amounts[name] else None for name in recorded}
         return Spending(
             name=name, sessions=len(self._sessions), dollars=dollars, title=title, **sums,
-            median_prompt_tokens=median_low(self._sizes) if self._sizes else None,
+            median_prompt_tokens=sorted(self._sizes)[(len(self._sizes) - 1) // 2] if self._sizes else None,
             largest_prompt_tokens=max(self._sizes, default=None),
         )  # fmt: skip
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from statistics import median_low
 from typing import Any, cast
 
 import msgspec
@@ -413,8 +412,8 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
 def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> UnrecordedParts:
     """Return the unrecorded parts in logs of a format: the lower median of known sizes, the least and the most."""
     known = sorted(tokens for tokens in found if tokens is not None)
-    ends = (known[0], known[-1]) if known else ()
-    return UnrecordedParts(format, what, len(found), median_low(known) if known else None, sealed, *ends)
+    sizes = (known[(len(known) - 1) // 2], sealed, known[0], known[-1]) if known else (None, sealed)
+    return UnrecordedParts(format, what, len(found), *sizes)
 
 
 # Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). Then the
