@@ -1,4 +1,4 @@
-"""Plug-ins use the core's public names alone; the lists of public names in the rooms agree with one another."""
+"""Plug-ins use the core's public names alone, and each of these exists."""
 
 from __future__ import annotations
 
@@ -53,18 +53,9 @@ def test_plugin_imports_only_exported_names(file):
 
 
 @each(ROOMS)
-def test_public_names_of_a_room_agree(room):
+def test_public_names_of_a_room_exist(room):
     module = import_module(room)
-    file = Path(str(module.__file__))
-    typed = {
-        name.asname
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(node, ast.If)
-        for child in node.body
-        if isinstance(child, ast.ImportFrom)
-        for name in child.names
-    }
-    assert typed == set(module.__all__)
+    assert module.__all__
     assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
 
 

@@ -1,34 +1,43 @@
 """The public names of a room, imported when they are first used.
 
-A room's `__init__` lists them twice: imported below `TYPE_CHECKING` for type checkers, and by module for
-`public_names`; a test holds the two together. Plug-ins import nothing else of lore.
+A room's `__init__` imports each below `TYPE_CHECKING`, `as` the name itself; `public_names` reads that list from the
+source of the module. Plug-ins import nothing else of lore.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 __all__ = ["public_names"]
 
 
-def public_names(room: str, modules: Mapping[str, str], whole: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a room, which also knows `__all__`.
-
-    `modules` maps each module of the room to its public names, separated by spaces. `whole` maps a public name to the
-    module that it stands for.
-    """
-    places = {name: (f"{room}.{module}", name) for module, names in modules.items() for name in names.split()}
-    places |= {name: (f"{room}.{module}", "") for name, module in (whole or {}).items()}
+def public_names(room: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a room, which also knows `__all__`."""
 
     def get(name: str) -> Any:
+        places = _places_in(room)
         if name == "__all__":
             return sorted(places)
         if name not in places:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         module, attribute = places[name]
-        found = import_module(module)
-        return getattr(found, attribute) if attribute else found
+        if module != room and hasattr(found := import_module(module), attribute):
+            return getattr(found, attribute)
+        return import_module(f"{module}.{attribute}")
 
     return get
+
+
+@cache
+def _places_in(room: str) -> dict[str, tuple[str, str]]:
+    """Return the module of each public name, and its name there."""
+    import ast  # noqa: PLC0415 - only plug-ins ask
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    source = Path(str(sys.modules[room].__file__)).read_text("utf-8")
+    imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    return {name.asname: (str(node.module), name.name) for node in imported for name in node.names if name.asname}

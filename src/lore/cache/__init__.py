@@ -18,18 +18,4 @@ if TYPE_CHECKING:
     from lore.cache.tree import TreePath as TreePath, common_nodes as common_nodes
     from lore.cache.views import View as View
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "base": "Look Piece Prediction Request UNKNOWN",
-        "breakpoint_rules": "BreakpointRule",
-        "counts": "BYTES_PER_TOKEN total",
-        "measured": "MeasuredCache",
-        "predictor": "Predictor",
-        "prices": "MILLION",
-        "registry": "CacheRow cache_named configured",
-        "rules": "DatedRules allowed_breakpoints",
-        "tree": "TreePath common_nodes",
-        "views": "View",
-    },
-)
+__getattr__ = public_names(__name__)

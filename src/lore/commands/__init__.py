@@ -11,8 +11,4 @@ if TYPE_CHECKING:
     from lore.commands.table import ABOUT as ABOUT, BUILD as BUILD, CommandRow as CommandRow
     from lore.commands.table import JUDGE as JUDGE, KEEP as KEEP, LOOK as LOOK
 
-__getattr__ = public_names(
-    __name__,
-    {"table": "ABOUT BUILD CommandRow JUDGE KEEP LOOK", "store": "opened"},
-    {"common": "common", "flags": "flags"},
-)
+__getattr__ = public_names(__name__)

@@ -15,14 +15,4 @@ if TYPE_CHECKING:
     from lore.compaction.settings import Compaction as Compaction
     from lore.compaction.summarizers import summarizer_of as summarizer_of
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "base": "SessionMemory StoreMemory is_idle",
-        "commands": "NESTED is_nested",
-        "entries": "BYTES_PER_TOKEN Entries count_calls has_real_activity is_injected tokens_of",
-        "hooks": "run_in_thread",
-        "settings": "Compaction",
-        "summarizers": "summarizer_of",
-    },
-)
+__getattr__ = public_names(__name__)

@@ -8,9 +8,4 @@ if TYPE_CHECKING:
     # isort: off
     from lore.fold.step import Folding as Folding
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "step": "Folding",
-    },
-)
+__getattr__ = public_names(__name__)

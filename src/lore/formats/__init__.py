@@ -35,23 +35,4 @@ if TYPE_CHECKING:
     from lore.formats.values import image_at as image_at, opens as opens, output_of as output_of, result_of as result_of
     from lore.formats.values import said_in as said_in, stamp_at as stamp_at, stamp_of as stamp_of, text_in as text_in
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "base": "Read Reader Yields",
-        "beginning": "BOM SPACE array_at",
-        "bills": "billed_of usage_with_cached_input usage_without_cached_input",
-        "builder": "DocumentReader LogReader SessionBuilder",
-        "captures.lore_capture": "LoreCapture",
-        "contents": "ContentError array_of decompress object_of",
-        "folders": "PackMember PackReader in_file",
-        "http": "FIELDS account_of call_of is_body",
-        "lines": "Line LineCutter RecordReader TextReader nonblank_lines fault first_records placed problem too_much",
-        "lore_log": "LoreLog event_of",
-        "registry": "Format lacks_of",
-        "values": (
-            "FunctionCall Said blocks_in called image_at opens output_of result_of said_in stamp_at stamp_of text_in"
-        ),
-    },
-    {"kimi_content": "agents.kimi", "pi_messages": "agents.pi_records"},
-)
+__getattr__ = public_names(__name__)

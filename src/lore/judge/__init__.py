@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from lore.judge.sums import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "base": "TurnVerdict findings_of",
-        "sums": "RunningSums",
-        "totals": "FileResult",
-    },
-)
+__getattr__ = public_names(__name__)
 
 
 class _Room(ModuleType):

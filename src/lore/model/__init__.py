@@ -40,33 +40,4 @@ if TYPE_CHECKING:
     from lore.model.turn import Exchange as Exchange, Prompt as Prompt, Segment as Segment, Turn as Turn
     from lore.model.vector import Vector as Vector, common_prefix as common_prefix
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "canonical": "decode encode printable text_of",
-        "cause": "Place",
-        "codes": "CODES Code Problem",
-        "events": "Event Knowledge MAIN REPLAY SessionStarted Usage",
-        "fact": "format_money",
-        "inserts": "normal_form",
-        "items": (
-            "AssistantMessage Block CompactDivider Item NULL OpaqueItem RawBlock Status TextBlock ThinkingBlock "
-            "ToolCall UserMessage is_absent"
-        ),
-        "jsonslice": "array element_ranges is_json member_ranges raw_members sliced_members without_member",
-        "ledger": "LedgerRow",
-        "limits": "RECORD_BYTES",
-        "mask": "cut_masked mask_credentials",
-        "providers": "ENGINES LLAMA_CPP UNKNOWN provider_of",
-        "results": "CommandResult Count Finding copy_fields",
-        "results.measured": "EXTERNAL Extent LogClock MeasuredLog MeasuredResult MeasuredRow Measurement PROCESS",
-        "results.simulate": "SimulateResult SimulatedTurn",
-        "results.store": "StoreResult",
-        "running": "LastBreak",
-        "state": "Entry FoldedSession Sign UTILITY",
-        "times": "decode_time format_timestamp parse_http_date parse_timestamp",
-        "turn": "Exchange Prompt Segment Turn",
-        "vector": "Vector common_prefix",
-    },
-    {"events": "events", "lenient": "lenient"},
-)
+__getattr__ = public_names(__name__)

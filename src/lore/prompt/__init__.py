@@ -11,12 +11,4 @@ if TYPE_CHECKING:
     from lore.prompt.dialects.messages import Body as Body
     from lore.prompt.layout import TICKS as TICKS, is_real as is_real
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "base": "POLICIES Policy",
-        "dialects": "DIALECTS",
-        "dialects.messages": "Body",
-        "layout": "TICKS is_real",
-    },
-)
+__getattr__ = public_names(__name__)

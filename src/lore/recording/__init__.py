@@ -19,18 +19,4 @@ if TYPE_CHECKING:
     from lore.recording.requests import RequestRecording as RequestRecording
     from lore.recording.tailing import INTERVAL as INTERVAL, LogTail as LogTail
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "agents.usage_stores": "UsageStore",
-        "base": "HINT_MEASURED Problems Recording UnrecognisedError load_plugins",
-        "corpus": "Opened is_same is_stream open_head show",
-        "filesystem": "FolderEntry RemoteFiles Status",
-        "inputs": "Input list_inputs",
-        "opening": "Options kind_of",
-        "request_session": "session_of",
-        "requests": "RequestRecording",
-        "tailing": "INTERVAL LogTail",
-    },
-    {"databases": "agents.databases"},
-)
+__getattr__ = public_names(__name__)

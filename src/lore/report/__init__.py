@@ -22,20 +22,4 @@ if TYPE_CHECKING:
     from lore.report.table import aligned as aligned
     from lore.report.timeline import short as short
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "commands": "in_shell",
-        "console": "Console line",
-        "forms.json_report": "render",
-        "html.blocks": "PageBlock read_bars table_of",
-        "plain": "counted local_time named turn_of visible when",
-        "redacted": "redacted_result",
-        "sentences.findings": "describe_missing",
-        "sentences.running": "worded_break",
-        "simulation": "billed_reads draw write_simulated",
-        "status_line": "percent",
-        "table": "aligned",
-        "timeline": "short",
-    },
-)
+__getattr__ = public_names(__name__)

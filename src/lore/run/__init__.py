@@ -17,17 +17,4 @@ if TYPE_CHECKING:
     from lore.run.spending.tables import TablesWriter as TablesWriter
     from lore.run.converting import converted as converted
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "checking.check": "Cluster ClusterJob",
-        "checking.pool": "DIED starting_processes",
-        "checking.verdicts": "verdicts",
-        "dated": "Dated PACKAGED",
-        "loopback": "ADDRESS listening",
-        "simulate": "SimulateRequest simulate_recordings",
-        "simulation": "PlayedTurn Simulation",
-        "spending.tables": "TabledRecording TabledRequest TablesWriter",
-        "converting": "converted",
-    },
-)
+__getattr__ = public_names(__name__)

@@ -20,17 +20,4 @@ if TYPE_CHECKING:
     from lore.store.sql import SCHEMA_VERSION as SCHEMA_VERSION, TABLES as TABLES, SqlStore as SqlStore
     from lore.store.sql import SqlTransaction as SqlTransaction, SqlValue as SqlValue, make_tables as make_tables
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "base": (
-            "Clock ConflictError DamagedError FormatError Head SessionData SessionDelta SessionSummary Store "
-            "StoreError Tell UnknownSessionError now refuse_other_version"
-        ),
-        "lines": "NOTHING",
-        "locks": "trylock",
-        "registry": "ignore load_notes mask_url open_store print_note_once",
-        "reserved": "AUDIT_PREFIX DEFAULT_USER MEMORY_PREFIX is_reserved",
-        "sql": "SCHEMA_VERSION SqlStore SqlTransaction SqlValue TABLES make_tables",
-    },
-)
+__getattr__ = public_names(__name__)

@@ -8,9 +8,4 @@ if TYPE_CHECKING:
     # isort: off
     from lore.tokens.o200k import Counter as Counter
 
-__getattr__ = public_names(
-    __name__,
-    {
-        "o200k": "Counter",
-    },
-)
+__getattr__ = public_names(__name__)

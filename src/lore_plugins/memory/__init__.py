@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from lore_plugins.memory.identities import MemoryBucket as MemoryBucket, bucket as bucket
 
 __all__ = ["COMMAND", "AgentMemory", "MemoryBucket", "StoreMemories", "bucket", "memory_of_session"]
-__getattr__ = public_names(
-    __name__,
-    {
-        "agent": "AgentMemory StoreMemories memory_of_session",
-        "identities": "MemoryBucket bucket",
-    },
-)
+__getattr__ = public_names(__name__)
 
 _STORE = "--store sqlite:sessions.db"
 _RESULTS = "lore_plugins.memory.results"
