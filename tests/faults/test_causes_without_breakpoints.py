@@ -83,6 +83,13 @@ def test_loss_below_dropped_reasoning_excludes_it(tmp_path):
     assert losses(written(made, tmp_path)) == [(5, "LORE130", 24_000 - 4_992, ["LORE116"])]
 
 
+def test_expiry_costs_no_more_than_reasoning_left(tmp_path):
+    made = reasoned()
+    made.second += 3_000
+    made.user("and the tests?").call("c4").count(25_200, 4_992)
+    assert losses(written(made, tmp_path)) == [(5, "LORE128", 24_000 - 4_992, ["LORE116"])]
+
+
 def test_read_up_to_dropped_reasoning_is_expected(tmp_path):
     made = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
     assert breaks(written(made, tmp_path)) == [(5, "LORE116", "expected")]

@@ -17,16 +17,19 @@ def entry(number: int, kind: str, minute: int, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "id": f"{number:08x}", "parentId": parent, "timestamp": at, **fields}
 
 
-def session(path: Path, *usages: tuple[int, int], compacted: int | None = None, models: str = "") -> str:
+def session(
+    path: Path, *usages: tuple[int, int], compacted: int | None = None, pause: int = 0, models: str = ""
+) -> str:  # fmt: skip
     """Write a session and return its path: a prompt and an answer a minute, with these (uncached, read) tokens.
 
-    An answer of (0, 0) was aborted. A compaction follows the first `compacted` answers. `models` has the letter of
-    each answer's model.
+    An answer of (0, 0) was aborted. A compaction follows the first `compacted` answers, and `pause` minutes precede
+    it. `models` has the letter of each answer's model.
     """
     records: list[dict[str, Any]] = [BEGIN]
     number = 0
-    for minute, (uncached, read) in enumerate(usages):
-        if minute == compacted:
+    for step, (uncached, read) in enumerate(usages):
+        minute = step + (pause if compacted is not None and step >= compacted else 0)
+        if step == compacted:
             number += 1
             fields = {
                 "summary": "The parser was fixed.",
@@ -42,9 +45,9 @@ def session(path: Path, *usages: tuple[int, int], compacted: int | None = None, 
             "totalTokens": uncached + read + 40,
         }
         answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "api": "anthropic-messages",
-                  "provider": "zai", "model": f"glm-5.2{models[minute:][:1]}", "usage": usage,
+                  "provider": "zai", "model": f"glm-5.2{models[step:][:1]}", "usage": usage,
                   "stopReason": "stop" if uncached + read else "aborted"}  # fmt: skip
-        for message in ({"role": "user", "content": [{"type": "text", "text": f"Step {minute}."}]}, answer):
+        for message in ({"role": "user", "content": [{"type": "text", "text": f"Step {step}."}]}, answer):
             number += 1
             records.append(entry(number, "message", minute, message=message))
     path.write_bytes(b"".join(dumps(one) + b"\n" for one in records))

@@ -21,6 +21,7 @@ LONG = "one " * 10_000
 ONE, TWO = body(LONG), body(LONG, assistant("two"), "three")
 OTHER = body("two " * 10_000, assistant("two"), "three")
 KEPT = body("Summary.", LONG, "three")
+OTHER_SYSTEM = body(LONG, system="Be careful.")
 COMPACTED = {"changes": (Change("LORE125", "compacted"),)}
 
 
@@ -77,7 +78,7 @@ def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
 )
 def test_loss_costs_the_difference_to_a_read(model, usages, dollars):
     judge = Dated().judge()
-    for number, (sent, usage) in enumerate(zip((ONE, OTHER), usages, strict=True), 1):
+    for number, (sent, usage) in enumerate(zip((ONE, OTHER_SYSTEM), usages, strict=True), 1):
         verdict = judge.turn(turn(parsed(sent | {"model": model}), number, usage=usage, sent=START + 10 * number))
     ((_, found),) = findings_of(verdict.pair, PLACE)
     assert found.lost_dollars == (None if dollars is None else pytest.approx(dollars))
@@ -105,7 +106,7 @@ def test_waste_leads_and_remarks_never_do():
     ],
 )
 def test_loss_is_at_most_the_unread_prompt(usage, lost):
-    verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 9000), usage))
+    verdict = judged(ONE, OTHER_SYSTEM, usages=(Usage(0, 0, 9000), usage))
     assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost if lost > 128 else 0)
     found = findings_of(verdict.pair, PLACE)[0][1]
     assert (found.lost_tokens, found.tokens) == (lost, "recorded")
@@ -187,7 +188,7 @@ def test_forgotten_chain_is_reported_once():
 ])  # fmt: skip
 def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
     usage = Usage(0, prompt - lost, lost)
-    verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 400_000), usage))
+    verdict = judged(ONE, OTHER_SYSTEM, usages=(Usage(0, 0, 400_000), usage))
     (found,) = [one for _, one in findings_of(verdict.pair, PLACE) if one.is_break]
     assert (found.kind, found.severity == "note", found.lost_tokens) == (kind, kind == "expected", lost)
     assert ("hardly anything" in found.message) == (kind == "expected")

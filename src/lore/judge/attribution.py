@@ -363,6 +363,9 @@ def attribute(facts: PairFacts) -> Cause:
     possible, against = _evaluate(facts)
     ranked = _rank(possible, provider_cause(facts), is_disputed=dispute_verdict(facts) is not None)
     lead = replace(ranked[0], also=tuple(ranked[1:])) if ranked else unexplained(facts)
+    dropped = find.find_dropped_reasoning(facts, is_missed=True)
+    if dropped is not None and lead.code == Code.CACHE_EXPIRED:
+        lead = replace(lead, also=(*lead.also, Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", dropped)))
     return replace(lead, ruled_out=(*lead.ruled_out, *against))
 
 
@@ -479,4 +482,9 @@ def explain_unread(facts: PairFacts) -> Cause | None:
         return None
     if state.head_changed or state.model_changed:
         return None
+    return explain_by_clock(facts)
+
+
+def explain_by_clock(facts: PairFacts) -> Cause:
+    """Return what the clock says of a read that fell, if the log's history is not the one that was sent."""
     return first_cause(facts, EXPIRED, PARALLEL, POSSIBLY_EXPIRED) or unexplained(facts)

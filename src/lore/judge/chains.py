@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
 from lore.cache.served import served_by
-from lore.judge.attribution import explain_unread
+from lore.judge.attribution import explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import Pair, PairFacts, Tally
 from lore.judge.rewrites import cut_messages, find_replaced_tail
@@ -113,8 +113,8 @@ class ComparedChain:
         if previous is not None and self._delayed and turn.basis is not None:  # lore's timeline is ahead of the prompt
             short = counts.shortfall(previous, turn)
             fell = counts.significant_fall(previous, short)
-            facts = self._facts(previous, turn, _COVERED, fell, lambda: None)
-            pair = judge_unmeasured(facts, explain_fall(facts) if fell else (), short)
+            facts = self._facts(previous, turn, _COVERED, fell, state_of)
+            pair = judge_unmeasured(facts, (explain_by_clock(facts),) if fell else (), short)
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
         elif previous is not None:

@@ -58,11 +58,13 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
 
 
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
-    """Return the pause if entries may have expired by it: over five minutes, over half an hour without breakpoints."""
-    state = facts.state
-    is_implicit = facts.least_lifetime is not None if state is None else state.implicit
-    is_unknown = is_implicit or (entry_lifetime(facts) is None and _has_unreported_writes(facts))
-    if not is_unknown or find_expiry(facts) is not None:
+    """Return the pause if entries may have expired by it: over five minutes at breakpoints, else over half an hour.
+
+    It is half an hour without breakpoints, and for a cache of which neither usage nor a rule tells the lifetime.
+    """
+    state, is_known = facts.state, entry_lifetime(facts) is not None
+    is_implicit = (facts.least_lifetime is not None or not is_known) if state is None else state.implicit
+    if not (is_implicit or (not is_known and _has_unreported_writes(facts))) or find_expiry(facts) is not None:
         return None
     least = facts.least_lifetime if state is None else state.least_lifetime
     pause = _expiry(facts, max(_OUTLIVED, least or 0.0) if is_implicit else counts.FIVE_MINUTES)

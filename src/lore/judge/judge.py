@@ -222,9 +222,9 @@ def excuse_small_loss(pair: Pair) -> Pair:
     usage, lead = pair.right.usage, TurnVerdict(pair.right, pair).leading
     if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.left):
         return pair
-    tokens, source = lost_tokens(pair, lead)
+    tokens, _ = lost_tokens(pair, lead)
     limit = max(counts.block_tokens(pair.left), SMALL * counts.prompt_tokens(usage.first_pass))
-    if source != "recorded" or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead | ProviderSaid):
+    if pair.short is None or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead | ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
     causes = [

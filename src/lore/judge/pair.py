@@ -18,7 +18,7 @@ from lore.cache.prices import Price
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.events import Usage
-from lore.model.evidence import Disputed, ProviderSaid, ReadFell
+from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.turn import Turn
 from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
 
@@ -102,7 +102,7 @@ class Pair(Struct, frozen=True):
     short: int | None  # the same without tolerance
     bytes_per_token: float  # of the right, from its usage or a default
     columns: Columns
-    fresh_bytes: int | None = None  # content of the right that the left had nowhere; None: no compaction is between
+    rebilled: int | None = None  # the most tokens that can have been billed again; None: the bytes show no limit
     price: Price | None = None
     priced_as: Usage | None = None  # of which price lost tokens are, if the right has no usage
     uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
@@ -141,7 +141,7 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     """Return the tokens that a cause cost, and whether they are `recorded`, `counted` or `estimated`.
 
     If the usage reads everything that was cached, nothing was lost. If writes are not reported, the cached tokens are
-    unknown, and bytes decide. It is never more than was sent and not read: removed content is not paid for again.
+    unknown, and bytes decide. It is never more than was sent and not read, and than `rebilled`.
     """
     if pair.uncacheable or is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
@@ -156,29 +156,11 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
         if is_lost and not counts.bills_writes(left) and not counts.read_everything(left, right):
             unbilled = min(tokens, counts.prompt_tokens(left.usage) - (counts.first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
-    evidence = pair.causes[number].evidence
-    if isinstance(evidence, ReadFell):  # what another cause made unreadable is not counted with it
-        tokens = min(tokens, evidence.lost_tokens)
-    usage = pair.right.usage
     own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
-    tokens = counts.capped_by_usage(usage, tokens, own_breakpoints=own)
-    if pair.fresh_bytes is not None:
-        unread = _kept_unread(pair, pair.fresh_bytes)
-        tokens, source = (unread, "estimated") if unread < tokens else (tokens, source)
+    tokens = counts.capped_by_usage(pair.right.usage, tokens, own_breakpoints=own)
+    if pair.rebilled is not None and pair.rebilled < tokens:
+        tokens, source = pair.rebilled, "estimated"
     return tokens, source
-
-
-def _kept_unread(pair: Pair, fresh_bytes: int) -> int:
-    """Return the tokens that a compaction kept and the cache did not: its summary was never cached.
-
-    If a log's cache has breakpoints, a read that is not 0 includes all of its tools and system prompt.
-    """
-    usage, read, is_log = pair.right.usage, counts.first_pass_read(pair.right.usage), pair.right.is_rebuilt
-    # the usage of a log includes unrecorded tools
-    per_token = counts.BYTES_PER_TOKEN if is_log else pair.bytes_per_token
-    if usage is None or read is None or (read and is_log and counts.bills_writes(pair.left)):
-        return round(max(0, pair.bytes.current - pair.bytes.common - fresh_bytes) / per_token)
-    return max(0, counts.capped_by_usage(usage, counts.prompt_tokens(usage)) - round(fresh_bytes / per_token))
 
 
 # what bytes, usage and the verdict each show

@@ -70,16 +70,38 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
 
 def _find_rewind(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
     """Return that the current prompt goes back to an earlier message of the user, and says something else there."""
+    found = _taken_back(previous, current, begin)
+    return None if found is None or not any(map(is_model_message, found)) else _rewind(previous, begin, len(found))
+
+
+def find_edited_prompt(previous: Prompt, current: Prompt) -> Cause | None:
+    """Return that the last prompt of the user was sent again with another text: a rewind by that one message.
+
+    Only that message is new, and nobody could have cached it; what a program replaces there has a cause of its own.
+    """
+    begin = previous.messages.common(current.messages)
+    found = _taken_back(previous, current, begin) if has_same_head(previous, current) else None
+    return _rewind(previous, begin, 1) if found is not None and len(found) == 1 else None
+
+
+def _rewind(previous: Prompt, begin: int, messages: int) -> Cause:
+    return Cause(Code.REWIND, "messages", MessagesTakenBack(messages), len(previous.head) + begin)
+
+
+def _taken_back(previous: Prompt, current: Prompt, begin: int) -> list[Segment] | None:
+    """Return the envelopes that the previous prompt has from a user's message on, in whose place is another prompt."""
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
         return None
-    new = [segment for segment in current.messages.since(start) if segment.kind == "envelope"]
-    removed = [segment for segment in previous.messages.since(start) if segment.kind == "envelope"]
-    if any(map(is_model_message, new)) or not any(map(is_model_message, removed)):
+    if any(map(is_model_message, _envelopes(current, start))):
         return None
     if not _contents(previous, start).isdisjoint(_contents(current, start)):
         return None
-    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
+    return _envelopes(previous, start)
+
+
+def _envelopes(prompt: Prompt, begin: int) -> list[Segment]:
+    return [segment for segment in prompt.messages.since(begin) if segment.kind == "envelope"]
 
 
 def _user_message_at(prompt: Prompt, place: int) -> int | None:

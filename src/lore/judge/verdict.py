@@ -14,6 +14,7 @@ from typing import TypeAlias
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
+from lore.cache.growth import TokenRate
 from lore.judge.attribution import (
     EXPIRED,
     MISSING_ANSWERS,
@@ -25,9 +26,16 @@ from lore.judge.attribution import (
     first_cause,
     limit_by_verdict,
 )
-from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback
+from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
 from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dispute, is_remark, make_columns
-from lore.judge.rewrites import ReplacedTail, describe_tail, find_rewrite, find_sealed_summary, last_message
+from lore.judge.rewrites import (
+    ReplacedTail,
+    describe_tail,
+    find_edited_prompt,
+    find_rewrite,
+    find_sealed_summary,
+    last_message,
+)
 from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -36,7 +44,14 @@ from lore.model.events import Usage
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
-from lore.prefix.overlap import ChainSums, PairSums, byte_size, count_cached_segments, count_fresh_bytes
+from lore.prefix.overlap import (
+    ChainSums,
+    PairSums,
+    byte_size,
+    count_cached_segments,
+    count_fresh_bytes,
+    count_new_bytes,
+)
 from lore.prefix.purpose import asks_for_summary
 
 # evidence
@@ -63,6 +78,9 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
         fell=fell if shows_losses else None, all_read=facts.billed and all_read,
     )  # fmt: skip
+    if {cause.code for cause in causes if not is_remark(cause)} == {Code.PREFIX_MOVED} and not current.is_rebuilt:
+        edited = find_edited_prompt(previous.prompt, current.prompt)
+        causes = causes if edited is None else (edited,)
     if causes and causes[0].kind == "expected" and not is_remark(causes[0]):
         return causes
     is_broken = any(not is_remark(cause) for cause in causes)
@@ -219,16 +237,63 @@ def judge_pair(
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
         causes = tuple([replace(one, strength="strong") if one.strength == "certain" else one for one in causes])
     columns = make_columns(facts, causes, sizes)
-    is_compacted = any(cause.code == Code.COMPACTION for cause in causes)
-    fresh = count_fresh_bytes(previous.prompt, current.prompt, overlap.common) if is_compacted else None
-    return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns, fresh)
+    rebilled = limit_rebilled(facts, causes, sums, ratio)
+    return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns, rebilled)
 
 
 def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
     """Return the verdict on two turns whose prompts were not made: the second surely extends the first."""
     columns = make_columns(facts, causes, None)
     return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, (0,) * len(causes),
-                facts.fell, short, counts.BYTES_PER_TOKEN, columns)  # fmt: skip
+                facts.fell, short, counts.BYTES_PER_TOKEN, columns, limit_rebilled(facts, causes))  # fmt: skip
+
+
+# Causes that take content out of the prompt: what is left and not new is billed again, and no more.
+_REMOVING = frozenset((
+    Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.CLIENT_CAUSE_UNKNOWN, Code.REASONING_DROPPED_BY_TEMPLATE,
+    Code.RESUME_RERENDERED, Code.REWIND, Code.COMPACTION,
+))  # fmt: skip
+# Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
+_NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
+
+
+def limit_rebilled(
+    facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums | None = None, ratio: float = counts.BYTES_PER_TOKEN
+) -> int | None:
+    """Return the most tokens of the current prompt that the previous request sent, too, and that were not read.
+
+    None if nothing limits them. Removed content is not billed again, and new content never was before. `ratio` is of
+    bytes per token; `sums` is missing if no bytes were measured.
+    """
+    codes = {cause.code for cause in causes if not is_remark(cause)}
+    previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
+    reasoning = state_signal(facts, "reasoning")
+    if reasoning is not None and reasoning.read_if_moved is not None and codes & _NOT_BY_PROMPT:
+        return max(0, reasoning.read_if_moved - (read or 0))  # what follows it could not be read anyway
+    if codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes:
+        return None
+    unread = None
+    if usage is not None and read is not None:
+        unread = counts.capped_by_usage(usage, counts.prompt_tokens(usage.first_pass))
+    state, is_rewritten = facts.state, not codes.isdisjoint((Code.COMPACTION, Code.REWIND))
+    if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
+        return None if unread is None else max(0, unread - TokenRate().tokens(state.grown, state.output))
+    if sums is None:
+        return None
+    # the usage of a log includes unrecorded tools
+    per_token = counts.BYTES_PER_TOKEN if current.is_rebuilt else ratio
+    sent_again = sums.current - sums.common
+    if is_rewritten:
+        new = count_fresh_bytes(previous.prompt, current.prompt, facts.overlap.common)
+        if read and counts.bills_writes(previous):  # that includes all that both share of tools and system prompt
+            unread = None
+    elif facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
+        return None
+    else:
+        new = count_new_bytes(previous.prompt, current.prompt, facts.overlap)
+        if sums.previous - (sums.current - new) < counts.block_tokens(previous) * ratio:
+            return None  # nothing was removed
+    return max(0, round((sent_again - new) / per_token) if unread is None else unread - round(new / per_token))
 
 
 class Remarks:

@@ -1,0 +1,56 @@
+"""What is billed again: no new content, nothing that was removed, and nothing that could not be read anyway."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import lore
+from judge.captures import asks, break_codes, call, judged, text, usage
+from judge.pi_sessions import session
+
+LONG = "The stack trace of the failing request is long, here is every frame. " * 120  # some 2,000 tokens
+FIRST = (text("user", "Look at the parser."), text("assistant", "done"))
+
+
+def results(*texts):
+    """Return messages with a tool call for each text, whose result it is."""
+    found = [text("user", "Look at the files.")]
+    for number, output in enumerate(texts):
+        found.append({"role": "assistant", "content": [
+            {"type": "tool_use", "id": f"toolu_{number}", "name": "cat", "input": {"path": f"{number}.py"}},
+        ]})  # fmt: skip
+        found.append({"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": [{"type": "text", "text": output}]},
+        ]})  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("edited", ["Only look at the lexer.", LONG + "What is it?", LONG[:4000] + "What is it?"])
+def test_edited_last_prompt_is_a_rewind(tmp_path, edited):
+    before, after = asks(*FIRST, text("user", LONG)), asks(*FIRST, text("user", edited))
+    verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 2200)), call(60, after, usage(6000, 2210)))
+    assert break_codes(verdicts[-1]) == ["LORE143"]
+    assert (verdicts[-1].causes[0].kind, verdicts[-1].lost_tokens) == ("expected", 0)
+
+
+def test_clock_in_last_prompt_is_no_rewind(tmp_path):
+    bodies = [asks(*FIRST, text("user", f"It is 2026-11-28T08:0{minute}:11Z. {LONG}")) for minute in range(2)]
+    verdicts, _ = judged(tmp_path, *(call(60 * n, one, usage(6000, 2200)) for n, one in enumerate(bodies)))
+    assert break_codes(verdicts[-1]) == ["LORE101"]
+
+
+def test_cleared_result_is_not_billed_again(tmp_path):
+    """After it 2,100 tokens of the second result are billed again, and 2,100 tokens of the third one are new."""
+    files = [f"{number} " + LONG for number in range(4)]
+    before = asks(*results(*files[:3]))
+    after = asks(*results("[cleared]", *files[1:]))
+    verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 6300)), call(60, after, usage(6000, 6330)))
+    assert break_codes(verdicts[-1]) == ["LORE117"]
+    assert 3_900 < verdicts[-1].lost_tokens < 4_500
+
+
+@pytest.mark.parametrize(("minutes", "code"), [(2, "LORE301"), (390, "LORE128")])
+def test_pause_before_late_compaction_is_expiry(tmp_path, minutes, code):
+    path = session(tmp_path / "a.jsonl", (90_000, 0), (400, 90_000), (90_800, 0), compacted=2, pause=minutes)
+    said = lore("check", path, "--json", "-v").json
+    assert [(one["turn"], one["code"]) for one in said["findings"]] == [(3, code)]
