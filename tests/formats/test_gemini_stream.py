@@ -36,9 +36,10 @@ def result(**models: dict) -> dict:
     return {"type": "result", "status": "success", "stats": {"models": models}}
 
 
-def test_run_is_recognised_by_its_init_record():
-    assert recognise(RUN) is GeminiStream
+def test_run_is_recognised_without_its_first_records():
+    assert all(recognise(b"".join(LINES[cut:])) is GeminiStream for cut in range(len(LINES)))
     assert recognise(LINES[1]) is not GeminiStream
+    assert [end.usage for end in ends(b"".join(LINES[1:]))] == [end.usage for end in ends(RUN)]
 
 
 def test_answer_in_pieces_is_one_message():

@@ -56,6 +56,13 @@ def test_joined_records_after_nan_are_read():
     assert any(isinstance(value, CacheReset) for value in found)
 
 
+def test_records_on_one_line_have_their_own_bytes():
+    reset = b'{"kind":"cache_reset","reason":"a"}'
+    log = b"%b\n[%b,%b]\n" % (reset, reset, reset)
+    reads = [read for read in everything(LoreLog(), log) if isinstance(read.value, CacheReset)]
+    assert [(read.line, read.byte) for read in reads] == [(1, 0), (2, 37), (2, 73)]
+
+
 LOG = ({"kind": "session_started", "session_id": "s"}, {"kind": "cache_reset", "reason": "first"})
 RECORD = {"kind": "cache_reset", "reason": "second"}
 STUB = b'{"kind":"append","item":{"type":"user_message","uuid":"u","te'

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from helpers.each import each
 from lore.formats.captures import layouts, litellm
 from lore.formats.claude import records as claude_records
@@ -49,21 +47,62 @@ def test_formats_of_the_core_are_in_no_plugin():
     assert not [name for name, row in FORMATS.items() if plug_in_of(name) and not row.place.startswith("lore_plugins.")]
 
 
-LOGS = ("claude-code/compaction.jsonl", "codex/rollout.jsonl", "kimi-code/wire.jsonl", "gemini-cli/stream.jsonl")
+LOGS = (
+    "claude-code/compaction.jsonl", "codex/rollout.jsonl", "copilot/events.jsonl", "gemini-cli/stream.jsonl",
+    "kimi-code/wire.jsonl", "managed-agents/session.jsonl", "qwen-code/chat.jsonl", "assembled/tool_loop.jsonl",
+    "captures/claude-events/breaks.jsonl", "captures/litellm/stable.jsonl", "captures/lore-capture/breaks.jsonl",
+    "captures/otel-genai/breaks.jsonl", "captures/proxy/breaks.jsonl", "captures/continuations/breaks.jsonl",
+    "sessions/tool_loop.jsonl",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-@each(LOGS)
-def test_log_in_one_array_equals_lines(log, indent):
-    lines = (FIXTURES / log).read_bytes()
-    records = [json.loads(line) for line in lines.splitlines()]
-    array = json.dumps(records, indent=indent, separators=(",", ":"), ensure_ascii=False).encode()
-    found = [type(reader_of(data)) for data in (lines, array)]
-    events, listed = (
-        [read.value for read in everything(kind(), data)] for kind, data in zip(found, (lines, array), strict=True)
-    )
-    assert found[0] is found[1]
-    assert [type(event) for event in listed] == [type(event) for event in events]
+def printed(record: str) -> str:
+    return json.dumps(json.loads(record), indent=2, ensure_ascii=False)
+
+
+WRITTEN = {
+    "printed": lambda lines: "\n".join(map(printed, lines)),
+    "first_printed": lambda lines: "\n".join((printed(lines[0]), *lines[1:])),
+    "others_printed": lambda lines: "\n".join((lines[0], *map(printed, lines[1:]))),
+    "array": lambda lines: f"[{','.join(lines)}]",
+    "array_of_lines": lambda lines: "[\n" + ",\n".join(lines) + "\n]\n",
+    "arrays": lambda lines: f"[{','.join(lines[:2])}]\n[{','.join(lines[2:])}]\n",
+    "printed_array": lambda lines: "[\n" + ",\n".join(map(printed, lines)) + "\n]\n",
+    "member": lambda lines: f'{{"exported": 1, "records": [{",".join(lines)}], "more": []}}',
+    "inner_member": lambda lines: f'{{"result":\n{{"of": [1], "data": [\n{",".join(map(printed, lines))}\n]}}}}',
+    "pairs_on_lines": lambda lines: (
+        "\n".join(map(" ".join, zip(lines[::2], lines[1::2], strict=False))) + (lines[-1] if len(lines) % 2 else "")
+    ),
+    "one_line": "".join,
+    "crlf": lambda lines: "\ufeff\r\n" + "\r\n\r\n".join(map(printed, lines)),
+    "comment": lambda lines: "# exported\n// by hand\n" + "\n".join(lines),
+    "rest_of_record": lambda lines: lines[0][len(lines[0]) // 2 :] + "\n" + "\n".join(lines),
+    "rest_of_printed_record": lambda lines: "\n".join(printed(lines[0]).split("\n")[2:] + [*map(printed, lines)]),
+    "nul_bytes": lambda lines: "\0" * 40 + lines[0] + "\n" + "\n".join("\0" * 9 + line for line in lines[1:]) + "\0",
+}
+
+
+def read_values(data: bytes) -> list[tuple[type, object]]:
+    """Return the kinds of what the reader of a file finds, with usage; without problems."""
+    values = [read.value for read in everything(reader_of(data), data) if not isinstance(read.value, Problem)]
+    return [(type(value), getattr(value, "usage", None)) for value in values]
+
+
+@each("log, written", {f"{log} {written}": (log, written) for log in LOGS for written in WRITTEN})
+def test_records_written_otherwise_equal_lines(log, written):
+    lines = (FIXTURES / log).read_text().splitlines()
+    assert read_values(WRITTEN[written](lines).encode()) == read_values("\n".join(lines).encode())
+
+
+@each(("readme.md", "source.ts", "settings.json"))
+def test_file_with_records_among_text_is_not_recognised(name):
+    record = (FIXTURES / LOGS[0]).read_text().splitlines()[0]
+    texts = {
+        "readme.md": f"# Logs\n\nA record:\n\n```json\n{record}\n```\n",
+        "source.ts": f"export const RECORD =\n{record}\n;",
+        "settings.json": '{"tools": [{"type": "user", "name": "x"}], "hooks": [{"event": "request", "id": 1}]}',
+    }
+    assert reader_of(texts[name].encode()) is None
 
 
 def test_torn_array_is_read_up_to_its_end():

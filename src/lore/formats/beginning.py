@@ -21,6 +21,10 @@ _STRUCTURE = pattern(
     re.DOTALL,
 )
 _ARRAY = pattern(rb"[ \t\r\n]*\[")
+_DAMAGED = pattern(  # comments, and the rest of a torn record, before a record
+    rb"(?:[ \t\r]*(?:(?:#|//)[^\n]*)?\n)*+(?:(?:[^\n]*[\]}],?[ \t\r]*\n)?|(?:[ \t\]}][^\n]*\n)*?\}[ \t\r]*\n)"
+    rb'\{[ \t\r\n]*"'
+)
 _ARCHIVE = b"PK"  # a zip file, as logs of Inspect are
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = pattern(
@@ -41,8 +45,14 @@ def peek(data: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 def may_be_recording(head: bytes) -> bool:
     """Return whether a file that begins like this could be a recording."""
-    start = head.removeprefix(BOM).lstrip(SPACE)[:2]
-    return start[:1] in (b"{", b"") or start == _ARCHIVE or _is_list(head) or is_yaml_cassette(head)
+    text = head.removeprefix(BOM).lstrip(SPACE + b"\0")
+    is_json = text[:1] in (b"{", b"") or _is_list(head)
+    return is_json or text[:2] == _ARCHIVE or is_yaml_cassette(head) or is_damaged(head)
+
+
+def is_damaged(head: bytes) -> bool:
+    """Return whether a file begins with comments, or inside a record, and continues with a record."""
+    return _DAMAGED.match(head) is not None and head[:1] not in (b"{", b"[")
 
 
 def is_yaml_cassette(head: bytes) -> bool:
@@ -84,6 +94,13 @@ def members_of(head: bytes) -> dict[str, None]:
     if head.removeprefix(BOM).lstrip(SPACE)[:1] != b"{":
         return {}
     return {path[0].decode("utf-8", "replace"): None for path, _ in _keys_in(head) if len(path) == 1}
+
+
+def arrays_in(data: bytes) -> Iterator[str]:
+    """Yield the paths, of one or two keys, of the arrays in the object that a file begins with."""
+    for path, end in _keys_in(data):
+        if _ARRAY.match(data, end) is not None:
+            yield "." + b".".join(path).decode("utf-8", "replace")
 
 
 def _keys_in(data: bytes) -> Iterator[tuple[tuple[bytes, ...], int]]:

@@ -230,7 +230,6 @@ class LogReader(LineReader):
     """A reader of an agent's log with a record a line; the records may also be the elements of one JSON array."""
 
     yields: ClassVar[Yields] = "events"
-    reads_arrays: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -272,10 +271,6 @@ class DocumentReader(LogReader):
     reads_arrays: ClassVar[bool] = False  # `paths` say where they are
     times: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_whole = False  # the end of the array was read
-
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield what a document holds."""
         records = ElementCutter(data, self.paths)
@@ -288,13 +283,10 @@ class DocumentReader(LogReader):
             except (ValueError, RecursionError) as error:
                 self.session.keep_malformed(error)
             yield from self.session.take()
-            for record in records:
-                yield from self.read_line(record)
-            if not records.is_whole:
-                yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
-        elif not records.is_empty:
+            yield from self._read_array(records)
+            return
+        if not records.is_empty:
             yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
-        self.is_whole = records.is_whole
         yield from self.end()
 
     def handle_head(self, data: bytes) -> None:

@@ -18,6 +18,7 @@ from lore.model.deferred import pattern
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
 _BETWEEN = pattern(rb"[ \t\r\n,]*")
+_BETWEEN_ARRAYS = pattern(rb"(?:[ \t\r\n,]|\][ \t\r\n]{0,32}\[)*")
 _NO_VALUE = pattern(rb"[ \t\r\n,\]]*")  # between values that are not in an array
 _BARE = pattern(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
 _STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -57,7 +58,7 @@ class ElementCutter:
         self._pieces = iter(data)
         self._data = b""
         self._at = 0  # of the next byte in `_data`
-        self._between = _BETWEEN if paths else _NO_VALUE
+        self._between = (_BETWEEN_ARRAYS if "" in paths else _BETWEEN) if paths else _NO_VALUE
 
     def __iter__(self) -> Iterator[Line]:
         if self.begin is None and not self.find_array():
@@ -128,6 +129,9 @@ class ElementCutter:
             self._pass(self._between.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
             if self._at < len(self._data):
                 self.is_whole = self._data[self._at] == 0x5D
+                is_end = self.is_whole and len(self._data) < self._at + _MARGIN
+                if is_end and "" in self._paths and self._read_on():  # another array may follow
+                    continue
                 return not self.is_whole
             if not self._read_on():
                 return False
@@ -178,11 +182,6 @@ class ElementCutter:
             needs_more = not is_in_string or self._at == len(self._data) or self._data[self._at :] == b"\\"
             if needs_more and not self._read_on():
                 return False
-
-
-def elements_on_lines(head: bytes) -> bytes:
-    """Return the elements of the JSON array that a file begins with, each on a line; empty for another beginning."""
-    return b"".join(element.data.translate(None, b"\r\n") + b"\n" for element in ElementCutter([head], ("",)))
 
 
 def end_of_value(data: memoryview, at: int) -> int | None:

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
-from itertools import compress, pairwise
+from itertools import compress, islice, pairwise
 from typing import ClassVar
 
 import msgspec
@@ -72,9 +72,13 @@ _VALUES = json.JSONDecoder()
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
+_PADDING = SPACE + b"\0"
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BLANKS = 4096  # bytes after a lone brace in which the first member's name is looked for
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
+_FIRST = 64  # records by which a file is recognised
+_DAMAGED = 1_000  # lines before them that are not records
+_PIECE = 16 * 1024  # bytes in which they are read
 _BROKEN_BYTES = 1024 * 1024  # of such a record
 
 
@@ -232,22 +236,15 @@ def nonblank_lines(head: bytes) -> Iterator[bytes]:
         at = end + 1
 
 
-def on_single_lines(head: bytes) -> bytes:
-    """Return the beginning of a file with each record on one line; empty if its first line is a whole value."""
-    if _is_alone(next(nonblank_lines(head), b"")):
-        return b""
-    records = (line.data for lines in read_records([head]) for line in lines)
-    return b"".join(data.translate(None, b"\r\n") + b"\n" for data in records if is_json(data))
-
-
 def split_joined(line: bytes) -> list[bytes] | None:
-    """Return the JSON values that are side by side in a line; None if it is anything else."""
+    """Return the JSON values that are side by side in a line, or listed in it; None if it is anything else."""
     values, at = list[bytes](), 0
     try:
         text = line.decode("utf-8").strip(" \t\r\n")
         while at < len(text):
             _, end = _VALUES.raw_decode(text, at)
-            values.append(text[at:end].encode("utf-8"))
+            value = text[at:end].encode("utf-8")
+            values += array(value) if value[:2] == b"[{" else [value]
             at = end + len(text[end:]) - len(text[end:].lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
@@ -257,8 +254,8 @@ def split_joined(line: bytes) -> list[bytes] | None:
 def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
-    Each must have half of the `keys` of the file's other records and be followed by nothing or by another one, so that
-    a part of the torn record is not taken for a record.
+    Each must have half of the `keys` of the file's other records, if anything but NUL bytes precedes it, and be
+    followed by nothing or by another one, so that a part of the torn record is not taken for a record.
     """
     known, view = set(keys), memoryview(line)
     records, begin, failed = list[bytes](), _OPENING.search(line), 0
@@ -269,7 +266,9 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
             failed, begin = failed + 1, _OPENING.search(line, at + 1)
             continue
         members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
-        if members is not None and 2 * len(known & members.keys()) >= max(2, len(known)):
+        if members is not None and (
+            not line[:at].strip(_PADDING) or 2 * len(known & members.keys()) >= max(2, len(known))
+        ):
             records.append(line[at:end])
         begin = _OPENING.search(line, end)
     return records
@@ -339,23 +338,26 @@ class LineReader(TextReader):
     records).
     """
 
-    reads_arrays: ClassVar[bool] = False  # the records may also be the elements of one JSON array
+    reads_arrays: ClassVar[bool] = True  # the records may also be the elements of JSON arrays, one after another
     most: ClassVar[int] = RECORD_VALUES  # values of a record
 
     def __init__(self) -> None:
+        self.array = ""  # path of the array that holds the records, if it is not the document itself
+        self.is_whole = False  # the end of an array was read
         self._latest = b""  # the latest whole record, until its keys are asked for
         self._keys: Iterable[str] = ()  # of the latest record that was asked for its keys
         self._broken: list[Line] = []  # lines that may be one record, cut by raw line feeds
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
-        return self._read_array(ElementCutter(data, ("",), RECORD_BYTES)) if start == b"[" else self._read_lines(data)
+        if start == b"[" or self.array:
+            return self._read_array(ElementCutter(data, (self.array,), RECORD_BYTES))
+        return self._read_lines(data)
 
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:
-        number = 0
         for record in records:
-            number = max(number + 1, record.number)  # of records on one line each counts as a line: ids are made of it
-            yield from self.read_line(Line(number, record.byte, record.data))
+            yield from self.read_line(record)
+        self.is_whole = records.is_whole
         yield from self.end()
         if not records.is_whole:
             yield problem(Code.TORN_LAST_LINE, "the array ends inside a record", records.place)
@@ -388,12 +390,12 @@ class LineReader(TextReader):
             return odd
         if (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
-            return [several, *(read for value in joined for read in self._read_part(_replaced(line, value)))]
+            return [several, *self._read_parts(line, joined)]
         if whole := self._find_whole(line):
             lost = len(line.data) - sum(map(len, whole))
             text = f"{lost:,} bytes beside a whole record are not a record: {reason}"
             found = problem(Code.UNREADABLE_LINE, text, line)
-            return [found, *(read for record in whole for read in self._read_part(_replaced(line, record)))]
+            return [found, *self._read_parts(line, whole)]
         if line.data[:2] == b'{"' and not line.is_torn:
             self._broken = [line]
             return ()
@@ -404,12 +406,16 @@ class LineReader(TextReader):
             self._keys, self._latest = raw_members(self._latest) or (), b""
         return find_whole_records(line.data, self._keys)
 
-    def _read_part(self, line: Line) -> Sequence[Read]:
-        """Return what one of several values on a line holds."""
-        reads = self._whole(line)
-        if reads is None and not fault(line.data):
-            reads = self._odd(line)
-        return self._unreadable(line) if reads is None else reads
+    def _read_parts(self, line: Line, parts: list[bytes]) -> Iterator[Read]:
+        """Yield what the values on a line hold, each at its own byte."""
+        end = 0
+        for data in parts:
+            at = line.data.index(data, end)
+            part, end = Line(line.number, line.byte + at, data, line.is_torn), at + len(data)
+            reads = self._whole(part)
+            if reads is None and not fault(data):
+                reads = self._odd(part)
+            yield from self._unreadable(part) if reads is None else reads
 
     def _whole(self, line: Line) -> Sequence[Read] | None:
         """Return what a line holds if it is one record within the limits; None if it is not."""
@@ -460,30 +466,54 @@ def _replaced(line: Line, data: bytes) -> Line:
 
 
 class RecordReader(LineReader):
-    """A reader of captures: records of JSON, or arrays of them. A format implements `_values`."""
+    """A reader of captures. A format implements `_values`."""
 
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(SPACE)
-        if data[:1] not in (b"{", b"[") or not is_json(data):
+        if data[:1] != b"{" or not is_json(data):
             return None
-        values = array(data) if data[:1] == b"[" else [data]
-        return [placed(value, line) for record in values for value in self._values(record, line)]
+        return [placed(value, line) for value in self._values(data, line)]
 
     def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
         """Return what one JSON object holds; a value without a place gets that of its line."""
         raise NotImplementedError
 
 
+class _RecordFinder(RecordReader):
+    """A reader that keeps the objects that it finds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[bytes] = []
+
+    def read_line(self, line: Line) -> Sequence[Read]:
+        return () if line.is_torn and len(line.data) > FEW_BYTES else super().read_line(line)
+
+    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
+        del line
+        self.found.append(data.translate(None, b"\r\n") + b"\n")
+        return ()
+
+
+def records_on_lines(head: bytes, array: str = "") -> bytes:
+    """Return the objects of a file's beginning, each on a line, as readers of records find them; empty without any.
+
+    They may be printed over several lines, in an array (at a path of the document), or beside damaged text. Usually it
+    is the beginning itself.
+    """
+    lines = [line.data.strip(SPACE) for line in islice(read_lines([head]), _FIRST)]
+    is_usual = not array and all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
+    if is_usual and lines and raw_members(lines[0]) is not None:
+        return head
+    finder = _RecordFinder()
+    finder.array = array
+    problems = finder.read(head[at : at + _PIECE] for at in range(0, len(head), _PIECE))
+    for number, _ in enumerate(problems):
+        if number == _DAMAGED or len(finder.found) > _FIRST:
+            break
+    return b"".join(finder.found)
+
+
 def first_records(head: bytes) -> list[bytes]:
     """Return the first whole records of a file, at most eight, to recognise it by."""
-    text = head.removeprefix(BOM).strip(SPACE)
-    if is_json(text):
-        return array(text)[:8] if text[:1] == b"[" else [text]
-    records: list[bytes] = []
-    for line in nonblank_lines(head):
-        piece = line.strip(SPACE)
-        if piece[:1] in (b"{", b"[") and is_json(piece):
-            records += array(piece)[:8] if piece[:1] == b"[" else [piece]
-        if len(records) >= 8:
-            break
-    return records
+    return list(islice(nonblank_lines(records_on_lines(head)), 8))

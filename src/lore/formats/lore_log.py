@@ -38,7 +38,6 @@ class LoreLog(LineReader):
 
     name: ClassVar[str] = "lore"
     yields: ClassVar[Yields] = "events"
-    reads_arrays: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

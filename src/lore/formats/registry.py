@@ -11,18 +11,18 @@ format whose reader is asked after it), or only a reader class, which is asked a
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
-from lore.formats.beginning import SPACE, may_be_recording
+from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recording
 from lore.formats.captures.bodies import Bodies
-from lore.formats.documents import elements_on_lines
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
-from lore.formats.lines import is_crowded, nonblank_lines, on_single_lines
+from lore.formats.lines import LineReader, is_crowded, nonblank_lines, records_on_lines
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
 from lore.model.jsonslice import Sliced, raw_members
@@ -82,7 +82,7 @@ FORMATS: dict[str, Format] = {
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
         compaction="no"),
     "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",
-        bills="some", compaction="no", members=frozenset(("type", "timestamp", "session_id", "model"))),
+        bills="some", compaction="no", members=frozenset(("type", "timestamp"))),
     "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList",
         "events of Managed Agents as the API lists them", b'"processed_at"'),
     "managed-agents": _log("agents.managed_agents:ManagedAgents", "session events of Anthropic's Managed Agents",
@@ -111,11 +111,13 @@ FORMATS: dict[str, Format] = {
     "cassette": _requests("captures.recorders:Cassette", "JSON cassettes with entries", "parsed", b'"entries"'),
     "lore-capture": _requests("captures.lore_capture:LoreCapture", "captures of `lore record`", "wire",
         b'"lore_capture"', b'"part"'),
+    "proxy-halves": _requests("captures.recorders:ProxyHalves", "logs of proxies and SDKs, a record for each request "
+        "and response", "parsed", b"req"),
+    "proxy-list": _requests("captures.recorders:ProxyList", "logs of proxies, one document; nock's fixtures", "parsed",
+        b'"headers"', b'"scope"'),
     "proxy": _requests("captures.recorders:ProxyLines", "logs of recording proxies, JSON Lines", "parsed", b'"body"',
         b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"', b'"payload"', b'"json"', b'"content"',
         b'"reqBody"', b'"requestBody"'),
-    "proxy-list": _requests("captures.recorders:ProxyList", "logs of proxies, one document; nock's fixtures", "parsed",
-        b'"headers"', b'"scope"'),
     "body-pairs": _requests("captures.bodies:BodyPairs", "a folder of request and response files", "wire", packed=True),
     "completions": _requests("captures.litellm:Completions", "a folder of LiteLLM completions, a file a request",
         "structural", packed=True),
@@ -183,9 +185,11 @@ def recognise(head: bytes) -> type[Reader] | None:
 
 def reader_of(head: bytes) -> Reader | None:
     """Return a reader for a file that begins like this; None if no reader recognises it."""
-    if not may_be_recording(head):
+    if (is_text := not may_be_recording(head)) or is_damaged(head):
         texts = [name for name, row in FORMATS.items() if row.text]
-        return next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
+        found = next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
+        if found is not None or is_text:
+            return found
     if is_crowded(head):
         return None
     line = next(nonblank_lines(head), b"").strip(SPACE)
@@ -193,27 +197,40 @@ def reader_of(head: bytes) -> Reader | None:
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
     named = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
-    exact = [name for name in named if name not in GENERIC]
-    found = _first_that_recognises(head, exact)
-    if found is None and (printed := on_single_lines(head)):  # records over several lines, as if on one
-        found = _first_that_recognises(printed, exact)
-    if found is None and (listed := elements_on_lines(head)):  # records in one array, too
-        found = _first_that_recognises(listed, exact, is_array=True)
-    found = found or _first_that_recognises(head, [name for name in named if name in GENERIC])
+    generic = [name for name in named if name in GENERIC]
+    records = head if head.startswith(OPENING) else records_on_lines(head)
+    found = _first_that_recognises(head, records, [name for name in named if name not in GENERIC])
+    if found is None and (reader := _reader_of_member(head, [name for name in named if name not in LAST])):
+        return reader
+    found = found or _first_that_recognises(head, head, generic) or _first_that_recognises(head, records, generic)
     return None if found is None else READERS[rank_alike(head, found)[0]]()
 
 
-def _first_that_recognises(head: bytes, names: list[str], *, is_array: bool = False) -> str | None:
-    """Return the first of these formats whose reader recognises a file; of an array, a reader of lines.
+_ARRAYS = 8  # of a document, in which records are looked for
+
+
+def _reader_of_member(head: bytes, names: list[str]) -> Reader | None:
+    """Return a reader of the records in one of a document's arrays, which no format names."""
+    for array in islice(arrays_in(head), _ARRAYS):
+        records = records_on_lines(head, array)
+        found = _first_that_recognises(b"", records, names) if records else None
+        if found is not None and isinstance(reader := READERS[found](), LineReader):
+            reader.array = array
+            return reader
+    return None
+
+
+def _first_that_recognises(head: bytes, records: bytes, names: list[str]) -> str | None:
+    """Return the first of these formats whose reader recognises a file: readers of records by its `records`.
 
     The first record rules many out before their readers are imported.
     """
-    opening = (raw_members(next(nonblank_lines(head), b"").strip(SPACE)) or {}).keys()
+    opening = (raw_members(next(nonblank_lines(records), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
-        if opening >= row.members and (not row.signs or any(sign in head for sign in row.signs)):
+        if opening >= row.members and (not row.signs or any(sign in head or sign in records for sign in row.signs)):
             reader = READERS[name]
-            if (not is_array or getattr(reader, "reads_arrays", False)) and reader.recognises(head):
+            if reader.recognises(records if records and getattr(reader, "reads_arrays", False) else head):
                 return name
     return None
 

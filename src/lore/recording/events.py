@@ -20,7 +20,7 @@ from lore.fold.step import Folding
 from lore.formats.base import HOLDS, Read, Reader
 from lore.formats.lines import read_lines
 from lore.formats.lore_log import LoreLog
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import READERS, reader_of
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
@@ -85,12 +85,12 @@ class EventRecording(Recording):
             self.reading, names = corpus.show(path), dict[str, str]()
             try:
                 opened = corpus.open_head(path)
-                kind = recognise(opened.head)
-                if kind is None or kind.yields != "events":
+                reader = reader_of(opened.head)
+                if reader is None or reader.yields != "events":
                     message = f"{self.reading} is not a session log"
                     self.problems.add(Problem(Code.UNREADABLE_FILE, message), self.reading)
                     continue
-                for read in kind().read(opened.data):
+                for read in reader.read(opened.data):
                     event = read.value
                     if isinstance(event, Problem):
                         self.problems.add(event, self.reading)

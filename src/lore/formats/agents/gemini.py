@@ -35,6 +35,7 @@ from lore.formats.beginning import array_at
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import nonblank_lines
+from lore.formats.values import text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import text_of
@@ -46,7 +47,10 @@ from lore.model.state import Sign
 
 CLIENT = "gemini-cli"
 RUN = "run"  # kind of the pass that is the sum over a run
-FIRST_KEYS = frozenset(("type", "timestamp", "session_id", "model"))
+_MEMBERS = {  # of records by type, with a time
+    "init": {"session_id", "model"}, "message": {"role", "content"}, "tool_use": {"tool_name", "tool_id"},
+    "tool_result": {"tool_id", "status"}, "error": {"severity", "message"}, "result": {"status", "stats"},
+}  # fmt: skip
 
 
 class StreamTokens(Struct, frozen=True, gc=False):
@@ -101,16 +105,22 @@ class GeminiStream(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        first = raw_members(next(nonblank_lines(head), b"")) or {}
-        return first.keys() >= FIRST_KEYS and first["type"] == b'"init"'
+        for line in nonblank_lines(head):  # the beginning may be missing
+            record = raw_members(line) or {}
+            kind = text_in(record.get("type", b""))
+            if kind not in _MEMBERS or not record.keys() >= {"timestamp", *_MEMBERS[kind]}:
+                return False
+            if kind != "message" or "delta" in record:  # other programs write messages, too
+                return True
+        return False
 
     def handle(self, data: bytes) -> None:
         record, session = decode_stream(data), self.session
         session.at = record.timestamp
+        session.start_session(record.session_id, at=session.at, dialect="gemini")
         match record.type:
             case "init":
                 self._model = record.model
-                session.start_session(record.session_id, at=session.at, dialect="gemini")
             case "message" if record.role == "user":
                 self._end_response(None)
                 session.append(UserMessage(session.line_id, blocks=(TextBlock(_text(record.content)),)))

@@ -19,18 +19,16 @@ from lore.formats.captures.layouts import ASSEMBLED, BODIES, Record, call_in
 from lore.formats.contents import Content, recorded_body
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import ASKED, Http, Judged, exchanges_of, is_body
-from lore.formats.lines import Line, RecordReader, fault, is_crowded, nonblank_lines, placed, problem, too_many
+from lore.formats.lines import Line, LineReader, fault, nonblank_lines, placed, problem
 from lore.formats.plain_chat import signs
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
-from lore.model.jsonslice import Sliced, raw_members
+from lore.model.jsonslice import raw_members
 from lore.model.turn import Exchange
 
-_NO_BODY = "a record without a request body that lore knows"
 
-
-class Bodies(RecordReader):
+class Bodies(LineReader):
     """Reader of request bodies."""
 
     name: ClassVar[str] = "bodies"
@@ -50,22 +48,13 @@ class Bodies(RecordReader):
         return not (signs.are_lines(head) or signs.is_document(head))
 
     def _record(self, line: Line) -> list[Read] | None:
-        if line.data[:1] == b"[":
-            return super()._record(line)
-        if is_crowded(line.data):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
         text = line.data.strip(SPACE)
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
-        values = _judged(text)
-        return [placed(value, line) for value in values] if values else None
-
-    def _values(self, data: bytes, line: Line) -> list[Judged]:
-        del line
-        return _judged(data) or [Problem(Code.REQUEST_NOT_JUDGED, _NO_BODY)]
+        return [placed(value, line) for value in _judged(text)] or None
 
     def _odd(self, line: Line) -> list[Read]:
-        return [problem(Code.REQUEST_NOT_JUDGED, _NO_BODY, line)]
+        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
 
 
 class BodyPairs(PackReader):
@@ -124,7 +113,6 @@ def _judged(data: bytes) -> list[Judged]:
     """Return the request of a JSON object, and a problem if the API refused it; nothing if it has no body."""
     if len(data) < _SMALL and _NAMED.search(data) is None:  # not worth slicing: there may be a million
         return []
-    data = data if isinstance(data, Sliced) else data.strip(SPACE)
     members = raw_members(data)
     if members is None:
         return []

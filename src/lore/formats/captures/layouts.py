@@ -76,6 +76,11 @@ COMMON = Layout(
     answered=("response.timestamp",), is_logged_late=True,
     ended=("logged_at", "response.ts"),
 )  # fmt: skip
+# A call whose request and response are records of their own.
+HALVES = replace(
+    COMMON, at=("request.timestamp", "request.ts", "request.time", "request.at", "request.created_at"),
+    failure=("response.error.message", "response.error"),
+)  # fmt: skip
 NOCK = Layout(
     url=("path",), method=("method",), headers=("reqheaders",), request=("body",), status=("status",),
     response_headers=("rawHeaders",), response=("response",), origin="scope",

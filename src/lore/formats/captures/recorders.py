@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.captures.layouts import COMMON, NOCK, Record, call_in
-from lore.formats.contents import array_of
+from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
+from lore.formats.contents import Content, array_of
 from lore.formats.documents import ElementCutter
-from lore.formats.http import Http, Judged, exchanges_of
+from lore.formats.http import Http, Judged, exchanges_of, is_body
 from lore.formats.lines import (
     Line,
     RecordReader,
@@ -28,11 +30,13 @@ from lore.formats.lines import (
     too_many,
     too_much,
 )
+from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, is_deep, raw_members
-from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES, SHORT_ENTRIES
+from lore.model.jsonslice import array, is_deep, object_of, raw_members
+from lore.model.limits import BEGINNING_BYTES, CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES, SHORT_ENTRIES
+from lore.model.turn import Exchange
 
 _NAMES = {path.rpartition(".")[2] for paths in (COMMON.url, COMMON.request) for path in paths}
 _NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join(sorted(_NAMES)).encode())  # or an escaped key
@@ -191,3 +195,94 @@ def _holds_call(line: bytes) -> bool:
     record = Record(members)
     has_response = any(key in members for key in ("response", "res", "resp", "reqBody", "requestBody"))
     return has_response and bool(record.text(COMMON.url)) and any(record.at(path) for path in COMMON.request)
+
+
+_WORDS = ("type", "direction", "event", "kind", "phase", "stage", "msg", "message")  # they say what a record is
+_REQUEST = pattern(r"(?:^|[^a-z])req(?:uest)?(?:$|[^a-z])")
+_RESPONSE = pattern(r"(?:^|[^a-z])(?:resp?(?:onse)?|reply|error|ended|end|completed?|done|finished)(?:$|[^a-z])")
+_IDS = ("request_id", "requestId", "req_id", "reqId", "call_id", "callId", "exchange_id", "correlation_id",
+        "correlationId", "flow_id", "id", "uuid", "seq")  # fmt: skip
+_INNER = ("data", "payload", "params", "kwargs", "body", "http")  # members that may hold all others
+_WHOLE = {"response", "response_body", "responseBody", "response_sse", "resBody", "res", "resp", "output", "usage"}
+_ANSWERS = {"usage", "usageMetadata", "usage_metadata", "choices", "candidates", "stop_reason"}
+
+
+class ProxyHalves(RecordReader):
+    """Reader of logs in which the request and the response of a call are records of their own, joined by an id.
+
+    A record says by `type`, `direction`, `event` or a member like these that it is a request or a response (or an
+    error); answers may come in any order. It is a call of HTTP (an address and a body), or an SDK's: the fields of the
+    body, alone or in a member. A call without an answer is read when its id comes again, or at the end of the file.
+    """
+
+    name: ClassVar[str] = "proxy-halves"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[str, tuple[Line, dict[str, bytes]]] = {}  # requests without an answer, by id
+        self._held = 0  # bytes of them
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = b"\n".join(islice(nonblank_lines(head), _LOOKED_AT))
+        return any(isinstance(read.value, Exchange) for read in cls().read([begin]))
+
+    def _values(self, data: bytes, line: Line) -> list[Read]:
+        members = raw_members(data) or {}
+        names = (*filter(None, (Record(members).text((name,)) for name in _IDS)), "")
+        match _side_of(members):
+            case "request":
+                reads = self._close(names[0], {})
+                self._calls[names[0]] = line, members
+                self._held += len(line.data)
+                while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
+                    reads += self._close(next(iter(self._calls)), {})
+                return reads
+            case "response":
+                name = next((name for name in names if name in self._calls), None)
+                lost = problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the log", line)
+                return [lost] if name is None else self._close(name, members)
+            case _:
+                return []
+
+    def _close(self, name: str, response: dict[str, bytes]) -> list[Read]:
+        """Return the call of a request and its answer; nothing without the request."""
+        if name not in self._calls:
+            return []
+        line, request = self._calls.pop(name)
+        self._held -= len(line.data)
+        sides = {"request": _merged(request, "request"), "response": _merged(response, "response")}
+        http = call_in(Record(sides["request"], **sides), HALVES)
+        answers = _objects(sides["response"], "response")
+        answer = next((found for found, own in answers if own.keys() & _ANSWERS), http.response)
+        http = replace(http, request=_body_in(sides["request"]) or http.request, response=answer)
+        return [placed(value, line) for value in exchanges_of(http)]
+
+    def _rest(self) -> list[Read]:
+        return [read for name in list(self._calls) for read in self._close(name, {})]
+
+
+def _side_of(members: dict[str, bytes]) -> str:
+    """Return "request" or "response" for a half of a call, as the record says; empty for another record."""
+    texts = [text_in(members.get(name, b"")).lower() for name in _WORDS]
+    if any(map(_RESPONSE.search, texts)):
+        return "response" if "request" not in members else ""
+    return "request" if any(map(_REQUEST.search, texts)) and members.keys().isdisjoint(_WHOLE) else ""
+
+
+def _merged(members: dict[str, bytes], side: str) -> dict[str, bytes]:
+    """Return a half's members, with those of the object that holds them."""
+    return {**members, **next((own for name in (side, *_INNER) if (own := raw_members(members.get(name, b"")))), {})}
+
+
+def _objects(members: dict[str, bytes], side: str) -> Iterator[tuple[Content, dict[str, bytes]]]:
+    """Yield the objects that may be a half's body: those in its members, and the half without what joins it."""
+    for name in (side, *_INNER):
+        if (own := raw_members(members.get(name, b""))) is not None:
+            yield Content(members[name], "json", own), own
+    own = {name: raw for name, raw in members.items() if name not in _IDS and not (name in _WORDS and raw[:1] == b'"')}
+    yield Content(object_of(own), "json"), own
+
+
+def _body_in(members: dict[str, bytes]) -> Content | None:
+    return next((found for found, own in _objects(members, "request") if is_body(own)), None)

@@ -1,0 +1,108 @@
+"""Logs of proxies and SDKs in which the request and the response of a call are records of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from formats.captures import codes, exchanges
+from helpers.each import each
+from lore.formats.captures.recorders import ProxyHalves
+from lore.formats.registry import recognise
+from lore.testing import ReaderContract
+
+URL = "https://api.anthropic.com/v1/messages"
+
+
+def body(number: int) -> dict[str, Any]:
+    messages = [{"role": role, "content": "x"} for role in ("user", "assistant") * number]
+    return {"model": "claude-sonnet-4-6", "max_tokens": 9, "messages": [*messages, {"role": "user", "content": "x"}]}
+
+
+def answer(number: int) -> dict[str, Any]:
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 100 * number, "output_tokens": 7}
+    return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [], "usage": usage}
+
+
+def stream(number: int) -> str:
+    return f"event: message_start\ndata: {json.dumps({'type': 'message_start', 'message': answer(number)})}\n\n"
+
+
+def call(number: int, **own: Any) -> dict[str, Any]:
+    return {"id": number, "method": "POST", "url": URL, "headers": {}, **own}
+
+
+HALVES = {  # a request and its response
+    "http": lambda n: (call(n, type="request", body=body(n)), {"type": "response", "id": n, "body": answer(n)}),
+    "text": lambda n: (
+        call(n, event="http.request", body=json.dumps(body(n))),
+        {"event": "http.response", "id": n, "status": 200, "body": stream(n)},
+    ),
+    "path": lambda n: (
+        {"type": "req", "id": n, "path": "/v1/messages", "payload": body(n)},
+        {"type": "res", "id": n, "payload": answer(n)},
+    ),
+    "own ids": lambda n: (
+        {"kind": "request", "id": f"a{n}", "requestId": n, "data": {"url": URL, "body": body(n)}},
+        {"kind": "response", "id": f"b{n}", "requestId": n, "data": {"body": answer(n)}},
+    ),
+    "members": lambda n: (
+        {"type": "request", "id": n, "request": body(n)}, {"type": "response", "id": n, "response": answer(n)},
+    ),
+    "sdk": lambda n: (
+        {"event": "llm_request", "call_id": n, **body(n)},
+        {"event": "llm_response", "call_id": n, "usage": answer(n)["usage"], "text": "x"},
+    ),
+    "start and end": lambda n: (
+        {"event": "request_start", "id": n, "data": {"request": body(n)}},
+        {"event": "request_end", "id": n, "data": {"response": answer(n)}},
+    ),
+}  # fmt: skip
+
+
+def lines(*records: Any) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+PLAIN = lines(*(half for number in range(3) for half in HALVES["http"](number)))
+
+
+class TestContract(ReaderContract):
+    reader = ProxyHalves
+    samples = (PLAIN, PLAIN[:-1])
+
+
+@each(HALVES)
+def test_answers_that_interleave_find_their_requests(halves):
+    (first, one), (second, two), (third, three) = (halves(number) for number in range(3))
+    data = lines({"type": "log", "msg": "up"}, first, second, two, third, one, three)
+    assert recognise(data) is ProxyHalves
+    found = {len(json.loads(call.body)["messages"]): call.usage for call in exchanges(ProxyHalves, data)}
+    usages = {size: (usage.uncached_tokens, usage.read_tokens) for size, usage in found.items() if usage}
+    assert usages == {1: (5, 0), 3: (5, 100), 5: (5, 200)}
+
+
+def test_halves_without_id_follow_each_other():
+    data = lines({"event": "request", "body": body(0)}, {"event": "response", "body": answer(0)})
+    assert [call.usage.output_tokens for call in exchanges(ProxyHalves, data)] == [7]
+
+
+def test_request_without_answer_is_read_at_the_end():
+    data = lines(*HALVES["http"](0), HALVES["http"](1)[0])
+    assert [call.usage is None for call in exchanges(ProxyHalves, data)] == [False, True]
+
+
+def test_answer_without_request_is_a_problem():
+    assert codes(ProxyHalves, lines(*HALVES["http"](0), HALVES["http"](1)[1])) == ["LORE226"]
+
+
+def test_error_is_the_answer_to_its_request():
+    error = {"type": "error", "id": 0, "error": {"message": "model not found"}}
+    (found,) = exchanges(ProxyHalves, lines(HALVES["http"](0)[0], error))
+    assert found.usage is None
+    assert codes(ProxyHalves, lines(HALVES["http"](0)[0], error)) == ["LORE231"]
+
+
+def test_record_with_both_sides_is_no_half():
+    whole = {"type": "request", "id": 1, "request": body(0), "response": answer(0)}
+    assert recognise(lines(whole)) is not ProxyHalves
