@@ -117,7 +117,6 @@ BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},
 @pytest.mark.parametrize("seed", range(20))
 def test_depth_equals_a_count_of_each_bracket(seed, monkeypatch):
     monkeypatch.setattr("lore.model.jsonslice.RECORD_LEVELS", 20)
-    monkeypatch.setattr("lore.model.jsonslice._BRACKETS", 13)
     monkeypatch.setattr("lore.model.jsonslice._STRETCH", 17)
     chance = Random(seed)
     for _ in range(100):

@@ -331,8 +331,7 @@ _STRETCH = 16 * 1024  # bytes in which values are seldom nested so deeply
 _TEXT = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_BRACKETS = 4096  # brackets that are examined together
-_HIDDEN_LEVELS = 3  # times that empty pairs are removed from a piece
+_HIDDEN_LEVELS = 8  # times that empty pairs are removed, before the brackets that remain are followed
 _RUNS = pattern(rb"(\[*+)(\]*+)")
 
 
@@ -357,27 +356,16 @@ def is_deep(data: bytes) -> bool:
 def _is_nested(data: bytes) -> bool:
     """Return for certain whether a record is nested deeper than lore reads.
 
-    Empty pairs are removed a few times, each of which hides one level at most. Only near the limit brackets are
-    followed run by run.
+    Removing every empty pair makes a value shallower by one level. It is done a few times, because most brackets are
+    gone then; those that remain are followed run by run.
     """
     brackets = (_TEXT.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
-    depth = 0
-    for at in range(0, len(brackets), _BRACKETS):
-        piece = brackets[at : at + _BRACKETS]
-        rest = piece
-        for _ in range(_HIDDEN_LEVELS):
-            rest = rest.replace(b"[]", b"")
-        if depth + rest.count(b"[") + _HIDDEN_LEVELS > RECORD_LEVELS and _highest(piece, depth) > RECORD_LEVELS:
+    for _ in range(_HIDDEN_LEVELS):
+        brackets = brackets.replace(b"[]", b"")
+    depth = _HIDDEN_LEVELS
+    for run in _RUNS.finditer(brackets):
+        depth += len(run[1])
+        if depth > RECORD_LEVELS:
             return True
-        depth += 2 * piece.count(b"[") - len(piece)
+        depth -= len(run[2])
     return False
-
-
-def _highest(brackets: bytes, depth: int) -> int:
-    """Return the deepest level that brackets reach when they start at a depth."""
-    highest = depth
-    for opened, closed in _RUNS.findall(brackets):
-        depth += len(opened)
-        highest = max(highest, depth)
-        depth -= len(closed)
-    return highest
