@@ -14,7 +14,7 @@ from helpers.each import each
 from lore.cache.breakpoint_rules import packaged_breakpoints
 from lore.cache.prices import TOOLS
 from lore.cache.rule_file import read_rules
-from lore.cache.rules import EVIDENCE, FOR_READING, RULES, seconds
+from lore.cache.rules import FOR_READING, RULES, seconds
 from lore.cache.served import normal_name
 from lore.run.rules import packaged
 
@@ -33,7 +33,6 @@ CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provide
 def test_a_row_is_complete(row):
     assert date(1970, 1, 1) < row.valid_from < date(2028, 1, 1)
     assert row.source == "measured" or URL.fullmatch(row.source)
-    assert row.evidence in EVIDENCE
     assert row.unit == RULES[row.rule].unit
     assert row.provider in PROVIDERS
     assert fnmatchcase(re.sub(r"\[(.)[^]]*\]", r"\1", row.model).replace("*", "x"), row.model)

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.each import each
+from lore.cache.breakpoint_rules import ALWAYS
 from lore.cache.lookback import LOOKBACKS
 from lore.cache.rule_file import read_rules
-from lore.cache.rules import ALWAYS, RULES, DatedRules, hour_spans
+from lore.cache.rules import RULES, DatedRules, hour_spans
 from lore.cache.served import LONGEST, normal_name, served
 from lore.errors import LoreError
 from lore.run.rules import packaged
@@ -337,7 +338,7 @@ def test_model_of_a_row_is_normalised(written, pattern):
         ("[[rules]]\nrows={}\n", "rules 1: rows is not a list of tables", "rows = ["),
         (ROW + "modell='x'\n", "rules 1: unknown key 'modell'", "did you mean 'model'?"),
         (ROW + ROW.replace("value=0.5", "value=-1"), "rules 2: the value does not fit price_read", "0 or more"),
-        ("[[rules]]\nrows=[{}, {rule='lifetime'}]\n", "rules 1, row 1: rule is missing", ""),
+        ("[[rules]]\nrows=[{}, {rule='lifetime'}]\n", "rules 1, row 1: provider is missing", ""),
         ("[[rules]]\nrule='lifetime'\nvalue=1\n", "provider is missing", ""),
         (ROW + "note=3\n", "rules 1: note: expected `str`, got `int`", ""),
         (ROW.replace("price_read", "price_red"), "unknown rule 'price_red'", "did you mean 'price_read'?"),

@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 
 from lore.cache.base import Simulate
-from lore.cache.rules import DatedRules, seconds
+from lore.cache.breakpoint_rules import seconds
+from lore.cache.rules import DatedRules
 from lore.commands.common import dated_rules
 from lore.config import Loaded, Settings
 from lore.errors import LoreError

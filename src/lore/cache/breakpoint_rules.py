@@ -17,23 +17,59 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.cache.served import normal_name, served
-from lore.model.deferred import read_table
+from lore.model.deferred import pattern, read_table
 from lore.model.patterns import matches_shell
 from lore.model.providers import AcceptedBreakpoints
 
 Api: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"]
 Field: TypeAlias = Literal["", "cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint"]
-_ALWAYS = date(1970, 1, 1)
+ALWAYS = date(1970, 1, 1)
+_SPECIAL = pattern(r"\[[^]]*\]|[*?]")
 
 
-class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+def seconds(day: date) -> float:
+    """Return when a day begins (UTC), in seconds since the epoch."""
+    return (day - ALWAYS).days * 86_400.0
+
+
+class DatedRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every row of a table says: for which requests it holds, from when on, and who published it."""
+
+    provider: str = "*"  # the maker of the model; "*" for all
+    model: str = "*"  # a shell pattern over names as `served.normal_name` spells them
+    platform: str = ""  # holds only on this cloud or gateway; empty: on all
+    valid_from: date = ALWAYS  # the first day on which it holds
+    source: str = ""  # link to the publication, or `measured`
+    evidence: Literal["P", "M", "S", "?"] = "?"  # the vendor's own page, measured, second-hand, inferred
+    note: str = ""  # what the page leaves open
+    file: str = ""  # the file that holds the row
+    own: bool = False  # the row is the user's
+
+    @property
+    def since(self) -> float:
+        """When it begins to hold: its first day at 0:00 UTC, in seconds since the epoch."""
+        return seconds(self.valid_from)
+
+    def holds_for(self, provider: str, model: str, platform: str) -> bool:
+        """Return whether the row is about a model, at any time; `model` is spelled as `normal_name` spells it."""
+        if self.provider not in (provider, "*") or self.platform not in ("", platform):
+            return False
+        return matches_shell(self.model, model)
+
+    @property
+    def specificity(self) -> tuple[bool, bool, int, bool, bool]:
+        """A sort key by which the greatest of several rows that hold is used; the latest one among equals.
+
+        The user's own rows come first, then whole names, longer patterns, rows for one platform, rows for one provider.
+        """
+        literals = len(_SPECIAL.sub("", self.model))
+        return self.own, literals == len(self.model), literals, bool(self.platform), self.provider != "*"
+
+
+class BreakpointRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where requests of some models may carry breakpoints."""
 
     apis: tuple[Api, ...]  # the shapes of requests (dialects) that it holds for
-    provider: str = "*"  # the maker of the model, or "*"
-    model: str = "*"  # a shell pattern over names as `served.normal_name` spells them
-    platform: str = ""  # holds only on this cloud or gateway; empty: on all
-    valid_from: date = _ALWAYS  # the first day on which it holds
     field: Field = ""  # the member that the API reads as a breakpoint; empty: it reads none
     sections: tuple[Literal["tools", "system", "messages"], ...] = ()  # that may hold breakpoints
     inside_results: bool = True  # whether a breakpoint inside the content of a tool's result is accepted
@@ -44,11 +80,6 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     refuses: bool = True  # a misplaced breakpoint is an error; otherwise it counts for nothing
     refused: tuple[Field, ...] = ()  # members of other APIs that are an error here
     ignored: tuple[Field, ...] = ()  # members of other APIs that are accepted and count for nothing
-    source: str = ""  # link to the publication or measurement
-    evidence: Literal["P", "M", "S", "?"] = "?"  # the vendor's own page, measured, second-hand, inferred
-    note: str = ""  # what the page leaves open
-    file: str = ""  # the file that holds the row
-    own: bool = False  # the row is the user's
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -59,22 +90,14 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def most_specific(
     rows: Iterable[BreakpointRule], api: str, provider: str, model: str, platform: str, at: float
 ) -> BreakpointRule | None:
-    """Return the most specific of the rows that hold for a request at a time; None if no row does.
+    """Return the most specific of the rows (`DatedRow.specificity`) that hold for a request at a time; None: none does.
 
-    The user's rows come first, then the model's longest literal pattern, a named provider, a named platform, and the
-    latest date. `model` is spelled as the tables spell it (`served.normal_name`).
+    `model` is spelled as the tables spell it (`served.normal_name`).
     """
     matching = [
-        row for row in rows
-        if api in row.apis and row.provider in ("*", provider) and row.platform in ("", platform)
-        and (row.valid_from - _ALWAYS).days * 86_400 <= at and matches_shell(row.model, model)
+        row for row in rows if api in row.apis and row.since <= at and row.holds_for(provider, model, platform)
     ]  # fmt: skip
-
-    def specificity(row: BreakpointRule) -> tuple[bool, int, bool, bool, date]:
-        literals = sum(char not in "*?[]" for char in row.model)
-        return row.own, literals, row.provider != "*", bool(row.platform), row.valid_from
-
-    return max(matching, key=specificity, default=None)
+    return max(matching, key=lambda row: (*row.specificity, row.valid_from), default=None)
 
 
 @lru_cache(4096)  # a recording can name any number of models

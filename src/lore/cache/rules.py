@@ -19,19 +19,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from lore.cache.breakpoint_rules import BreakpointRule, most_specific
+from lore.cache.breakpoint_rules import BreakpointRule, DatedRow, most_specific, seconds
 from lore.cache.counts import lifetime
 from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, normal_name, served_by
 from lore.model.deferred import pattern
-from lore.model.patterns import matches_shell
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
-EVIDENCE = ("P", "M", "S", "?")  # the vendor's own page, measured, second-hand, inferred
 UNKNOWN = "unknown"  # the value of a rule that the provider is known not to publish
-ALWAYS = date(1970, 1, 1)
 _DAY = 86_400.0
 MOST = 10**12  # no rule's value is larger
 _MANY = 4096  # remembered answers: a recording can name any number of models
@@ -73,27 +70,14 @@ RULES: dict[str, RuleKind] = {
 FOR_READING = frozenset(("lifetime_long", "lifetime_least", "requests_per_minute", "price_storage_hour"))
 
 
-class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DatedRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One row."""
 
     rule: str  # a name in `RULES`
     provider: str  # the maker of the model; "*" for all
     value: Any  # a `Value`; None if it is known to be unpublished ("unknown" in the file)
-    model: str = "*"  # a shell pattern over names as `normal_name` spells them
-    platform: str = ""  # holds only on this cloud or gateway; empty: on all
-    valid_from: date = ALWAYS  # the first day
     above_tokens: Annotated[int, Meta(gt=0, le=MOST)] | None = None  # holds only for longer prompts
     unit: str = ""  # of the value: that of the rule's kind
-    source: str = ""  # link to the publication, or `measured`
-    evidence: Literal["P", "M", "S", "?"] = "?"  # the vendor's own page, measured, second-hand, inferred
-    note: str = ""  # what the page leaves open
-    file: str = ""  # the file that holds the row
-    own: bool = False  # the row is the user's
-
-    @property
-    def since(self) -> float:
-        """When it begins to hold: its first day at 0:00 UTC, in seconds since the epoch."""
-        return seconds(self.valid_from)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -229,25 +213,9 @@ class DatedRules:
     ) -> tuple[tuple[float, DatedRule], ...]:
         """Return the rows that match at any time, with the time from which each holds; the strongest first."""
         name = normal_name(model)
-        matching = [
-            row for row in self._by_rule.get(rule, ())
-            if row.provider in (provider, "*") and row.platform in ("", platform) and matches_shell(row.model, name)
-        ]  # fmt: skip
-        return tuple([(row.since, row) for row in sorted(matching, key=_specificity, reverse=True)])
-
-
-_SPECIAL = pattern(r"\[[^]]*\]|[*?]")
-
-
-def seconds(day: date) -> float:
-    """Return when a day begins (UTC), in seconds since the epoch."""
-    return (day - ALWAYS).days * _DAY
-
-
-def _specificity(row: DatedRule) -> tuple[bool, bool, int, bool, bool, int, date]:
-    literals = len(_SPECIAL.sub("", row.model))
-    return (row.own, literals == len(row.model), literals, bool(row.platform), row.provider != "*",
-            row.above_tokens or 0, row.valid_from)  # fmt: skip
+        matching = [row for row in self._by_rule.get(rule, ()) if row.holds_for(provider, name, platform)]
+        matching.sort(key=lambda row: (*row.specificity, row.above_tokens or 0, row.valid_from), reverse=True)
+        return tuple([(row.since, row) for row in matching])
 
 
 _HOURS = pattern(r"(\d{1,3})-(\d{1,3})", re.ASCII)
