@@ -129,12 +129,16 @@ class ModelHistory:
         return self.positions[-1].tokens if self.positions else 0
 
 
-class WaitingText(Struct, frozen=True):
-    """Text that came since the last prompt of the user and may be moved at the next one."""
+class Signal(Struct, frozen=True):
+    """A signal of the log that may make the read fall."""
 
-    entries: int  # of the timeline before it
-    names: tuple[str, ...]  # what added it
-    version: str  # of the client
+    name: str  # a key of `model.state.SIGNS`, `reasoning` or `first-without-thinking`
+    version: str = ""  # of the client; empty: unknown
+    is_first: bool = False  # no earlier turn of the chain showed this signal
+    is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
+    entries: int = 0  # entries of the timeline before its text, if it is delayed
+    names: tuple[str, ...] = ()  # what added its text, if it is delayed
+    read_if_moved: int | None = None  # tokens that can still be read if the client moves its text; None: only the head
 
 
 class ChainHistory:
@@ -154,7 +158,7 @@ class ChainHistory:
         self.block = 1  # tokens that are read at a time
         self.charges = charges  # usage has shown that writes are billed apart
         self.shown: set[str] = set()  # signals so far
-        self.waiting: dict[str, WaitingText] = {}  # by signal
+        self.waiting: dict[str, Signal] = {}  # those whose text may be moved at the next prompt of the user, by name
         self.had_hidden_request = False
         self.reads_output = False  # the previous answer is read, too
         self.drops_thinking = False  # thinking is left out of prompts from the user's next prompt on

@@ -24,7 +24,7 @@ from lore.cache.growth import Growth, growth
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
-from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, WaitingText, add_positions
+from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, Signal, add_positions
 from lore.model.codes import Code
 from lore.model.events import Usage
 from lore.model.state import Change, Sign
@@ -49,18 +49,6 @@ class ReadLevel(Struct, frozen=True):
     tokens: int | None  # None: unknown
     why: str  # what decides it, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
     is_sure: bool = True  # the log itself decides it
-
-
-class Signal(Struct, frozen=True):
-    """A signal of the log that may make the read fall."""
-
-    name: str  # a key of `model.state.SIGNS`, `reasoning` or `first-without-thinking`
-    is_first: bool  # no earlier turn of the chain showed this signal
-    version: str  # of the client
-    read_if_moved: int | None = None  # tokens that can still be read if the client moves its text; None: only the head
-    is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
-    entries: int = 0  # entries of the timeline before its text
-    names: tuple[str, ...] = ()  # what added its text
 
 
 class TurnState(NamedTuple):
@@ -160,7 +148,7 @@ class TranscriptCache:
             chain.head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
         dropped = next((signal for signal in state.signals if signal.name == _REASONING), None)
         if dropped is not None and not odd and _kept_reasoning(dropped, history, state, usage):
-            chain.waiting[_REASONING] = WaitingText(dropped.entries, (), dropped.version)
+            chain.waiting[_REASONING] = dropped
         elif dropped is not None:
             history.cut(dropped.entries)  # the prompt after it is shorter from now on
         if usage is None or odd or usage.read_tokens is None:
@@ -222,10 +210,8 @@ def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, us
         return True
     if whole is None or history.total is None or state.unchanged < state.entries:
         return False
-    answer, added = (
-        history.rate.answer_tokens(state.grown, state.output),
-        history.rate.tokens(state.grown, state.output),
-    )
+    answer = history.rate.answer_tokens(state.grown, state.output)
+    added = history.rate.tokens(state.grown, state.output)
     beyond = whole - history.total - added
     return (added - answer) * _RATE_ERROR < beyond < added  # it cannot be judged if something unrecorded was added
 
@@ -251,7 +237,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         history = chain.models[model] = ModelHistory(breakpoints=breakpoints)
     before, entries = history.entries, basis.entries
     size = len(before)
-    unchanged = size if entries.begins_with(before) else before.common(entries)
+    unchanged = before.common(entries)
     head_changed = not is_new and basis.head != history.recorded_head
     if any(change.cause == Code.COMPACTION for change in turn.changes):
         chain.waiting.clear()
@@ -262,7 +248,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     distance = 0 if last is None or last.entries == base else history.positions_after(last, at)
     model_changed = chain.begun and chain.model != model
     if chain.drops_thinking and grown.has_thinking:
-        chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
+        chain.waiting.setdefault(_REASONING, Signal(_REASONING, is_delayed=True, entries=base))
     signals = tuple(_signals(chain, history, turn, grown))
     pause = None if history.used is None or at is None or at < history.used else at - history.used
     state = TurnState(
@@ -297,21 +283,12 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
         if not (chain.prompts or chain.thought or grown.has_thinking):
             version, model = chain.client.rpartition(" ")[2], normal_name(turn.model)
             if find_fall(_NO_FIRST_THINKING, prompted=True, first=True, version=version, model=model) is not None:
-                yield Signal(_NO_FIRST_THINKING, is_first=True, version=version)
-        for sign, text in chain.waiting.items():
-            left = history.read_within(text.entries, turn.at)
-            yield Signal(
-                sign,
-                is_first=False,
-                version=text.version,
-                read_if_moved=left,
-                is_delayed=True,
-                entries=text.entries,
-                names=text.names,
-            )
+                yield Signal(_NO_FIRST_THINKING, version, is_first=True)
+        for signal in chain.waiting.values():
+            yield replace(signal, read_if_moved=history.read_within(signal.entries, turn.at))
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
-            yield Signal(sign.name, sign.name not in chain.shown, sign.version)
+            yield Signal(sign.name, sign.version, is_first=sign.name not in chain.shown)
         chain.shown.add(sign.name)
 
 
@@ -324,7 +301,8 @@ def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | N
         if sign.name == _HOOK and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
             continue
         names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
-        chain.waiting[sign.name] = WaitingText(before.entries if before else entries or 0, names, sign.version)
+        place = before.entries if before else entries or 0
+        chain.waiting[sign.name] = Signal(sign.name, sign.version, is_delayed=True, entries=place, names=names)
 
 
 def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel:

@@ -29,7 +29,7 @@ from lore.model.turn import Segment, Turn
 from lore.prefix.likeness import is_model_message
 
 if TYPE_CHECKING:
-    from lore.cache.transcripts import Signal
+    from lore.cache.transcript_history import Signal
 
 # A finder whose evidence was turned into a cause in another room returns that cause.
 Find: TypeAlias = Callable[[PairFacts], "e.Evidence | Cause | None"]

@@ -264,7 +264,7 @@ class Turn(Struct):
         if basis is None or before is None or basis[1:4] != before[1:4]:
             return False
         entries, last, size = basis.entries, before.entries.last(), len(before.entries)
-        if not entries.begins_with(before.entries):
+        if entries.common(before.entries) < len(before.entries):
             return False
         return last is None or size == len(entries) or entries[size].group != last.group
 

@@ -99,10 +99,6 @@ class Vector(Generic[T]):
         chunks = self._chunks if number == len(self._chunks) else self._chunks[:number]
         return self._of(chunks, self._chunk(number)[:place])
 
-    def begins_with(self, other: Vector[T]) -> bool:
-        """Return whether the first items of this vector equal all items of the other."""
-        return self.common(other) == len(other)
-
     def common(self, other: Vector[T]) -> int:
         """Count the leading items that are equal in both; chunks that both share cost one comparison each."""
         if self._chunks is other._chunks:  # true in 127 of 128 appends
@@ -115,7 +111,7 @@ class Vector(Generic[T]):
         if not isinstance(other, Vector):
             return NotImplemented
         vector = cast("Vector[T]", other)
-        return len(self) == len(vector) and self.begins_with(vector)
+        return len(self) == len(vector) == self.common(vector)
 
     def __repr__(self) -> str:
         return f"Vector({list(self)!r})"

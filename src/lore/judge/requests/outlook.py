@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
+from lore.cache.breakpoint_rules import seconds
 from lore.cache.counts import has_unseen, lifetime_of, sent_tokens
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
-from lore.cache.breakpoint_rules import seconds
 from lore.cache.rules import DatedRules
 from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import estimated_positions
