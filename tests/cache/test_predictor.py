@@ -23,8 +23,8 @@ from lore.run.rules import load
 BILL = Usage(3, 0, 22_500, 10, 22_500, 0)
 
 
-def seen(pause=None, lifetime=300.0):
-    return SimpleNamespace(pause=pause, lifetime=lifetime)
+def seen(pause=None):
+    return SimpleNamespace(pause=pause, cached=22_000)
 
 
 def billed(usage):
@@ -37,7 +37,7 @@ def billed(usage):
 )  # fmt: skip
 def test_loss_that_the_lifetime_outlives_counts_as_read(pause, why, read):
     """Otherwise the read after an expiry was learned as the size of the head."""
-    found = with_lifetime(billed(BILL), 3600.0, 22_000, seen(pause), continues=why == "goes-on").usage
+    found = with_lifetime(billed(BILL), 3600.0, seen(pause), 300.0, continues=why == "goes-on").usage
     assert (found.read_tokens, found.write_tokens) == (read, 22_500 - read)
     assert (found.write_1h_tokens, found.write_5m_tokens) == (found.write_tokens, 0)
 
@@ -46,13 +46,13 @@ def test_loss_that_the_lifetime_outlives_counts_as_read(pause, why, read):
 def test_usage_with_this_lifetime_is_unchanged(pause):
     """Otherwise a drop with another cause counted as read: 5 of 29 sessions with one-hour writes gained by it."""
     turn = billed(Usage(3, 0, 22_500, 10, 0, 22_500))
-    assert with_lifetime(turn, 3600.0, 22_000, seen(pause, lifetime=3600.0), continues=True) is turn
+    assert with_lifetime(turn, 3600.0, seen(pause), 3600.0, continues=True) is turn
 
 
 def test_unsplit_writes_have_the_default_lifetime():
     turn = billed(Usage(3, 20_000, 500, 10))
-    assert with_lifetime(turn, 300.0, 22_000, seen(), continues=True) is turn
-    assert with_lifetime(turn, 3600.0, 22_000, seen(), continues=True).usage.write_1h_tokens == 500
+    assert with_lifetime(turn, 300.0, seen(), 300.0, continues=True) is turn
+    assert with_lifetime(turn, 3600.0, seen(), 300.0, continues=True).usage.write_1h_tokens == 500
 
 
 TALK = [text("user", "Find the bug. " * 80)]

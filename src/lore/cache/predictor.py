@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.breakpoints import Breakpoints
-from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, reason_to_doubt
+from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, lifetime, reason_to_doubt
 from lore.cache.registry import CACHES, Option, cache_named, configured, make, view_of
 from lore.cache.rules import DatedRules
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
@@ -97,23 +97,18 @@ class _Requests(Struct, frozen=True):
 
 
 class _ProlongedTranscripts(TranscriptCache):
-    """Transcripts whose entries live as long as a change asks for, if it does.
-
-    The recorded lifetimes are followed as well: they show which losses come from an expiry.
-    """
+    """Transcripts whose entries live as long as a change asks for, if it does."""
 
     def __init__(
         self, rules: DatedRules, seconds: float | None, change_counts: ChangeCounts, where: Served, *, breakpoints: bool
     ) -> None:
         super().__init__(rules, where, breakpoints=breakpoints)
         self._seconds = seconds if breakpoints else None  # other caches offer no choice
-        self._recorded = TranscriptCache(rules, where, breakpoints=breakpoints)
+        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, which shows what has expired
         self._change_counts = change_counts
         self._why = ""
 
     def predict(self, turn: Turn) -> Prediction:
-        if self._seconds is not None:
-            self._recorded.predict(turn)
         prediction = super().predict(turn)
         self._why = prediction.reason
         return prediction
@@ -121,10 +116,9 @@ class _ProlongedTranscripts(TranscriptCache):
     def learn(self, turn: Turn) -> str:
         if self._seconds is None:
             return super().learn(turn)
-        before = self._recorded.state
-        self._recorded.learn(turn)
-        continues = self._why in _CONTINUES
-        changed = with_lifetime(turn, self._seconds, self.state.cached, before, continues=continues)
+        recorded, continues = self._recorded.get(turn.chain), self._why in _CONTINUES
+        self._recorded[turn.chain] = lifetime(turn, recorded)
+        changed = with_lifetime(turn, self._seconds, self.state, recorded, continues=continues)
         if turn.usage is not None and turn.usage.write_tokens:
             self._change_counts.count(changed=changed is not turn)
         return super().learn(changed)
@@ -254,20 +248,20 @@ def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
     return look
 
 
-def with_lifetime(turn: Turn, seconds: float, cached: int | None, recorded: TurnState, *, continues: bool) -> Turn:
+def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float | None, *, continues: bool) -> Turn:
     """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
 
     All its writes get that lifetime. Tokens that expired in the pause before it, but would not have with `seconds`,
-    count as read instead of written: at most those that are missing from the `cached` ones that the previous turn
-    left (None: unknown, so none). `recorded` is the state before its usage and knows the pause; `continues` says that
-    the log shows no other cause of a loss. Returns `turn` itself if nothing changes or no writes are recorded. A
-    shorter lifetime adds no losses here.
+    count as read instead of written: at most those that are missing from the `cached` ones of `state` (None: unknown,
+    so none). `recorded` is the lifetime in seconds that the log shows before the turn (None: unknown, so nothing
+    expired); `continues` says that the log shows no other cause of a loss. Returns `turn` itself if nothing changes or
+    no writes are recorded. A shorter lifetime adds no losses here.
     """
-    usage, pause, lives = turn.usage, recorded.pause, recorded.lifetime
+    usage, pause, cached = turn.usage, state.pause, state.cached
     if usage is None or usage.write_tokens is None:
         return turn
     read, write = usage.read_tokens, usage.write_tokens
-    outlived = pause is not None and lives is not None and lives < pause <= seconds and continues
+    outlived = pause is not None and recorded is not None and recorded < pause <= seconds and continues
     back = min(cached - read, write) if outlived and read is not None and cached is not None and read < cached else 0
     if not back and _all_live(usage, seconds):
         return turn
