@@ -35,7 +35,7 @@ def seconds(day: date) -> float:
 class DatedRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What every row of a table says: for which requests it holds, from when on, and who published it."""
 
-    provider: str = "*"  # the maker of the model; "*" for all
+    provider: str  # the maker of the model; "*" for all
     model: str = "*"  # a shell pattern over names as `served.normal_name` spells them
     platform: str = ""  # holds only on this cloud or gateway; empty: on all
     valid_from: date = ALWAYS  # the first day on which it holds
@@ -70,6 +70,7 @@ class BreakpointRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=
     """Where requests of some models may carry breakpoints."""
 
     apis: tuple[Api, ...]  # the shapes of requests (dialects) that it holds for
+    provider: str = "*"  # the maker of the model; "*" for all
     field: Field = ""  # the member that the API reads as a breakpoint; empty: it reads none
     sections: tuple[Literal["tools", "system", "messages"], ...] = ()  # that may hold breakpoints
     inside_results: bool = True  # whether a breakpoint inside the content of a tool's result is accepted

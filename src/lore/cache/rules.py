@@ -74,7 +74,6 @@ class DatedRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """One row."""
 
     rule: str  # a name in `RULES`
-    provider: str  # the maker of the model; "*" for all
     value: Any  # a `Value`; None if it is known to be unpublished ("unknown" in the file)
     above_tokens: Annotated[int, Meta(gt=0, le=MOST)] | None = None  # holds only for longer prompts
     unit: str = ""  # of the value: that of the rule's kind
