@@ -79,6 +79,11 @@ FORMATS: dict[str, Format] = {
         members=frozenset(("kind",))),
     "gemini-cli": _log("agents.gemini:GeminiCli", "Gemini CLI's chats, JSON Lines",
         members=frozenset(("sessionId", "projectHash"))),
+    # Qwen Code before Claude Code, whose records have the same members around messages; both before formats whose signs
+    # the whole beginning of such a log would be searched for
+    "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
+    "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
+        b'"leafUuid"', b'"messageId"'),
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
         compaction="no"),
     "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",
@@ -89,10 +94,6 @@ FORMATS: dict[str, Format] = {
         b'"processed_at"', system_prompt="some"),
     "kimi-code": _log("agents.kimi:KimiCode", "Kimi Code's wire.jsonl", b'"protocol_version"', b'"context.append_',
         b'"llm.', b'"usage.record"', fidelity="structural", system_prompt="some", tools="some"),
-    # before Claude Code, whose records have the same members around messages
-    "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
-    "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
-        b'"leafUuid"', b'"messageId"'),
     "codex": _log("codex.reader:Codex", "Codex CLI's rollouts", b'"payload"', fidelity="structural",
         system_prompt="yes", tools="some"),
     "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",

@@ -341,7 +341,12 @@ def is_deep(data: bytes) -> bool:
     Counts the brackets, and looks at each one only if enough of them open within a stretch. Closing brackets inside
     strings may hide a level; then the parser's own limit of 1,024 levels applies.
     """
-    if len(data) <= RECORD_LEVELS or data.count(b"[") + data.count(b"{") <= RECORD_LEVELS:
+    size, most = len(data), RECORD_LEVELS + 1
+    if size < most:
+        return False
+    # `count` looks at each byte, `replace` only at what it finds: counting took a tenth of a check's instructions
+    without = len(data.replace(b"[", b"", most)) + len(data.replace(b"{", b"", most))
+    if 2 * size - without < most:
         return False
     depth = 0
     for at in range(0, len(data), _STRETCH):
