@@ -54,41 +54,44 @@ class Price(Struct, frozen=True):
         unknown. If it is missing, the cost is known only if both counts with a lifetime are given, or if neither is
         and writing has no price.
         """
-        return sum(self.parts(bill).values(), Decimal(0)) if self._has_known_cost(bill) else None
+        return sum(self.parts(bill).values(), Decimal(0)) if self.covers(bill) else None
 
-    def _has_known_cost(self, usage: Usage) -> bool:
+    def covers(self, usage: Usage) -> bool:
+        """Return whether the cost of a usage is known, so that its `parts` are all of it."""
         by_lifetime = (usage.write_5m_tokens, usage.write_1h_tokens)
-        is_split = any(count is not None for count in by_lifetime)
+        is_split = by_lifetime != (None, None)
         if usage.write_tokens is None and None in by_lifetime and (is_split or self.has_write_price):
             return False
-        counted = self._counted(usage).values()
-        if any(count is None or count < 0 or (count and price is None) for count, price in counted):
+        for _, count, price in self._counted(usage):
+            if count is None or count < 0 or (count and price is None):
+                return False
+        if usage.server_tools and {name for name, _ in usage.server_tools} - dict(self.tools).keys():
             return False
-        if {name for name, _ in usage.server_tools} - dict(self.tools).keys():
+        if not usage.iterations:
+            return True
+        if len(usage.iterations) != len(self.passes):
             return False
-        if usage.iterations and len(usage.iterations) != len(self.passes):
-            return False
-        passes = zip(usage.iterations, self.passes, strict=False)
-        return all(price is not None and price._has_known_cost(counts) for counts, price in passes)
+        passes = zip(usage.iterations, self.passes, strict=True)
+        return all(price is not None and price.covers(counts) for counts, price in passes)
 
-    def _counted(self, usage: Usage) -> dict[str, tuple[int | None, Decimal | None]]:
-        """Return count and price of each kind; missing counts of writes are 0."""
+    def _counted(self, usage: Usage) -> tuple[tuple[str, int | None, Decimal | None], ...]:
+        """Return each kind with its count and price; missing counts of writes are 0."""
         hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
         write = 0 if usage.write_tokens is None else usage.write_tokens - short - hour
-        return {
-            "uncached": (usage.uncached_tokens, self.uncached), "read": (usage.read_tokens, self.read),
-            "write_1h": (hour, self.write_1h), "write_5m": (short, self.write_5m),
-            "write": (write, self.write if self.write is not None else self.write_5m),
-            "output": (usage.output_tokens, self.output),
-        }  # fmt: skip
+        return (
+            ("uncached", usage.uncached_tokens, self.uncached), ("read", usage.read_tokens, self.read),
+            ("write_1h", hour, self.write_1h), ("write_5m", short, self.write_5m),
+            ("write", write, self.write_5m if self.write is None else self.write),
+            ("output", usage.output_tokens, self.output),
+        )  # fmt: skip
 
     def parts(self, bill: Usage) -> dict[str, Decimal]:
         """Return US dollars by kind of price or tool, of all passes, without those whose count or price is unknown."""
         parts = defaultdict[str, Decimal](Decimal)
-        for kind, (count, price) in self._counted(bill).items():
-            if count and (count > 0 or kind != "write") and price is not None:
-                parts[kind] += count * price / MILLION
-        tools = dict(self.tools)
+        for kind, count, price in self._counted(bill):
+            if count and price is not None and (count > 0 or kind != "write"):
+                parts[kind] = count * price / MILLION
+        tools = dict(self.tools) if bill.server_tools else {}
         for name, count in bill.server_tools:
             if name in tools:
                 parts[name] += count * tools[name] / THOUSAND

@@ -166,8 +166,8 @@ def exact(part: float | None) -> Decimal:
 
 def summed(parts: Iterable[float | None]) -> float | None:
     """Return the sum of the known amounts; None if all are unknown."""
-    known = [exact(part) for part in parts if part is not None]
-    return float(round(sum(known, start=Decimal(0)), 6)) if known else None
+    known = [part for part in parts if part is not None]
+    return float(round(sum(map(Decimal, map(repr, known)), start=Decimal(0)), 6)) if known else None
 
 
 def added(counts: Iterable[int | None]) -> int | None:

@@ -66,7 +66,7 @@ class LedgerRows:
             appended=append_read(verdict, left),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
             is_inherited=bool(turn.call.inherited_from),
-            at_least=price is not None and usage is not None and price.of(usage) is None,
+            at_least=price is not None and usage is not None and not price.covers(usage),
             recorded=None if usage is None else usage.recorded,
         )  # fmt: skip
 

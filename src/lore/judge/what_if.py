@@ -128,6 +128,8 @@ def replay_without(turns: Iterable[PaidTurn], without: _Match) -> Iterator[tuple
         if paid is None:
             more.pop(turn.chain, None)
             continue
+        if not turn.breaks and not more.get(turn.chain):
+            continue  # it read all that was there
         back = _regained(turn, paid, more.get(turn.chain, 0), without)
         other = read_more(paid, back)
         more[turn.chain] = max(0, (cached(other) or 0) - (cached(paid) or 0) if turn.exact else 0)

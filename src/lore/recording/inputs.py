@@ -221,10 +221,15 @@ def _is_body(path: str, format: str | None) -> bool:
     return kind is not None and kind.name == "bodies" and recorded_body(head.strip()) is not None
 
 
-def open_input(file: Input, options: Options, problems: Problems) -> Recording:
-    """Open an input, of several files if they are joined; raises LoreError as `Options.open` does."""
+def open_input(
+    file: Input, options: Options, problems: Problems, opened: corpus.Opened | None = None
+) -> Recording:  # fmt: skip
+    """Open an input, of several files if they are joined; raises LoreError as `Options.open` does.
+
+    `opened` is one file that the caller has opened.
+    """
     if not file.together:
-        return options.open(file.path, problems)
+        return options.open(file.path, problems, opened=opened, growing=False)
     opened = corpus.Opened(packed.BODIES_OPENING, packed.bodies_stream(file.together))
     return replace(options, format=None).open("", problems, opened=opened, growing=False)
 

@@ -157,12 +157,13 @@ class _Simulator(NamedTuple):
         """Yield the turns of a file, each with its project."""
         if file.error is not None:
             raise file.error
-        project = None if file.stream or file.together else project_of(corpus.open_head(file.path).head, file.path)
-        recording = open_input(file, self.options, problems)
+        opened, shown = None if file.together else corpus.open_head(file.path), corpus.show(file.path)
+        project = None if opened is None or file.stream else project_of(opened.head, file.path)
+        recording = open_input(file, self.options, problems, opened)
         played = simulation.recording(recording)
         for turn in played if measuring is None else measuring.follow(recording, played):
             path = turn.result.path
-            known = project if path == corpus.show(file.path) else None  # a recording of several files names no project
+            known = project if path == shown else None  # a recording of several files names no project
             yield turn, known or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
 
 

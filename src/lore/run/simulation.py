@@ -96,7 +96,7 @@ class Simulation:
         self._predictor.begin_recording()
         self._turns.clear()
         place = Place(recording.shown, reader=reader_of(recording, self._reader))
-        chains = defaultdict[str, _ChainCache](_ChainCache)
+        chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
         for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in late:
                 self._add_cause(finding)
@@ -104,9 +104,9 @@ class Simulation:
                 return
             turn, predicted, cache = verdict.turn, verdict.foreseen, chains[verdict.turn.chain]
             assert predicted is not None, "every turn is predicted"
-            if turn.basis is not None and recording.state.format not in self._formats:
-                self._formats.add(recording.state.format)
-                self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
+            if turn.basis is not None and not is_noted:
+                is_noted = True
+                self._note_format(recording.state.format)
             transition = _transition(turn, predicted, cache)
             paid, last_breakpoint = paid_turn(verdict, predicted.prediction, cache.left), cache.position
             cache.advance(turn, predicted, paid)
@@ -122,13 +122,20 @@ class Simulation:
         price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
         partial = usage is not None and is_partial(predictor.rules, usage.client)
         self._count(turn, predicted, price, partial=partial)
-        result = _result(verdict, predicted, price, place, self._causes(verdict, place), partial=partial)
-        self._turns[turn.chain, turn.number] = result
         parts = price.parts(usage) if price and usage and usage.has_input else {}
-        is_possible = usage is not None and not usage.contradiction and not reason_to_doubt(usage)
-        contradicted = bool(predicted.odd) and is_possible and predicted.cache == cache_of(turn, served_by(turn))
+        result = _result(verdict, predicted, price, parts, place, self._causes(verdict, place), partial=partial)
+        self._turns[turn.chain, turn.number] = result
+        contradicted = (
+            bool(predicted.odd) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
+            and predicted.cache == cache_of(turn, served_by(turn))
+        )  # fmt: skip
         paid = paid._replace(price=price, reader=place.reader, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
+
+    def _note_format(self, name: str) -> None:
+        if name not in self._formats:
+            self._formats.add(name)
+            self.lacks.setdefault(lacks_of(name), []).append(name)
 
     def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
         if is_transcript(turn):
@@ -175,8 +182,8 @@ def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transit
 
 
 def _result(
-    verdict: TurnVerdict, predicted: Predicted, price: Price | None, place: Place, causes: list[CauseResult], *,
-    partial: bool,
+    verdict: TurnVerdict, predicted: Predicted, price: Price | None, parts: dict[str, Decimal], place: Place,
+    causes: list[CauseResult], *, partial: bool,
 ) -> SimulatedTurn:  # fmt: skip
     turn, usage, prediction = verdict.turn, verdict.turn.usage, _limit_to_usage(predicted, verdict.turn.usage)
     return SimulatedTurn(
@@ -188,7 +195,7 @@ def _result(
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
         verdict=None if turn.verdict is None else copy_fields(VerdictResult, turn.verdict),
-        causes=causes, cost=_cost(price, verdict, prediction),
+        causes=causes, cost=_cost(price, parts, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
@@ -207,8 +214,13 @@ def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
     return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
 
 
-def _cost(price: Price | None, verdict: TurnVerdict, prediction: Prediction) -> Cost | None:
-    """Return the cost of a turn, as far as counts and prices are known; None if nothing is known of it."""
+def _cost(
+    price: Price | None, parts: dict[str, Decimal], verdict: TurnVerdict, prediction: Prediction
+) -> Cost | None:  # fmt: skip
+    """Return the cost of a turn, as far as counts and prices are known; None if nothing is known of it.
+
+    `parts` are those of its usage.
+    """
     usage = verdict.turn.usage
     recorded = usage.recorded_dollars or UNSET if usage is not None else UNSET
     if price is None:
@@ -219,10 +231,9 @@ def _cost(price: Price | None, verdict: TurnVerdict, prediction: Prediction) -> 
     output = 0 if usage is None else usage.first_pass.output_tokens
     tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
     predicted = price.of(tokens if usage is None else _with_first_pass(usage, tokens))
-    paid = None if usage is None else price.of(usage)
-    at_least = paid is None and usage is not None and usage.has_input
-    if at_least and usage is not None:
-        paid = sum(price.parts(usage).values(), Decimal(0))
+    has_input = usage is not None and usage.has_input
+    paid = sum(parts.values(), Decimal(0)) if has_input else None
+    at_least = usage is not None and has_input and not price.covers(usage)
     return Cost(
         currency=CURRENCY, billed=None if paid is None else float(paid),
         predicted=None if predicted is None else float(predicted),

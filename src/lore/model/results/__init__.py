@@ -49,8 +49,11 @@ class UsageResult(Struct, frozen=True, kw_only=True):
     def of(cls, usage: Usage, *, partial: bool = False) -> Self:
         """Return the counts of the pass that the next request continues, its `thoughts` passes added to the output."""
         thoughts = [one for one in usage.iterations if one.kind == THOUGHTS]
-        output = cls.sum_of([usage, *thoughts]).output_tokens
-        return copy_fields(cls, usage, output_tokens=output, partial_output=True if partial else UNSET)
+        return cls(
+            uncached_tokens=usage.uncached_tokens, read_tokens=usage.read_tokens, write_tokens=usage.write_tokens,
+            output_tokens=cls.sum_of([usage, *thoughts]).output_tokens if thoughts else usage.output_tokens,
+            partial_output=True if partial else UNSET,
+        )  # fmt: skip
 
     @classmethod
     def of_other_passes(cls, usage: Usage | None) -> UsageResult | UnsetType:
