@@ -54,51 +54,44 @@ class Price(Struct, frozen=True):
         unknown. If it is missing, the cost is known only if both counts with a lifetime are given, or if neither is
         and writing has no price.
         """
-        return sum(self.parts(bill).values(), Decimal(0)) if self.covers(bill) else None
-
-    def covers(self, usage: Usage) -> bool:
-        """Return whether the cost of a usage is known, so that its `parts` are all of it."""
-        by_lifetime = (usage.write_5m_tokens, usage.write_1h_tokens)
-        is_split = by_lifetime != (None, None)
-        if usage.write_tokens is None and None in by_lifetime and (is_split or self.has_write_price):
-            return False
-        for _, count, price in self._counted(usage):
-            if count is None or count < 0 or (count and price is None):
-                return False
-        if usage.server_tools and {name for name, _ in usage.server_tools} - dict(self.tools).keys():
-            return False
-        if not usage.iterations:
-            return True
-        if len(usage.iterations) != len(self.passes):
-            return False
-        passes = zip(usage.iterations, self.passes, strict=True)
-        return all(price is not None and price.covers(counts) for counts, price in passes)
-
-    def _counted(self, usage: Usage) -> tuple[tuple[str, int | None, Decimal | None], ...]:
-        """Return each kind with its count and price; missing counts of writes are 0."""
-        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-        write = 0 if usage.write_tokens is None else usage.write_tokens - short - hour
-        return (
-            ("uncached", usage.uncached_tokens, self.uncached), ("read", usage.read_tokens, self.read),
-            ("write_1h", hour, self.write_1h), ("write_5m", short, self.write_5m),
-            ("write", write, self.write_5m if self.write is None else self.write),
-            ("output", usage.output_tokens, self.output),
-        )  # fmt: skip
+        parts, is_whole = self.split(bill)
+        return sum(parts.values(), Decimal(0)) if is_whole else None
 
     def parts(self, bill: Usage) -> dict[str, Decimal]:
         """Return US dollars by kind of price or tool, of all passes, without those whose count or price is unknown."""
+        return self.split(bill)[0]
+
+    def split(self, bill: Usage) -> tuple[dict[str, Decimal], bool]:
+        """Return the `parts` of a cost, and whether they are all of it. Missing counts of writes are 0."""
+        by_lifetime = (bill.write_5m_tokens, bill.write_1h_tokens)
+        short, hour = bill.write_5m_tokens or 0, bill.write_1h_tokens or 0
+        write = 0 if bill.write_tokens is None else bill.write_tokens - short - hour
         parts = defaultdict[str, Decimal](Decimal)
-        for kind, count, price in self._counted(bill):
+        is_whole = bill.write_tokens is not None or None not in by_lifetime
+        is_whole = is_whole or (by_lifetime == (None, None) and not self.has_write_price)
+        for kind, count, price in (
+            ("uncached", bill.uncached_tokens, self.uncached), ("read", bill.read_tokens, self.read),
+            ("write_1h", hour, self.write_1h), ("write_5m", short, self.write_5m),
+            ("write", write, self.write_5m if self.write is None else self.write),
+            ("output", bill.output_tokens, self.output),
+        ):  # fmt: skip
+            if count is None or count < 0 or (count and price is None):
+                is_whole = False
             if count and price is not None and (count > 0 or kind != "write"):
                 parts[kind] = count * price / MILLION
         tools = dict(self.tools) if bill.server_tools else {}
         for name, count in bill.server_tools:
             if name in tools:
                 parts[name] += count * tools[name] / THOUSAND
+            else:
+                is_whole = False
+        is_whole = is_whole and (not bill.iterations or len(bill.iterations) == len(self.passes))
         for counts, price in zip(bill.iterations, self.passes, strict=False):
-            for kind, cost in ({} if price is None else price.parts(counts)).items():
+            costs, is_known = ({}, False) if price is None else price.split(counts)
+            is_whole = is_whole and is_known
+            for kind, cost in costs.items():
                 parts[kind] += cost
-        return dict(parts)
+        return dict(parts), is_whole
 
     @property
     def has_write_price(self) -> bool:

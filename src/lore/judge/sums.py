@@ -56,29 +56,29 @@ class LedgerRows:
         left = self._positions.get(turn.chain)
         self._positions[turn.chain] = None if usage is None or self_contradiction(usage) else position(usage)
         price = None if usage is None else price_of(self._rules, turn)
+        parts, is_whole = ({}, True) if price is None or usage is None else price.split(usage)
         counts = UsageResult.sum_of(() if usage is None else usage.passes)
         return LedgerRow(
             chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
             client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
             response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
             **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.has_input,
-            spent=_spent(verdict, price), loss=_loss(verdict),
+            spent=_spent(verdict, price, parts), loss=_loss(verdict),
             appended=append_read(verdict, left),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
             is_inherited=bool(turn.call.inherited_from),
-            at_least=price is not None and usage is not None and not price.covers(usage),
+            at_least=not is_whole,
             recorded=None if usage is None else usage.recorded,
         )  # fmt: skip
 
 
-def _spent(verdict: TurnVerdict, price: Price | None) -> CostParts | None:
+def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal]) -> CostParts | None:
     """Return the parts of a cost, as far as counts and prices are known; None without usage or a price."""
     usage = verdict.turn.usage
     if usage is None or not usage.has_input:
         return None
     if price is None:
         return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
-    parts = price.parts(usage)
     lost = verdict.lost_tokens or 0
     again = exact(paid_again(price, usage, lost))
     if_read = lost * price.read / MILLION if again and price.read is not None else Decimal(0)

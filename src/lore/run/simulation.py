@@ -122,8 +122,12 @@ class Simulation:
         price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
         partial = usage is not None and is_partial(predictor.rules, usage.client)
         self._count(turn, predicted, price, partial=partial)
-        parts = price.parts(usage) if price and usage and usage.has_input else {}
-        result = _result(verdict, predicted, price, parts, place, self._causes(verdict, place), partial=partial)
+        parts, is_whole = price.split(usage) if price and usage and usage.has_input else ({}, False)
+        prediction = _limit_to_usage(predicted, usage)
+        cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole)
+        result = _result(
+            verdict, predicted.cache, prediction, cost, place, self._causes(verdict, place), partial=partial
+        )
         self._turns[turn.chain, turn.number] = result
         contradicted = (
             bool(predicted.odd) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
@@ -182,12 +186,12 @@ def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transit
 
 
 def _result(
-    verdict: TurnVerdict, predicted: Predicted, price: Price | None, parts: dict[str, Decimal], place: Place,
+    verdict: TurnVerdict, cache: str, prediction: Prediction, cost: Cost | None, place: Place,
     causes: list[CauseResult], *, partial: bool,
 ) -> SimulatedTurn:  # fmt: skip
-    turn, usage, prediction = verdict.turn, verdict.turn.usage, _limit_to_usage(predicted, verdict.turn.usage)
+    turn, usage = verdict.turn, verdict.turn.usage
     return SimulatedTurn(
-        turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
+        turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=cache or None,
         predicted=PredictedResult(
             read_tokens=prediction.read, write_tokens=prediction.write, uncached_tokens=prediction.uncached,
             confidence=prediction.confidence, reason=prediction.reason,
@@ -195,8 +199,7 @@ def _result(
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
         verdict=None if turn.verdict is None else copy_fields(VerdictResult, turn.verdict),
-        causes=causes, cost=_cost(price, parts, verdict, prediction),
-        lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
+        causes=causes, cost=cost, lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
     )  # fmt: skip
@@ -215,11 +218,11 @@ def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
 
 
 def _cost(
-    price: Price | None, parts: dict[str, Decimal], verdict: TurnVerdict, prediction: Prediction
+    price: Price | None, verdict: TurnVerdict, prediction: Prediction, paid: Decimal, *, is_whole: bool
 ) -> Cost | None:  # fmt: skip
     """Return the cost of a turn, as far as counts and prices are known; None if nothing is known of it.
 
-    `parts` are those of its usage.
+    `paid` is what its usage costs, `is_whole`: of all counts.
     """
     usage = verdict.turn.usage
     recorded = usage.recorded_dollars or UNSET if usage is not None else UNSET
@@ -232,14 +235,12 @@ def _cost(
     tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
     predicted = price.of(tokens if usage is None else _with_first_pass(usage, tokens))
     has_input = usage is not None and usage.has_input
-    paid = sum(parts.values(), Decimal(0)) if has_input else None
-    at_least = usage is not None and has_input and not price.covers(usage)
     return Cost(
-        currency=CURRENCY, billed=None if paid is None else float(paid),
+        currency=CURRENCY, billed=float(paid) if has_input else None,
         predicted=None if predicted is None else float(predicted),
         waste=paid_again(price, usage, verdict.wasted_tokens),
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
-        at_least=True if at_least else UNSET, recorded=recorded,
+        at_least=True if has_input and not is_whole else UNSET, recorded=recorded,
     )  # fmt: skip
 
 
