@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from lore.fold.timeline import Problems, join_stream, problem
 from lore.model import events as e
@@ -67,8 +67,7 @@ def _without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, P
     """Return the usage with counts below 0 or above 10^9 unknown, and a problem that names them."""
     if usage is None:
         return None, ()
-    names = _impossible_counts(usage)
-    passes = [_impossible_counts(one) for one in usage.iterations]
+    names, *passes = map(_impossible_counts, usage.passes)
     if not names and not any(passes):
         return usage, ()
     iterations = tuple(
@@ -80,19 +79,21 @@ def _without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, P
 
 
 def _impossible_counts(usage: e.Usage) -> list[str]:
+    known = [*filter(None, astuple(usage)[: len(e.COUNTS)])]
+    if not known or 0 <= min(known) <= max(known) <= MOST_TOKENS:
+        return []
     return [name for name in e.COUNTS if (count := getattr(usage, name)) is not None and not 0 <= count <= MOST_TOKENS]
 
 
 def _add(totals: Totals, usage: e.Usage | None, sign: int = 1) -> Totals:
     if usage is None:
         return totals
-    sums: list[int | None] = []
-    for name in e.SUMMED_COUNTS:
-        known = [count for one in usage.passes if (count := getattr(one, name)) is not None]
-        total = getattr(totals, name)
-        sums.append((total or 0) + sign * sum(known) if known else total)
     clients = totals.clients
     if usage.client and usage.client not in clients and len(clients) < SESSION_CLIENTS:
         clients = (*clients, usage.client)
-    uncached, read, write, output = sums
-    return Totals(totals.turns, uncached, read, write, output, clients)
+    sums = totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens
+    for one in usage.passes:
+        counts = one.uncached_tokens, one.read_tokens, one.write_tokens, one.output_tokens
+        pairs = zip(sums, counts, strict=True)
+        sums = tuple([total if count is None else (total or 0) + sign * count for total, count in pairs])
+    return Totals(totals.turns, *sums, clients)

@@ -94,7 +94,7 @@ class SessionBuilder:
         return reads
 
     def emit(self, event: e.Event) -> None:
-        self._reads.append(self.placed(event))
+        self._reads.append(Read(event, self.line.number, self.line.byte, self.file))
 
     def placed(self, event: e.Event) -> Read:
         """Return an event with the place of the record."""

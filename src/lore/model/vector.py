@@ -57,9 +57,11 @@ class Vector(Generic[T]):
         if index < 0:
             index += len(self)
         number, place = divmod(index, WIDTH)
-        if not 0 <= number <= len(self._chunks):
-            raise IndexError(index)
-        return self._chunk(number)[place]
+        if not 0 <= number < len(self._chunks):
+            if number != len(self._chunks):
+                raise IndexError(index)
+            return self._tail[place]
+        return self._chunks[number][place]
 
     def last(self) -> T | None:
         """Return the last item; None if the vector is empty."""

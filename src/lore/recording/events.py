@@ -153,6 +153,8 @@ class EventRecording(Recording):
     def _origin(self) -> type[Reader]:
         """The reader of the format in which the session was recorded first."""
         origin = self._folding.session.format
+        if origin == self.reader.name:
+            return type(self.reader)
         if origin not in READERS:
             load_plugins()
         return READERS.get(origin, type(self.reader))

@@ -40,6 +40,7 @@ class ClaudeChain(Struct):
 
     response: str | None = None  # the response that is being read
     usage: Raw = NULL  # of its latest record
+    billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, and what it says
     verdict: e.Verdict | None = None  # of the provider, about it
     answered_at: str | None = None  # when its first record was written
     turns: dict[str, int] = {}  # of every response
@@ -84,8 +85,13 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        record, session = self._with_own_ids(records.decode_record(data)), self.session
-        uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
+        record, session = records.decode_record(data), self.session
+        is_repeated = record.uuid in self._graph.parents
+        if is_repeated and record.uuid == record.parent_uuid:
+            # A redactor wrote one placeholder for all ids, those of responses and calls included.
+            self._hides_ids, is_repeated = True, False
+            record = msgspec.structs.replace(record, uuid=None, parent_uuid=None)
+        uuid = record.uuid
         if uuid is not None and not is_repeated:
             self._graph.add(uuid, record.parent_uuid, session.line)
         session.chain = self._sidechain_of(record) if record.is_sidechain else e.MAIN
@@ -107,24 +113,14 @@ class ClaudeCode(LogReader):
             detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             session.problem(Code.DANGLING_PARENT, detail)
         match record.type:
-            case "user":
-                self._read_user(record, chain)
             case "assistant":
                 self._read_assistant(record, chain)
+            case "user":
+                self._read_user(record, chain)
             case "system":
                 self._read_system(record, chain)
             case _:
                 self._read_attachment(record, chain)
-
-    def _with_own_ids(self, record: ClaudeRecord) -> ClaudeRecord:
-        """Return the record without its ids if they identify nothing: it is its own parent, and came before.
-
-        A redactor wrote one placeholder for all ids, those of responses and calls included.
-        """
-        if record.uuid is None or record.uuid != record.parent_uuid or record.uuid not in self._graph.parents:
-            return record
-        self._hides_ids = True
-        return msgspec.structs.replace(record, uuid=None, parent_uuid=None)
 
     def finish(self) -> None:
         titles = [title for leaf, title in self._summaries.items() if leaf in self._graph.parents]
@@ -166,7 +162,7 @@ class ClaudeCode(LogReader):
         """Remember a setting of the client; a change of a known value is a signal."""
         value: Raw = getattr(record, name)
         before = chain.settings.get(name, NULL)
-        if is_absent(value) or value == before:
+        if value == before or is_absent(value):
             return
         chain.settings[name] = value.copy()
         if not is_absent(before):
@@ -327,7 +323,7 @@ class ClaudeCode(LogReader):
             billed = records.billed(message.usage, NULL)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
-        self._continue_response(record, chain, response, message, thinks=any(map(records.is_thinking, parts)))
+        self._continue_response(record, chain, response, message, parts)
         chain.has_answer = True
         if record.uuid is not None:
             chain.order[uuid] = response
@@ -348,7 +344,7 @@ class ClaudeCode(LogReader):
             session.append(records.response_item(item, part, message.stop_reason, response))
 
     def _continue_response(
-        self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage, *, thinks: bool
+        self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage, parts: Sequence[Part]
     ) -> None:  # fmt: skip
         """Start the turn of a response at its first record, and keep the usage of its latest."""
         session = self.session
@@ -363,8 +359,9 @@ class ClaudeCode(LogReader):
                 session.emit(e.SessionChanged(model=message.model, chain=session.chain))
             self._note_setting(record, chain, "version")
             self._note_setting(record, chain, "effort")
-            usage = self._billed(chain, message.usage)
-            switched = chain.thinking.change(usage and usage.uncached_tokens, thinks=thinks)
+            chain.billed = message.usage, self._billed(chain, message.usage)
+            uncached = chain.billed[1] and chain.billed[1].uncached_tokens
+            switched = chain.thinking.change(uncached, thinks=any(map(records.is_thinking, parts)))
             self._signal(record, () if switched is None else (switched,))
             source = records.fork_source(record)
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
@@ -390,7 +387,8 @@ class ClaudeCode(LogReader):
     def _end_response(self, chain: ClaudeChain) -> None:
         response = chain.response
         if response is not None:
-            usage = self._billed(chain, chain.usage)
+            raw, usage = chain.billed
+            usage = usage if chain.usage == raw else self._billed(chain, chain.usage)
             self._complete(self.session.counter.number, response, usage, chain.verdict, chain.answered_at)
             chain.response, chain.usage, chain.verdict = None, NULL, None
 

@@ -207,10 +207,12 @@ _SNAKE = re.compile(
 def decode_record(data: bytes) -> ClaudeRecord:
     """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type."""
     try:
-        record = lenient.decoded(_RECORD, data)
-    except (ValueError, RecursionError):
+        record = _RECORD.decode(data)
+    except msgspec.ValidationError:
         if _SNAKE.search(data) is None:
             raise
+    except (msgspec.DecodeError, RecursionError):
+        pass
     else:
         if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
             return record
