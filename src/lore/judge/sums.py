@@ -57,7 +57,8 @@ class LedgerRows:
         self._positions[turn.chain] = None if usage is None or self_contradiction(usage) else position(usage)
         price = None if usage is None else price_of(self._rules, turn)
         parts, is_whole = ({}, True) if price is None or usage is None else price.split(usage)
-        counts = UsageResult.sum_of(() if usage is None else usage.passes)
+        is_plain = usage is not None and not usage.iterations
+        counts = usage if is_plain else UsageResult.sum_of(() if usage is None else usage.passes)
         return LedgerRow(
             chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
             client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
@@ -81,10 +82,11 @@ def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal])
         return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
     lost = verdict.lost_tokens or 0
     again = exact(paid_again(price, usage, lost))
-    if_read = lost * price.read / MILLION if again and price.read is not None else Decimal(0)
-    read, output = parts.pop("read", Decimal(0)), parts.pop("output", Decimal(0))
-    context = sum((parts.pop(kind, Decimal(0)) for kind in ("uncached", "write", "write_5m", "write_1h")), Decimal(0))
-    tools = sum(parts.values(), Decimal(0))
+    zero = Decimal(0)
+    if_read = lost * price.read / MILLION if again and price.read is not None else zero
+    read, output = parts.pop("read", zero), parts.pop("output", zero)
+    context = sum([parts.pop(kind, zero) for kind in ("uncached", "write", "write_5m", "write_1h")], zero)
+    tools = sum(parts.values(), zero)
     amounts = read + if_read, context - again - if_read, output, tools, again
     return CostParts(*(round(float(amount), _ROW_DIGITS) for amount in amounts))
 
