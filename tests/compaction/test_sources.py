@@ -10,7 +10,7 @@ import pytest
 
 from compaction.programs import program
 from lore.compaction.base import Window
-from lore.compaction.commands import check_sources, outside_context, stamp
+from lore.compaction.commands import check_sources, outside_context
 from lore.compaction.settings import Compaction, ContextSource
 from lore.errors import LoreError
 from lore.untrusted import wrapped
@@ -197,7 +197,3 @@ def test_missing_source_is_an_error_before_any_runs(tmp_path):
             check_sources(settings, ENVIRON)
         assert "\n" not in caught.value.message
     assert not (tmp_path / "ran").exists()
-
-
-def test_times_are_rfc_3339_in_utc():
-    assert stamp(0.9) == "1970-01-01T00:00:00Z"

@@ -95,7 +95,7 @@ class ChainActivity:
                         self._waiting.clear()
                     self._real_uuids.remove(uuid)
                     self.exchanges -= 1
-            case _:
+            case _:  # says nothing of the rhythm
                 pass
 
     def _add_item(self, event: Append) -> None:
@@ -167,12 +167,11 @@ class SessionActivity:
         """Add the session's next event."""
         if isinstance(event, SessionStarted) and self.user is None:
             self.user, self.agent = event.user_id, event.agent_id
-        elif isinstance(event, (Append, TurnStarted, *TURN_ENDS, CompactApplied, ContextPersisted, Remove)):
-            self.chain(event.chain).add(event)
-            if isinstance(event, (TurnStarted, *TURN_ENDS)):
-                self._add_turn(event)
-            if event.chain == MAIN and isinstance(event, Append | TurnStarted | TurnCompleted):
-                self._add_move(event)
+        self.chain(event.chain).add(event)
+        if isinstance(event, (TurnStarted, *TURN_ENDS)):
+            self._add_turn(event)
+        if event.chain == MAIN and isinstance(event, Append | TurnStarted | TurnCompleted):
+            self._add_move(event)
 
     def pause(self, now: float | None) -> float | None:
         """Return the seconds since a request last began or ended; None if no time is known."""

@@ -66,7 +66,7 @@ class CompactionPolicy:
                 message = f"nothing was compacted, there is no summary: {error.message}"
                 tell(message)
                 return (Problem(Code.CALL_FAILED, message),)
-            waiting.note_success()
+            waiting.failures = 0
             if outcome.refused:
                 tell(f"no {outcome.trigger} compaction: {outcome.refused}")
             return outcome.events

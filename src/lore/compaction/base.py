@@ -60,10 +60,6 @@ class Waiting:
         self.failures += 1
         self.until = requests + 2 ** min(self.failures + 1, 8)
 
-    def note_success(self) -> None:
-        """Forget earlier failures."""
-        self.failures = self.until = 0
-
 
 class CompactionOutcome(NamedTuple):
     """What a compaction did, or why it did nothing."""

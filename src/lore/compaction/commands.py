@@ -21,7 +21,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -34,6 +33,7 @@ from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.limits import COMMAND_BYTES, COMMANDS_AT_ONCE, COMPLAINT_BYTES
 from lore.model.mask import mask
+from lore.model.times import format_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, inert, one_line
@@ -167,7 +167,7 @@ def outside_context(
         tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
         return ()
     stop = threading.Event()
-    begin, end = map(stamp, window)
+    begin, end = (f"{format_timestamp(at)[:19]}Z" for at in window)  # in whole seconds
     kept = {name: environ[name] for name in _KEPT if name in environ}
     clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
     about = {"from": begin, "to": end, "session_id": session_id, "agent": agent, "user": user}
@@ -205,11 +205,6 @@ def _cap_answers(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, .
     for count, name in zip(range(len(sizes), 0, -1), sorted(sizes, key=lambda name: sizes[name]), strict=True):
         shares[name] = min(sizes[name], (cap - sum(shares.values())) // count)
     return tuple([SourceText(name, truncated(text, shares[name])) for name, text in answers])
-
-
-def stamp(seconds: float) -> str:
-    """Return a time as RFC 3339 in UTC, in whole seconds."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 
 class SummaryCommand:

@@ -134,45 +134,37 @@ def dollars(amount: Decimal | None) -> float | None:
     return None if amount is None else float(round(amount, 6))
 
 
-class CostLookup:
-    """Looks up, by dated rules, what tokens cost and how long a session's cache lives."""
+def cache_costs(
+    rules: DatedRules, model: str | None, at: float | None, size: int, dialect: str = "", *, usage: Usage | None = None,
+    params: Raw = NULL, lifetime: float | None = None,
+) -> CacheCosts:  # fmt: skip
+    """Return the costs of a prompt of `size` tokens by dated rules; `lifetime` was billed, else the rules' one holds.
 
-    def __init__(self, rules: DatedRules) -> None:
-        self._rules = rules
-        self._lifetime: float | None = None
+    A `usage`, otherwise the session's `params`, name the service tier.
+    """
+    where = served("", model, dialect)
+    asked = {} if is_absent(params) else raw_members(bytes(params))
+    price = bill_price(rules, where, model, at, usage, size=size, asked=asked)
+    if lifetime is None:
+        listed = rules.number("lifetime", where.provider, model, where.platform, at)
+        lifetime = None if listed is None else float(listed)
+    return CacheCosts(price, lifetime)
 
-    def costs(
-        self, model: str | None, at: float | None, size: int, dialect: str = "", *, usage: Usage | None = None,
-        params: Raw = NULL,
-    ) -> CacheCosts:  # fmt: skip
-        """Return the costs of a prompt of `size` tokens; the lifetime is the one last billed, else the rules' one.
 
-        A `usage`, otherwise the session's `params`, name the service tier.
-        """
-        where = served("", model, dialect)
-        asked = {} if is_absent(params) else raw_members(bytes(params))
-        price = bill_price(self._rules, where, model, at, usage, size=size, asked=asked)
-        lifetime = self._lifetime
-        if lifetime is None:
-            listed = self._rules.number("lifetime", where.provider, model, where.platform, at)
-            lifetime = None if listed is None else float(listed)
-        return CacheCosts(price, lifetime)
-
-    def note_lifetime(self, usage: Usage) -> None:
-        """Note the lifetime for which a usage was charged."""
-        if usage.write_1h_tokens:
-            self._lifetime = ONE_HOUR
-        elif usage.write_5m_tokens:
-            self._lifetime = FIVE_MINUTES
+def billed_lifetime(usage: Usage | None) -> float | None:
+    """Return the lifetime for which a usage was charged; None if it names none."""
+    if usage is None or not (usage.write_1h_tokens or usage.write_5m_tokens):
+        return None
+    return ONE_HOUR if usage.write_1h_tokens else FIVE_MINUTES
 
 
 def session_costs(session: FoldedSession, chain: Chain, rules: DatedRules, now: float, size: int = 0) -> CacheCosts:
     """Return the costs of a chain's cache, with the lifetime that was billed last, else the rules' one."""
-    lookup, usage = CostLookup(rules), None if chain.last is None else chain.last.usage
-    if usage is not None:
-        lookup.note_lifetime(usage)
-    model = chain.model or session.model
-    return lookup.costs(model, now, size, session.dialect or "", usage=usage, params=chain.params)
+    usage, model = None if chain.last is None else chain.last.usage, chain.model or session.model
+    return cache_costs(
+        rules, model, now, size, session.dialect or "", usage=usage, params=chain.params,
+        lifetime=billed_lifetime(usage),
+    )  # fmt: skip
 
 
 def compaction_cost(

@@ -7,6 +7,7 @@ by four, and a fixed count for an image or a document.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from msgspec import Raw
@@ -50,12 +51,9 @@ def count_calls(entries: Entries) -> int:
 
 def calls_tools(entries: Entries, last: int) -> bool:
     """Return whether the response that ends at a place asked for tools."""
-    at, group = last, entries[last].group
-    while at >= 0 and entries[at].group == group:
-        if isinstance(entries[at].item, i.ToolCall):
-            return True
-        at -= 1
-    return False
+    group = entries[last].group
+    response = takewhile(lambda at: entries[at].group == group, range(last, -1, -1))
+    return any(isinstance(entries[at].item, i.ToolCall) for at in response)
 
 
 def tokens_of(entries: Entries) -> int:

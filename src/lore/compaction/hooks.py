@@ -193,7 +193,7 @@ class Continuous:
             self.waiting.note_failure(self.activity.requests)
             tell(f"nothing was compacted, there is no summary: {error.message}")
             return None
-        self.waiting.note_success()
+        self.waiting.failures = 0
         if not self._is_current():
             return None
         done = finish(self.stored.state, MAIN, made)

@@ -306,13 +306,18 @@ def plan_overflow(
         return None
     firing = Firing("overflow", TimelineCut(0))
     for keep, limit in STAGES[1:] if used > FULL else STAGES:
-        firing = _keep_last(entries, keep, overhead, reserve) or firing._replace(tokens=before)
-        firing = firing._replace(full=used > FULL)
+        firing = firing._replace(tokens=before, full=used > FULL)
+        if (cut := find_cut(entries, keep)) is not None:
+            pruned = pruned_entries(entries, cut)
+            marker = MARKER.format(count_messages(pruned))
+            after = _tokens_with_summary(kept_entries(entries, cut), marker, summary_room(pruned, reserve))
+            firing = firing._replace(cut=cut, marker=marker, tokens=overhead + after)
         if _percent(firing.tokens, window) <= limit:
             gains = firing.full or _percent(before - firing.tokens, window) >= LEAST_GAIN
             return firing if firing.cut.place and gains else None
     kept = kept_entries(entries, firing.cut)
-    shortened = _long_results(kept)
+    calls = latest_calls(kept).items()
+    shortened = tuple([(call_id, text) for call_id, call in calls if (text := shorten_result(call)) is not None])
     room = summary_room(pruned_entries(entries, firing.cut), reserve)
     after = overhead + _tokens_with_summary(replace_results(kept, shortened), firing.marker, room)
     return firing._replace(shortened=shortened, tokens=after, final=_percent(after, window) > FULL)
@@ -348,23 +353,8 @@ def shorten_result(call: ToolCall) -> str | None:
     return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)
 
 
-def _long_results(entries: Entries) -> tuple[tuple[str, str], ...]:
-    texts = ((call_id, shorten_result(call)) for call_id, call in latest_calls(entries).items())
-    return tuple([(call_id, text) for call_id, text in texts if text is not None])
-
-
 def _percent(tokens: int, window: int) -> float:
     return 100 * tokens / window if window > 0 else 0
-
-
-def _keep_last(entries: Entries, keep: int, overhead: int, reserve: int) -> Firing | None:
-    cut = find_cut(entries, keep)
-    if cut is None:
-        return None
-    pruned = pruned_entries(entries, cut)
-    marker = MARKER.format(count_messages(pruned))
-    after = overhead + _tokens_with_summary(kept_entries(entries, cut), marker, summary_room(pruned, reserve))
-    return Firing("overflow", cut, marker=marker, tokens=after)
 
 
 def _tokens_with_summary(entries: Entries, marker: str, reserve: int) -> int:

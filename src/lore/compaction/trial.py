@@ -134,7 +134,6 @@ class Trial:
         self, recorded: Callable[[], FoldedSession], settings: Compaction, rules: DatedRules, tell: Tell | None = None
     ) -> None:
         self._recorded, self._settings, self._rules, self._tell = recorded, settings, rules, tell
-        self._lookup = c.CostLookup(rules)
         # the recorded side
         self._name = MAIN  # of the main chain
         self._has_main = False  # the main chain is known
@@ -146,6 +145,7 @@ class Trial:
         self._turn = 0  # number of the latest turn
         self._last: float | None = None  # when a turn last began or ended
         self._costs, self._scale = c.CacheCosts(None), c.TokenScale()  # of the latest turn
+        self._lifetime: float | None = None  # of the cache, as it was billed last
         self._open: _Request | None = None
         # the copy with the policy's compactions
         self._activity, self._folding, self._copy_sizes = SessionActivity(), Folding(recorded()), TimelineSizes()
@@ -327,11 +327,11 @@ class Trial:
             self._without_usage += 1
             self._scale = self._scale if is_measured else c.TokenScale(head_tokens(chain))
             tokens = self._scale.prompt(request.tokens)
-            lifetime = self._lookup.costs(request.model, request.at, tokens).lifetime
+            lifetime = self._request_costs(request, tokens, None).lifetime
             usage = predict_usage(tokens, previous, request.pause, lifetime)
         else:
             self._scale = c.TokenScale.of(tokens, request.tokens, self._scale.head if is_measured else None)
-            self._lookup.note_lifetime(usage)
+            self._lifetime = c.billed_lifetime(usage) or self._lifetime
         self._growth += max(0, tokens - (previous or tokens))
         self._costs = self._request_costs(request, tokens, usage)
         partial = usage is not None and is_partial(self._rules, usage.client)
@@ -350,7 +350,9 @@ class Trial:
 
     def _request_costs(self, request: _Request, size: int, usage: Usage | None) -> c.CacheCosts:
         """Return the costs of a request whose prompt has `size` tokens."""
-        return self._lookup.costs(request.model, request.at, size, usage=usage, params=request.params)
+        return c.cache_costs(
+            self._rules, request.model, request.at, size, usage=usage, params=request.params, lifetime=self._lifetime
+        )
 
     # the outcome
 
