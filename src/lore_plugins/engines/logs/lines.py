@@ -14,9 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, Generic, NamedTuple, TypeVar
-
-from msgspec import Struct
+from typing import ClassVar, NamedTuple, TypeVar
 
 from lore.formats import Line, LineCutter, Read, TextReader, problem, too_much
 from lore.model import Code, LogClock, parse_timestamp
@@ -35,7 +33,6 @@ _ENGINES = re.compile(
 )
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 
 
 class LogTime(NamedTuple):
@@ -45,14 +42,12 @@ class LogTime(NamedTuple):
     clock: LogClock = "utc"
 
 
-class EngineLog(TextReader, Generic[S]):
+class EngineLog(TextReader):
     """A reader of an engine's log; a format implements `_line` and `_own_time`."""
 
     name: ClassVar[str]
-    state_type: ClassVar[type[Struct]]  # the type of `_state`
 
     def __init__(self) -> None:
-        self._state: S = self.state_type()  # pyright: ignore[reportAttributeAccessIssue]
         self._server = ""  # whose line is read, as the collector names it
         self._skipped: dict[str, int] = {}  # lines of other engines, by format
         self._first: Line = Line(1, 0, b"")  # the first skipped line

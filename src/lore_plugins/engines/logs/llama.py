@@ -60,16 +60,15 @@ class _Task(Struct):
         return Measurement("request", ENGINE, time.at, time.clock, "", 1, prompt, kept)
 
 
-class _LlamaState(Struct):
-    tasks: dict[str, _Task] = {}  # by number and server
-    timed: dict[str, str] = {}  # by server, the task that the next timings belong to
-
-
-class LlamaLog(EngineLog[_LlamaState]):
+class LlamaLog(EngineLog):
     """Reader of llama-server's log."""
 
     name: ClassVar[str] = "llama-log"
-    state_type: ClassVar[type[Struct]] = _LlamaState
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[str, _Task] = {}  # by number and server
+        self._timed: dict[str, str] = {}  # by server, the task that the next timings belong to
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -97,17 +96,17 @@ class LlamaLog(EngineLog[_LlamaState]):
     def _message(self, text: bytes, time: LogTime, line: Line) -> list[Read]:
         """Read a message about a task; its timings may be on lines of their own after the one that names it."""
         match = _SLOT.match(text)
-        server, timed = self._server, self._state.timed
+        server, timed = self._server, self._timed
         name = timed.get(server, "") if match is None else f"{match[1].decode()} {server}"
         text = text if match is None else text[match.end() :]
         if match is None and not name:
             return []
-        task = self._state.tasks.get(name)
+        task = self._tasks.get(name)
         if match is not None:
             remember(timed, server, name)
             if task is None:
                 task = _Task()
-                remember(self._state.tasks, name, task)
+                remember(self._tasks, name, task)
         if task is None:
             return []
         if (found := _PROMPT.match(text)) is not None:
@@ -122,7 +121,7 @@ class LlamaLog(EngineLog[_LlamaState]):
         elif text.startswith((b"draft acceptance", b"accepted ")):
             task.drafted = True
         elif match is not None and (found := _RELEASED.match(text)) is not None:
-            del self._state.tasks[name]
+            del self._tasks[name]
             timed.pop(server, None)
             measure = task.measure(count_in(found[1]), time, truncated=found[2] == b"1")
             return [] if measure is None else [placed(replace(measure, server=server), line)]

@@ -70,16 +70,15 @@ class _ServerState(Struct):
     before: dict[bytes, float]  # the values of all earlier scrapes
 
 
-class _ScrapeState(Struct):
-    servers: dict[str, _ServerState] = {}
-    fell: bool = False  # whether fallen counters were reported
-
-
-class EngineMetrics(EngineLog[_ScrapeState]):
+class EngineMetrics(EngineLog):
     """Reader of scrapes of engines' metrics."""
 
     name: ClassVar[str] = "engine-metrics"
-    state_type: ClassVar[type[Struct]] = _ScrapeState
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._servers: dict[str, _ServerState] = {}
+        self._has_fallen = False  # whether fallen counters were reported
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -91,9 +90,9 @@ class EngineMetrics(EngineLog[_ScrapeState]):
     @property
     def _scrapes(self) -> _ServerState:
         """The scrapes of the server whose line is read."""
-        if self._server not in self._state.servers:
-            remember(self._state.servers, self._server, _ServerState(_Scrape(), {}))
-        return self._state.servers[self._server]
+        if self._server not in self._servers:
+            remember(self._servers, self._server, _ServerState(_Scrape(), {}))
+        return self._servers[self._server]
 
     def _own_time(self, text: bytes) -> LogTime:
         return LogTime(_time_in(text))
@@ -148,14 +147,14 @@ class EngineMetrics(EngineLog[_ScrapeState]):
             gained[name] = gained.get(name, 0.0) + value - start
         measures = (_measure(engine, counters, gained, now.at) for engine, counters in _ENGINES.items())
         found = [placed(replace(measure, server=self._server), line) for measure in measures if measure is not None]
-        if fell and not self._state.fell:
-            self._state.fell = True
+        if fell and not self._has_fallen:
+            self._has_fallen = True
             found.append(problem(Code.ENGINES_MIXED, _FELL, line))
         return found
 
     def _rest(self) -> list[Read]:
         found: list[Read] = []
-        for server in list(self._state.servers):
+        for server in list(self._servers):
             self._server = server
             found += self._end_scrape(self._last)
         return found + super()._rest()

@@ -50,17 +50,16 @@ class _SglangBody(Struct, frozen=True):
     byte: int
 
 
-class _SglangState(Struct):
-    waiting: list[_SglangBody] = []  # without a request yet
-    running: dict[str, _SglangBody] = {}  # by request
-    python: bool = False  # whether bodies as Python text were reported
-
-
-class SglangLog(EngineLog[_SglangState]):
+class SglangLog(EngineLog):
     """Reader of SGLang's log and of its files of requests."""
 
     name: ClassVar[str] = "sglang-log"
-    state_type: ClassVar[type[Struct]] = _SglangState
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[_SglangBody] = []  # without a request yet
+        self._running: dict[str, _SglangBody] = {}  # by request
+        self._knows_python = False  # whether bodies as Python text were reported
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -87,8 +86,8 @@ class SglangLog(EngineLog[_SglangState]):
             return [placed(step, line)]
         if message.startswith(b"Finish: obj="):
             return _ended_in_python(message, self._time(text), line)
-        if message.startswith(b"Receive OpenAI: obj=") and not self._state.python:
-            self._state.python = True
+        if message.startswith(b"Receive OpenAI: obj=") and not self._knows_python:
+            self._knows_python = True
             return [problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_WHOLE}", line)]
         return []
 
@@ -107,12 +106,12 @@ class SglangLog(EngineLog[_SglangState]):
         if event[8] == b"received.openai":
             return self._received(record.get("obj", b""), time, line)
         if event[8] == b"received":
-            body, self._state.waiting = self._state.waiting[:1], self._state.waiting[1:]
+            body, self._waiting = self._waiting[:1], self._waiting[1:]
             if body and name:
-                remember(self._state.running, name, body[0])
+                remember(self._running, name, body[0])
             return []
         meta = raw_members((raw_members(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
-        return _ended(meta, time, line, self._state.running.pop(name, None))
+        return _ended(meta, time, line, self._running.pop(name, None))
 
     def _received(self, body: bytes, time: LogTime, line: Line) -> list[Read]:
         """Keep a body for the next request; if two wait, return both without a request."""
@@ -121,14 +120,15 @@ class SglangLog(EngineLog[_SglangState]):
         if not is_body(raw_members(body) or {}, sent=True):
             return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat", line)]
         received = _SglangBody(body, time.at, line.number, line.byte)
-        if not self._state.waiting:
-            self._state.waiting = [received]
+        if not self._waiting:
+            self._waiting = [received]
             return []
-        waiting, self._state.waiting = [*self._state.waiting, received], []
+        waiting, self._waiting = [*self._waiting, received], []
         return [_exchange(found, None, "") for found in waiting]
 
     def _rest(self) -> list[Read]:
-        left, self._state = [*self._state.running.values(), *self._state.waiting], _SglangState()
+        left = [*self._running.values(), *self._waiting]
+        self._running, self._waiting = {}, []
         return [*(_exchange(body, None, "") for body in sorted(left, key=lambda body: body.byte)), *super()._rest()]
 
 

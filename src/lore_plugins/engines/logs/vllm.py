@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats import Line, Read, call_of, is_body, placed, problem
@@ -44,16 +43,15 @@ _LOOKED_UP = re.compile(
 _BODY = re.compile(rb"Request [^\s]{1,200} JSON body: (.*)", re.DOTALL)
 
 
-class _VllmState(Struct):
-    last: dict[str, float] = {}  # time of the last report by engine
-    early: int = 0  # reports that came too early for one engine
-
-
-class VllmLog(EngineLog[_VllmState]):
+class VllmLog(EngineLog):
     """Reader of vLLM's log."""
 
     name: ClassVar[str] = "vllm-log"
-    state_type: ClassVar[type[Struct]] = _VllmState
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reported: dict[str, float] = {}  # time of the last report by engine
+        self._early = 0  # reports that came too early for one engine
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -75,10 +73,12 @@ class VllmLog(EngineLog[_VllmState]):
         first = found[0] if found else None
         if not isinstance(first, Measurement) or first.extent != "window" or first.server or first.at is None:
             return []
-        last, state = self._state.last.get(first.name), self._state
-        remember(state.last, first.name, first.at)
-        state.early += last is not None and abs(first.at - last) < _EARLY
-        if state.early != _SURELY or last is None or abs(first.at - last) >= _EARLY:
+        last = self._reported.get(first.name)
+        remember(self._reported, first.name, first.at)
+        if last is None or abs(first.at - last) >= _EARLY:
+            return []
+        self._early += 1
+        if self._early != _SURELY:
             return []
         text = f"engine {first.name or '0'} reports more than once in {_EARLY:g} seconds: if these are two servers, "
         return [problem(Code.ENGINES_MIXED, text + "their rates are read as one", line)]
