@@ -44,9 +44,9 @@ TRIGGERS = ("overflow", "manual", "cadence", "gap", "auto")
 @strict
 def session_started(
     session_id: str, *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Tools | None = None, attachments: Sequence[str] = (),
-    params: Members | None = None, user_id: str | None = None, project_id: str | None = None,
-    parent_session_id: str | None = None, **common: Unpack[Common],
+    tools: Tools | None = None, attachments: Sequence[str] = (), params: Members | None = None,
+    user_id: str | None = None, project_id: str | None = None, parent_session_id: str | None = None,
+    **common: Unpack[Common],
 ) -> e.SessionStarted:  # fmt: skip
     """Return the header of a log. Tools without an order, as a mapping by name, are ordered by name.
 
@@ -63,8 +63,7 @@ def session_started(
 @strict
 def session_changed(
     *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Tools | None = None, params: Members | None = None,
-    **common: Unpack[Common],
+    tools: Tools | None = None, params: Members | None = None, **common: Unpack[Common],
 ) -> e.SessionChanged:  # fmt: skip
     """Return a change of the model, the dialect, the system prompt, the tools or the parameters, in mid-session.
 
@@ -343,7 +342,12 @@ def event(kind: str, **fields: object) -> e.Event:
     good_line(data, kind)
     made = event_of(data)
     if made is None:
-        raise MisuseError(f"{kind} has missing or wrong fields: {_fault(data, kind)}", hint=f"see lore.events.{kind}")
+        fault = "text is a JSON text, output a text or a list of blocks"
+        try:
+            msgspec.json.decode(data, type=e.KINDS[kind])
+        except (ValueError, RecursionError) as error:
+            fault = str(error)
+        raise MisuseError(f"{kind} has missing or wrong fields: {fault}", hint=f"see lore.events.{kind}")
     return made
 
 
@@ -351,14 +355,6 @@ _WORDS: dict[str, dict[str, Sequence[str]]] = {
     "knowledge": {"op": OPS}, "layer": {"when": WHENS}, "observed": {"name": tuple(SIGNS)},
     "patch_tool_call": {"status": STATUSES},
 }  # fmt: skip
-
-
-def _fault(data: bytes, kind: str) -> str:
-    try:
-        msgspec.json.decode(data, type=e.KINDS[kind])
-    except (ValueError, RecursionError) as error:
-        return str(error)
-    return "text is a JSON text, output a text or a list of blocks"
 
 
 def _built(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from itertools import islice
 from typing import Any
 
@@ -42,7 +43,11 @@ class RequestArguments:
             prompt, messages=Vector(prompt.messages.since(start)), breakpoints=positions, breakpoint_values=values
         ))  # fmt: skip
         messages = self._messages.copy()
-        for number, found in self._marked(marks, head, start).items():
+        marked: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)  # breakpoints of finished messages
+        for at, value in marks:
+            if head <= at < head + start:
+                marked[bisect_right(self._ends, at - head)].append((at - head, value))
+        for number, found in marked.items():
             messages[number] = self._message(prompt.messages, number, found)
         first = self.dialect.first(prompt.head).messages
         arguments[self.dialect.root][first:first] = messages
@@ -62,14 +67,6 @@ class RequestArguments:
         for message in finished:
             end += len(message)
             self._ends.append(end)
-
-    def _marked(self, marks: list[tuple[int, bytes]], head: int, end: int) -> dict[int, list[tuple[int, bytes]]]:
-        """Return the breakpoints of finished messages, by message."""
-        found: dict[int, list[tuple[int, bytes]]] = {}
-        for at, value in marks:
-            if head <= at < head + end:
-                found.setdefault(bisect_right(self._ends, at - head), []).append((at - head, value))
-        return found
 
     def _message(self, messages: Vector[Segment], number: int, marks: list[tuple[int, bytes]]) -> Any:
         start = self._ends[number - 1] if number else 0

@@ -194,17 +194,10 @@ def _gemini(members: dict[str, Any]) -> dict[str, Any]:
     return {**model, "contents": contents, **({"config": config} if config else {})}
 
 
-def _bedrock(members: dict[str, Any]) -> dict[str, Any]:
-    return {**members, "messages": _with_bytes(members["messages"], _BEDROCK_BYTES)}
-
-
 # The members that hold bytes, by the member that contains them (None: any).
 _GEMINI_BYTES: set[_Place] = {
-    ("inlineData", "data"),
-    ("inline_data", "data"),
-    (None, "thoughtSignature"),
-    (None, "thought_signature"),
-}
+    ("inlineData", "data"), ("inline_data", "data"), (None, "thoughtSignature"), (None, "thought_signature"),
+}  # fmt: skip
 _BEDROCK_BYTES: set[_Place] = {("source", "bytes"), ("reasoningContent", "redactedContent")}
 _WORDS = frozenset(("input", "args", "response", "json"))  # whose members are a tool's own
 
@@ -231,4 +224,7 @@ def _opened(text: str) -> bytes | str:
         return text
 
 
-_ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"gemini": _gemini, "bedrock": _bedrock}
+_ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "gemini": _gemini,
+    "bedrock": lambda members: {**members, "messages": _with_bytes(members["messages"], _BEDROCK_BYTES)},
+}

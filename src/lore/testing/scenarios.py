@@ -173,8 +173,3 @@ class StoreScenarios:
                 yield [stack.enter_context(self.opened(place))] * count
             else:
                 yield [stack.enter_context(self.opened(place)) for _ in range(count)]
-
-    def needs_restarts(self) -> None:
-        """Skip a scenario that opens a store twice, if that gives another store."""
-        if not self.restarts:
-            pytest.skip("the sessions end with the store's object")

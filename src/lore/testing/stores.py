@@ -384,7 +384,8 @@ class StoreContract(StoreScenarios):
             assert second.resolve("client") is None
             first.bind("client", "s")
             assert second.resolve("client") == "s"
-            self.needs_restarts()
+            if not self.restarts:
+                pytest.skip("the sessions end with the store's object")
         with self.opened(tmp_path) as store:
             assert store.resolve("client") == "s"
 

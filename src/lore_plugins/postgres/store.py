@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from hashlib import sha256
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from lore.store import (
     SCHEMA_VERSION,
@@ -46,17 +46,16 @@ _NOTES = {  # settings of the server that must not be off
 _RETRIED = (  # `delete` is repeated in its own way
     "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "verify",
 )  # fmt: skip
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _retried(method: F) -> F:
+def _retried(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method with repetition after a broken connection."""
 
     @wraps(method)
     def call(self: Postgres, /, *args: Any, **kwargs: Any) -> Any:
         return self.link.retry(lambda: method(self, *args, **kwargs))
 
-    return cast("F", call)
+    return call
 
 
 class Postgres(SqlStore):

@@ -10,17 +10,16 @@ machine do not have.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from lore.endpoints import is_near
 from lore.errors import LoreError, install_hint
 from lore.judge import FileResult
 from lore.recording import Input, show
@@ -148,10 +147,4 @@ def _is_sent(file: Input) -> bool:
 
 def _is_private(address: str) -> bool:
     """Return whether data sent to this address is safe from others on the network."""
-    parts = urlsplit(address)
-    if parts.scheme in ("tls", "wss") or parts.hostname == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+    return address.startswith(("tls:", "wss:")) or is_near(address)
