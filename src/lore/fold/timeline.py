@@ -253,7 +253,8 @@ def removed_open_calls(chain: Chain, event: e.CompactApplied) -> Problems:
     names = [mask(item.call_id)[:80] for item in items if isinstance(item, ToolCall) and item.status == "running"]
     if not names:
         return ()
-    message = f"{len(names)} calls without a result are not preserved ({names[0]!r}): their results will fit no call"
+    which = "a call" if len(names) == 1 else f"{len(names)} calls"
+    message = f"the compaction removed {which} without a result ({names[0]!r}): a later result will fit no call"
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
 
 
