@@ -35,7 +35,7 @@ from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext, verdicts
 from lore.run.dated import PACKAGED
 from lore.run.diff import TurnComparison, compared
-from lore.run.simulate import SimulateRequest, simulate
+from lore.run.simulate import simulate
 
 FIXTURES = ROOT / "fixtures"
 FOLDERS = ("causes", "recordings", "sessions", "claude-code", "captures")
@@ -109,7 +109,7 @@ def checked(path: str, options: Options = READ) -> Verdicts:
 
 def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore simulate`, with predictions by these `caches`."""
-    (result,) = simulate(SimulateRequest([path], caches), options)
+    (result,) = simulate([path], CheckContext(options=options), caches=caches)
     return {(one.chain, one.turn): said(one.causes) for one in result.turns if one.causes}
 
 

@@ -22,10 +22,11 @@ from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
+from lore.run.checking.verdicts import CheckContext
 from lore.run.dated import PACKAGED
-from lore.run.pages import PageRequest, read_session
+from lore.run.pages import read_session
 from lore.run.running import judge_running
-from lore.run.simulate import SimulateRequest, simulate
+from lore.run.simulate import simulate
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, summed
 
@@ -66,7 +67,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     if not counted.turns:
         return
     assert counted.lost_tokens == counted.waste_tokens + counted.unexplained_tokens
-    (simulated,) = simulate(SimulateRequest([path]), Options())
+    (simulated,) = simulate([path], CheckContext())
     played = simulated.totals
     assert (counted.waste_tokens, counted.unexplained_tokens) == (played.waste_tokens, played.unexplained_tokens)
     assert_same_money(counted.waste_dollars, played.cost.waste)
@@ -75,7 +76,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     overview = summed(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
     side = SelectedSide(path, path)
     compared = compare(here(home), side, side, Ledgers(Options())).left.spending
-    pages = [read_session(file, PageRequest(Options())) for file in inputs([path])]
+    pages = [read_session(file, CheckContext()) for file in inputs([path])]
     for spending in (overview, compared, *(page.spending for page in pages if page is not None and len(pages) == 1)):
         assert spending.breaks == counted.breaks
         assert spending.paid_again_tokens == counted.waste_tokens

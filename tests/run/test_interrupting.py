@@ -11,10 +11,9 @@ from msgspec import UNSET
 from cli.running import lore, put, session
 from lore.judge.what_if import TTL
 from lore.model.results import Interruption
-from lore.recording.opening import Options
 from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.simulate import SimulateRequest, simulate
+from lore.run.simulate import simulate
 
 FILES = ["a.jsonl", "b.jsonl", "c.jsonl"]  # of two turns each
 
@@ -51,8 +50,7 @@ def test_interrupted_check_ignores_files_not_judged():
 
 
 def simulated(questions: int, *changes: str):
-    request = SimulateRequest(FILES, changes=changes, interrupted=after(questions))
-    return list(simulate(request, Options()))
+    return list(simulate(FILES, CheckContext(), CheckRun(interrupted=after(questions)), changes=changes))
 
 
 def test_interrupted_simulation_returns_turns_so_far():

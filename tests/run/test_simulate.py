@@ -14,8 +14,9 @@ from lore.formats.claude.reader import ClaudeCode
 from lore.judge.agreement import agreement_of
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
+from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import packaged
-from lore.run.simulate import SimulateRequest, simulate
+from lore.run.simulate import simulate
 from lore.run.simulation import Simulation
 
 CASSETTES = Path(__file__).parents[2] / "fixtures" / "captures" / "vcr"
@@ -62,7 +63,7 @@ def test_turn_without_possible_usage_is_not_compared():
 
 def test_finding_about_copied_turn_names_no_other_recording():
     paths = [str(CASSETTES / name) for name in ("betamax.json", "breaks.yaml")]
-    (result,) = simulate(SimulateRequest(paths), Options())
+    (result,) = simulate(paths, CheckContext())
     first, *_ = result.turns
     assert (first.path, first.turn, first.causes) == (paths[0], 1, [])  # LORE151 is about turn 1 of breaks.yaml
 

@@ -121,11 +121,9 @@ def run(options: CheckOptions) -> int:
     code = _report(options, context, outcome, reports, which.paths, writer)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.answers import introduce_report
-        from lore.run.pages import PageRequest
 
-        request = PageRequest(context.options, dated=context.dated, redact=options.redact, reader=context.reader)
         intro = introduce_report(outcome.result, verbose=options.verbose)
-        write_pages(page, intro, drawn, request, verbose=options.verbose, colour=None)
+        write_pages(page, intro, drawn, context, verbose=options.verbose, colour=None)
     return code
 
 

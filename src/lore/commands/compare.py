@@ -32,6 +32,7 @@ from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
 from lore.report.sentences.spending import cause_in_words
+from lore.run.checking.verdicts import CheckContext
 from lore.run.recent import since
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import gathered, is_of, requests_of
@@ -75,10 +76,8 @@ def run(
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:
         from lore.report.html.answers import introduce_comparison
-        from lore.run.pages import PageRequest
 
-        shown_as = PageRequest(ledgers.options, redact=redact)
-        write_pages(page, introduce_comparison(result), [], shown_as, verbose=verbose, colour=color)
+        write_pages(page, introduce_comparison(result), [], CheckContext(), verbose=verbose, colour=color)
     return 3 if result.failed else 0
 
 

@@ -89,8 +89,7 @@ def run(options: LintOptions) -> int:
     name_unjudged(unjudged)
     if page is not None:
         from lore.report.html.answers import introduce_report
-        from lore.run.pages import PageRequest
 
         intro = introduce_report(result, verbose=verbose)
-        write_pages(page, intro, [], PageRequest(reading), verbose=verbose, colour=options.color)
+        write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
     return 1 if result.summary.errors else 3 if unjudged else 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lore.model.results.page import PageSession
     from lore.recording.inputs import Input
     from lore.report.html.blocks import Intro
-    from lore.run.pages import PageRequest
+    from lore.run.checking.verdicts import CheckContext
     from lore.run.reports import Target
     from lore.run.spending.ledgers import Ledgers
     from lore.run.spending.overview import Summed
@@ -111,7 +111,7 @@ def write_spending(
     from lore.model.results.page import PageSession
     from lore.report.html.answers import introduce_overview
     from lore.report.redacted import digest
-    from lore.run.pages import PageRequest
+    from lore.run.checking.verdicts import CheckContext
 
     listed: dict[str, PageSession] = {}
     for sums in found.period.by("session"):
@@ -121,20 +121,22 @@ def write_spending(
             sums.name, "", project, {}, sums, [], [], title=title, began=first.at, codes=codes
         )  # fmt: skip
     intro = introduce_overview(found.result, found.period.by("day"))
-    request = PageRequest(ledgers.options, dated=ledgers.dated, redact=redact)
-    write_pages(target, intro, found.files, request, listed=listed, verbose=verbose, colour=colour)
+    context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)
+    write_pages(target, intro, found.files, context, listed=listed, verbose=verbose, colour=colour)
 
 
 def write_pages(
-    target: PageTarget, intro: Intro, files: list[Input], request: PageRequest, *, verbose: bool, colour: bool | None,
-    listed: Mapping[str, PageSession] | None = None,
+    target: PageTarget, intro: Intro, files: list[Input], context: CheckContext, *, verbose: bool, colour: bool | None,
+    cache: str | None = None, listed: Mapping[str, PageSession] | None = None,
 ) -> None:  # fmt: skip
     """Write pages of a command's answer and of recordings, report their path, and open them."""
     from lore.recording import corpus
     from lore.run.html_report import is_folder, write_report
 
     with progress(wanted=not verbose, colour=colour, what="drawing") as shown:
-        size = write_report(target.path, intro, files, request, listed=listed, jobs=cores(), progress=shown)
+        size = write_report(
+            target.path, intro, files, context, cache=cache, listed=listed, jobs=cores(), progress=shown
+        )
     if not target.path:
         sys.stdout.flush()
         return

@@ -18,12 +18,14 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences.findings import describe_interruption
 from lore.report.simulation import write, write_csv, write_reliability, write_rules
+from lore.run.checking.check import CheckRun
+from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import listed
-from lore.run.simulate import SimulateRequest, simulate
+from lore.run.simulate import simulate
 from lore.tokens.o200k import Counter
 
 if TYPE_CHECKING:
-    from lore.run.pages import PageRequest
+    pass
 
 Form: TypeAlias = Literal["json", "csv", "reliability", "turns"]
 
@@ -96,17 +98,16 @@ def run(options: SimulateOptions) -> int:
 
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
-    from lore.run.pages import PageRequest
-
     settings = _check_options(options)
     dated = common.dated_rules(settings, options.rules_file)
     if options.rules:
         found = listed(dated.rules(), provider=options.provider, model=options.model)
         return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
-    read = _read_options(options, settings)
-    caches = tuple(options.cache or settings.settings.simulate.caches)
-    who = common.reader_named(options.reader) or settings.settings.check.reader
-    form = options.form
+    context = CheckContext(
+        options=_read_options(options, settings), dated=dated, redact=options.redact,
+        reader=common.reader_named(options.reader) or settings.settings.check.reader,
+    )  # fmt: skip
+    caches, form = tuple(options.cache or settings.settings.simulate.caches), options.form
     page = page_target(options.report, opens=options.open_page, name="simulate", taken=form in ("json", "csv"))
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
@@ -116,22 +117,24 @@ def run(options: SimulateOptions) -> int:
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
         common.unquoted(redact=options.redact),
     ):
-        request = SimulateRequest(
-            which.paths, caches, tuple(options.what_if or ()), dated, who, which.looked, options.redact, which.wanted,
-            progress, interrupted, tuple(options.measured or ()),
+        how = CheckRun(
+            wanted=which.wanted, looked=which.looked, pass_over=bool(which.looked), progress=progress,
+            interrupted=interrupted,
         )  # fmt: skip
-        results = list(simulate(request, read))
+        found = simulate(
+            which.paths, context, how, caches=caches, changes=options.what_if or (), measured=options.measured or ()
+        )
+        results = list(found)
     if options.redact:
         from lore.report.redacted import redacted
 
         results = list(map(redacted, results))
-    shown_as = PageRequest(read, caches[0] if caches else None, dated, options.redact, who)
-    return _answer(results, options, page, drawn, shown_as)
+    return _answer(results, options, page, drawn, context)
 
 
 def _answer(
     results: list[SimulateResult], options: SimulateOptions, page: PageTarget | None, drawn: list[Input],
-    shown_as: PageRequest,
+    context: CheckContext,
 ) -> int:  # fmt: skip
     """Write the results, and the page of each; return the exit code."""
     for number, result in enumerate(results):
@@ -142,8 +145,10 @@ def _answer(
         if page is not None and not result.interrupted:
             from lore.report.html.answers import introduce_simulation
 
-            intro = introduce_simulation(result)
-            write_pages(page, intro, drawn, shown_as, verbose=options.verbose, colour=options.color)
+            write_pages(
+                page, introduce_simulation(result), drawn, context, verbose=options.verbose, colour=options.color,
+                cache=result.cache,
+            )  # fmt: skip
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     # isort: off
     from lore.run.checking.check import Cluster as Cluster, ClusterJob as ClusterJob
     from lore.run.checking.pool import DIED as DIED, starting_processes as starting_processes
-    from lore.run.checking.verdicts import verdicts as verdicts
+    from lore.run.checking.verdicts import CheckContext as CheckContext, verdicts as verdicts
     from lore.run.dated import Dated as Dated, PACKAGED as PACKAGED
     from lore.run.loopback import ADDRESS as ADDRESS, listening as listening
-    from lore.run.simulate import SimulateRequest as SimulateRequest, simulate_recordings as simulate_recordings
+    from lore.run.simulate import simulate_recordings as simulate_recordings
     from lore.run.simulation import PlayedTurn as PlayedTurn, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter

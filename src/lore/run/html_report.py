@@ -28,8 +28,9 @@ from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
 from lore.report.html.sessions import name_of, view_session
 from lore.run.checking.pool import ProcessPool
+from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import open_output, refuse_recording
-from lore.run.pages import PageRequest, list_sessions, read_session
+from lore.run.pages import list_sessions, read_session
 from lore.store.registry import ignore
 
 IN_FULL = 20  # sessions in one page
@@ -74,12 +75,13 @@ def _is_page(path: str) -> bool:
 
 
 def write_report(
-    path: str, intro: Intro, files: Sequence[Input], request: PageRequest, *,
+    path: str, intro: Intro, files: Sequence[Input], context: CheckContext, *, cache: str | None = None,
     listed: Listed | None = None, jobs: int = 1, progress: Progress | None = None,
 ) -> int:  # fmt: skip
     """Write pages to a path (empty: standard output) and return how many bytes they have.
 
-    `listed` are the sessions that the command lists, by path; None: those that are read. They keep their sums.
+    `listed` are the sessions that the command lists, by path; None: those that are read. They keep their sums. `cache`
+    is the one to predict; None: the cache that served each turn.
     """
     load_plugins()
     sessions = list_sessions(files)
@@ -87,7 +89,7 @@ def write_report(
         in_full = set(list(listed)[:IN_FULL])
         sessions = [file for file in sessions if corpus.show(file.path) in in_full]
     recordings = [file.path for file in sessions if not file.stream and os.path.isfile(file.path)]
-    with closing(_read_sessions(sessions, request, jobs, progress)) as found:
+    with closing(_read_sessions(sessions, context, cache, jobs, progress)) as found:
         if is_folder(path):
             return _write_folder(path, intro, found, listed, recordings)
         text = render_page(_one_page(intro, found, listed))
@@ -98,12 +100,12 @@ def write_report(
 
 
 def _read_sessions(
-    files: list[Input], request: PageRequest, jobs: int, progress: Progress | None
+    files: list[Input], context: CheckContext, cache: str | None, jobs: int, progress: Progress | None
 ) -> Generator[tuple[str, PageSession]]:  # fmt: skip
     """Yield a digest of the path and the contents of each session, in the order of the files."""
     size, done = sum(file.size for file in files), 0
-    request = request._replace(options=replace(request.options, log=ignore))
-    work = partial(read_session, request=request)
+    context = replace(context, options=replace(context.options, log=ignore))
+    work = partial(read_session, context=context, cache=cache)
     jobs = min(jobs, sum(not file.stream for file in files)) if size >= SMALL else 1
     results = ProcessPool(jobs, work, work).results(files) if jobs > 1 else (work(file) for file in files)
     with closing(results):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,7 +16,7 @@ from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
 from lore.judge.sums import CauseSums, LedgerRequest, LedgerRows, Sums
-from lore.model.codes import Code, Problem, Reader
+from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.results.page import PageSession, PageTurn
 from lore.model.results.simulate import SimulatedTurn
@@ -29,29 +28,17 @@ from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
 from lore.recording.inputs import Input
-from lore.recording.opening import Options
 from lore.recording.titles import title_of
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words
-from lore.run.checking.verdicts import reader_of
-from lore.run.dated import PACKAGED, Dated
+from lore.run.checking.verdicts import CheckContext, reader_of
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.tokens.o200k import Counter
 
 EXAMINED = 300  # breaks of a session whose prompts a page shows
 PAUSE = 300.0  # seconds: the shortest time that a provider says it keeps a prompt for (Anthropic, 2026)
 BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
-
-
-class PageRequest(NamedTuple):
-    """How sessions are read for pages."""
-
-    options: Options
-    cache: str | None = None  # None: the cache that served each turn
-    dated: Dated = PACKAGED
-    redact: bool = False  # pages hold no content
-    reader: Reader | None = None  # the person that fixes address; None: chosen by the format
 
 
 def list_sessions(files: Iterable[Input]) -> list[Input]:
@@ -70,8 +57,11 @@ def list_sessions(files: Iterable[Input]) -> list[Input]:
     return kept
 
 
-def read_session(file: Input, request: PageRequest) -> PageSession | None:
-    """Return the contents of a session's page; None if the file is not a recording."""
+def read_session(file: Input, context: CheckContext, cache: str | None = None) -> PageSession | None:
+    """Return the contents of a session's page; None if the file is not a recording.
+
+    `cache` is the one to predict; None: the cache that served each turn.
+    """
     shown, reading = corpus.show(file.path), None
     session = PageSession(shown, "", None, {}, Sums().result(shown), [], [])
     try:
@@ -79,26 +69,28 @@ def read_session(file: Input, request: PageRequest) -> PageSession | None:
             raise file.error
         project = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
         problems = Problems()
-        recording = request.options.open(file.path, problems, subagents=not file.stream)
-        title = None if request.redact else title_of(file.path)
-        reading = _Reading(recording, request, replace(session, project=project))
+        recording = context.options.open(file.path, problems, subagents=not file.stream)
+        title = None if context.redact else title_of(file.path)
+        reading = _Reading(recording, context, cache, replace(session, project=project))
         with collected_seldom():
             reading.read()
         session = replace(reading.result(), problems=list[Problem](problems.kept), title=title)
-        return redacted(session) if request.redact else session
+        return redacted(session) if context.redact else session
     except UnrecognisedError:
         return None
     except LoreError as error:
-        message = (redacted_error(error) if request.redact else error).message
+        message = (redacted_error(error) if context.redact else error).message
         session = session if reading is None else reading.result()
-        return replace(redacted(session) if request.redact else session, message=message)
+        return replace(redacted(session) if context.redact else session, message=message)
 
 
 class _Reading:
     """Reads one recording turn by turn."""
 
-    def __init__(self, recording: Recording, request: PageRequest, session: PageSession) -> None:
-        self._recording, self._request, self._session = recording, request, session
+    def __init__(
+        self, recording: Recording, context: CheckContext, cache: str | None, session: PageSession
+    ) -> None:  # fmt: skip
+        self._recording, self._context, self._cache, self._session = recording, context, cache, session
         self._chains: dict[str, list[PageTurn]] = {}
         self._sums, self._causes = Sums(), CauseSums()
         self._latest: dict[str, Turn] = {}
@@ -108,10 +100,10 @@ class _Reading:
 
     def read(self) -> None:
         """Read every turn. Raises LoreError if the recording cannot be read to its end."""
-        request, rules = self._request, self._request.dated.rules()
-        counter = request.options.counter or Counter()
-        predictor, rows = Predictor(rules, request.cache, NO_CHANGE, counter.count), LedgerRows(rules)
-        simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
+        context, rules = self._context, self._context.dated.rules()
+        counter = context.options.counter or Counter()
+        predictor, rows = Predictor(rules, self._cache, NO_CHANGE, counter.count), LedgerRows(rules)
+        simulation = Simulation(predictor, dated=context.dated, reader=context.reader, redact=context.redact)
         for played in simulation.recording(self._recording):
             turn = played.verdict.turn
             if turn.basis is not None and not self._lacks:
@@ -148,12 +140,12 @@ class _Reading:
             ]
         return replace(
             made, before=self._played.get((left.chain, left.number)), left=texts[0], right=texts[1],
-            path=path, columns=columns_result(pair.columns, REDACTED if self._request.redact else MASKED),
+            path=path, columns=columns_result(pair.columns, REDACTED if self._context.redact else MASKED),
         )  # fmt: skip
 
     def result(self) -> PageSession:
         """Return the page of the turns that were read."""
-        reader = reader_of(self._recording, self._request.reader)
+        reader = reader_of(self._recording, self._context.reader)
         causes, unexplained = (
             list(map(cause_in_words, self._causes.results(reader, unsure=unsure))) for unsure in (False, True)
         )

@@ -8,7 +8,7 @@ simulations. Without `--what-if` the fixes of the causes found are ranked, which
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,17 +21,16 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, turns_of
-from lore.model.codes import Code, Problem, Reader
+from lore.model.codes import Code, Problem
 from lore.model.results import Interruption
 from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.recording import corpus
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies, open_input
-from lore.recording.opening import Options
 from lore.report.sentences.findings import describe_missing, describe_random_cache
-from lore.run.checking.verdicts import InterruptedRunError
-from lore.run.dated import PACKAGED, Dated
+from lore.run.checking.check import EVERY_FILE, CheckRun
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError
 from lore.run.measured import MeasuredRun, Measuring, read_logs
 from lore.run.recent import no_recordings
 from lore.run.rules import output_note, stale
@@ -40,46 +39,35 @@ from lore.run.simulation import PlayedTurn, Simulation
 RANK = ""  # a change without a value: rank every fix
 
 
-class SimulateRequest(NamedTuple):
-    """What to simulate."""
+def simulate(
+    paths: list[str], context: CheckContext, run: CheckRun = EVERY_FILE, *, caches: Sequence[str] = (),
+    changes: Sequence[str] = (), measured: Sequence[str] = (),
+) -> Iterator[SimulateResult]:  # fmt: skip
+    """Yield a result for each of the caches (none: for the cache that served each turn).
 
-    paths: list[str]
-    caches: Sequence[str] = ()  # none: the cache that served each turn
-    changes: Sequence[str] = ()  # `KEY=VALUE`, or `RANK`
-    dated: Dated = PACKAGED  # the rules for verdicts
-    reader: Reader | None = None  # the person that fixes address; None: chosen by the format
-    looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named; other files there are skipped
-    redact: bool = False  # causes hold no content
-    wanted: Callable[[Input], bool] | None = None  # files to open; None: all
-    progress: Callable[[int, int], None] | None = None  # called with bytes simulated and bytes in all
-    interrupted: Callable[[], bool] | None = None  # called after each turn
-    measured: Sequence[str] = ()  # logs of the engines that served these recordings
-
-
-def simulate(request: SimulateRequest, options: Options) -> Iterator[SimulateResult]:
-    """Yield a result for each cache. Raises LoreError for a named file that is not a recording.
-
-    If the run is interrupted, the last result holds the turns up to there, and no savings.
+    `changes` are `KEY=VALUE` or `RANK`, `measured` the logs of the engines that served these recordings. Raises
+    LoreError for a named file that is not a recording. If the run is interrupted, the last result holds the turns up to
+    there, and no savings.
     """
     load_plugins()
-    listed = [replace(file, optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
+    options = context.options
+    listed = [replace(file, optional=run.pass_over) for file in inputs(paths, run.wanted)]
     files = join_bodies(listed, options.format)
     once = any(file.stream for file in files)
-    if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
+    if once and (len(caches) > 1 or any(change != RANK for change in changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     problems = Problems()
-    measured = read_logs(request.measured, files, options, problems)
-    caches = request.caches or (None if measured is None else measured.cache,)
-    changes = [(text, what_if.change_of(text, request.caches)) for text in request.changes if text != RANK]
-    for cache in caches:
-        simulator = _Simulator(request, options, request.dated.rules(), files, cache, measured, problems.kept)
+    logs = read_logs(measured, files, options, problems)
+    made = [(text, what_if.change_of(text, caches)) for text in changes if text != RANK]
+    for cache in caches or (None if logs is None else logs.cache,):
+        simulator = _Simulator(paths[0], context, run, changes, files, cache, logs, problems.kept)
         base = simulator.run()
         if base.result.interrupted:
             yield base.result
             return
         try:
-            yield _with_savings(base, simulator, changes, once=once)
+            yield _with_savings(base, simulator, made, once=once)
         except InterruptedRunError:
             yield replace(base.result, interrupted=Interruption(len(files), len(files)))
             return
@@ -91,9 +79,10 @@ simulate_recordings = simulate  # the public name: `lore.run.simulate` is this m
 class _Simulator(NamedTuple):
     """Simulates the same files in one cache, as they were recorded and with changes."""
 
-    request: SimulateRequest
-    options: Options
-    rules: DatedRules
+    path: str  # the first that was named
+    context: CheckContext
+    callbacks: CheckRun
+    asked: Sequence[str]  # changes, as they were named
     files: Sequence[Input]
     cache: str | None
     measured: MeasuredRun | None
@@ -101,9 +90,9 @@ class _Simulator(NamedTuple):
 
     def run(self, change: WhatIf = NO_CHANGE) -> SimulatedRun:
         """Simulate all files; raises InterruptedRunError if a change is not simulated to the end."""
-        request, counter = self.request, self.options.counter
-        predictor = Predictor(self.rules, self.cache, change, None if counter is None else counter.count)
-        simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
+        context, rules, counter = self.context, self.context.dated.rules(), self.context.options.counter
+        predictor = Predictor(rules, self.cache, change, None if counter is None else counter.count)
+        simulation = Simulation(predictor, dated=context.dated, reader=context.reader, redact=context.redact)
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, found = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, begun, done, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
@@ -113,23 +102,22 @@ class _Simulator(NamedTuple):
                 for turn, project in self._turns(file, problems, simulation, measuring):
                     sums.add(turn.result, turn.row, turn.parts, project)
                     turns.append(turn.paid)
-                    if request.progress is not None:
-                        request.progress(done + (turn.verdict.turn.byte or 0), size)
-                    if stopped := self._is_interrupted():
-                        break
+                    self.callbacks.report(size, done, turn.verdict.turn.byte or 0)
                 recordings += 1
+            except InterruptedRunError:
+                stopped = True
             except LoreError as error:
                 recordings += self._skip(file, error, problems)
             found.extend(problems.kept)
             done += file.size
-            if stopped or (stopped := self._is_interrupted()):
+            if stopped or (stopped := self.callbacks.is_interrupted()):
                 break
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
         if not recordings and not stopped:
-            raise no_recordings(request.paths[0], request.looked, by_time=request.wanted is not None)
-        as_of = None if self.rules.as_of is None else self.rules.as_of.isoformat()
-        notes = _notes(sums.turns, self.rules, simulation)
+            raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.wanted is not None)
+        as_of = None if rules.as_of is None else rules.as_of.isoformat()
+        notes = _notes(sums.turns, rules, simulation)
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, found)
         if measuring is not None:
             result = replace(result, measured=measuring.result())
@@ -137,16 +125,13 @@ class _Simulator(NamedTuple):
             result = replace(result, interrupted=Interruption(begun, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
-    def _is_interrupted(self) -> bool:
-        return self.request.interrupted is not None and self.request.interrupted()
-
     def _skip(self, file: Input, error: LoreError, problems: Problems) -> int:
         """Return 1 for a recording that could not be read, 0 for a file of another kind; raise if it was named."""
         is_other = isinstance(error, UnrecognisedError)
         if file.named and not (is_other and file.optional):
             raise error
         if is_other:
-            self.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
+            self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
             return 0
         problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
         return 1
@@ -159,7 +144,7 @@ class _Simulator(NamedTuple):
             raise file.error
         opened, shown = None if file.together else corpus.open_head(file.path), corpus.show(file.path)
         project = None if opened is None or file.stream else project_of(opened.head, file.path)
-        recording = open_input(file, self.options, problems, opened)
+        recording = open_input(file, self.context.options, problems, opened)
         played = simulation.recording(recording)
         for turn in played if measuring is None else measuring.follow(recording, played):
             path = turn.result.path
@@ -171,7 +156,7 @@ def _with_savings(
     base: SimulatedRun, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, once: bool
 ) -> SimulateResult:  # fmt: skip
     """Return the result with the savings of the changes that were asked for, else of the causes found."""
-    asked, saved, notes = simulator.request.changes, list[NotedSaving](), list[str]()
+    asked, saved, notes = simulator.asked, list[NotedSaving](), list[str]()
     ranked = list(what_if.rank_causes(base)) if RANK in asked or not asked else []
     for text, change in changes:  # a cause (without change) needs no second simulation
         without = change is None

@@ -25,7 +25,7 @@ from lore.formats import ContentError, decompress, lacks_of
 from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_members
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
-from lore.run import PACKAGED, Dated, SimulateRequest, Simulation, simulate_recordings
+from lore.run import PACKAGED, CheckContext, Dated, Simulation, simulate_recordings
 from lore_plugins.replay.captured import (
     CaptureFile,
     capture_file,
@@ -269,9 +269,10 @@ class ReplayRun:
         request = self._request
         cache = with_slots(request.cache or self._engine, self.probed.slots)
         caches = (cache,) if request.cache or ":" in cache else ()
-        simulated = SimulateRequest([capture], caches, dated=request.dated, redact=request.redact)
+        options = Options(counter=request.options.counter)
+        context = CheckContext(options=options, dated=request.dated, redact=request.redact)
         try:
-            return next(simulate_recordings(simulated, Options(counter=request.options.counter)), None)
+            return next(simulate_recordings([capture], context, caches=caches), None)
         except LoreError:  # nothing was written yet
             return None
 

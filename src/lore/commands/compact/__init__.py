@@ -23,6 +23,7 @@ from lore.errors import LoreError
 from lore.recording.opening import Options
 from lore.report.compacted import write, write_dry_run
 from lore.report.plain import visible
+from lore.run.checking.verdicts import CheckContext
 from lore.run.compaction import dry_run
 
 INCOMPLETE = 3
@@ -116,9 +117,9 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     if options.window is not None:
         policy = replace(policy or TRIED, window=options.window)
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
+    dated, explain = common.dated_rules(settings), common.tell if options.verbose else None
     with common.unquoted(redact=options.redact):
-        explain = common.tell if options.verbose else None
-        result = dry_run(options.session, opening, policy, common.dated_rules(settings).rules(), explain=explain)
+        result = dry_run(options.session, opening, policy, dated.rules(), explain=explain)
     if options.redact:
         from lore.report.redacted import redacted
 
@@ -129,12 +130,11 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     if page is not None:
         from lore.recording.inputs import inputs
         from lore.report.html.answers import introduce_dry_run
-        from lore.run.pages import PageRequest
 
         files = read_twice(inputs([options.session]))
-        wanted = PageRequest(opening, dated=common.dated_rules(settings), redact=options.redact)
+        context = CheckContext(options=opening, dated=dated, redact=options.redact)
         write_pages(
-            page, introduce_dry_run(result), files, wanted, verbose=options.verbose, colour=options.color
+            page, introduce_dry_run(result), files, context, verbose=options.verbose, colour=options.color
         )  # fmt: skip
     return 0
 

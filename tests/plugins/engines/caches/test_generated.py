@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from cache.asking import piece, reads, request
-from lore.recording.opening import Options
-from lore.run.simulate import SimulateRequest, simulate
+from lore.run.checking.verdicts import CheckContext
+from lore.run.simulate import simulate
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "cache", "prefix", "prompt", "token", "judge"]
 URLS = {"openai-chat": "chat/completions", "anthropic": "messages", "openai-responses": "responses"}
@@ -95,7 +95,7 @@ def recorded(path, dialect, engine, page, *, stream=False, answered_in=0.5):
 
 
 def predicted(path, *caches):
-    (result,) = simulate(SimulateRequest([str(path)], caches), Options())
+    (result,) = simulate([str(path)], CheckContext(), caches=caches)
     return [turn.predicted.read_tokens for turn in result.turns]
 
 
