@@ -260,8 +260,8 @@ def test_rules_can_be_printed_and_overridden():
     assert "price_uncached" in lore("simulate", "--rules").out
     row = 'rule = "price_uncached"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\n'
     row += 'model = "claude-opus-4-6"\nvalid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
-    put("rules.toml", f"[[rules]]\n{row}".encode())
-    ran = lore("simulate", stable(), "--rules-file", "rules.toml", "--json")
+    put("tenfold.toml", f"[[rules]]\n{row}".encode())
+    ran = lore("simulate", stable(), "--rules-file", "tenfold.toml", "--json")
     plain = lore("simulate", "capture.jsonl", "--json")
     assert ran.json["totals"]["by_price"]["uncached"] == pytest.approx(
         10 * plain.json["totals"]["by_price"]["uncached"]

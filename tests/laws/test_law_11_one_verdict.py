@@ -27,7 +27,7 @@ from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.cause import Place
 from lore.model.results import Finding
-from lore.pytest_plugin.judging import RequestEntry, judge
+from lore.pytest_plugin.judging import judge
 from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -188,9 +188,9 @@ def test_chosen_cache_changes_no_verdict(cache, tmp_path):
     assert simulated(str(log), cache) == checked(str(log)) != {}
 
 
-def bodies(path: str) -> list[RequestEntry]:
+def bodies(path: str) -> list[tuple[bytes, bool]]:
     """Return the requests of a file of bodies, as the pytest plugin records them."""
-    return [RequestEntry(line, must=False) for line in Path(path).read_bytes().split(b"\n")]
+    return [(line, False) for line in Path(path).read_bytes().split(b"\n")]
 
 
 def is_bodies(path: str) -> bool:
