@@ -154,9 +154,12 @@ class ClaudeCode(LogReader):
             self.session.version = "" if is_absent(record.version) else records.shown(record.version)
             self.session.signal(sign)
 
-    def _note_start(self) -> None:
-        if records.STARTED in self.session.line.data:
+    def _note_start(self) -> bool:
+        """Return whether the record shows a hook that runs when a process of the client begins, and remember it."""
+        is_start = records.STARTED in self.session.line.data
+        if is_start:
             self._records_starts = self._has_started = True
+        return is_start
 
     def _note_setting(self, record: ClaudeRecord, chain: ClaudeChain, name: str) -> None:
         """Remember a setting of the client; a change of a known value is a signal."""
@@ -174,8 +177,7 @@ class ClaudeCode(LogReader):
     def _read_metadata(self, record: ClaudeRecord) -> None:
         session = self.session
         if record.type == "progress":
-            self._note_start()
-            if session.chain in self._chains and records.RESUMED in session.line.data:
+            if self._note_start() and session.chain in self._chains and records.RESUMED in session.line.data:
                 self._signal(record, (Sign("resume"),))
         elif record.type in records.TITLES:
             self._read_title(record.type)
@@ -470,7 +472,7 @@ class ClaudeCode(LogReader):
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
             chain.held.append((session.line, event))
         self._note_start()
-        found = records.signals_of_attachment(session.line.data)
+        found = records.signals_of_attachment(bytes(record.attachment))
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
             found = (sign for sign in found if sign.names != (records.PENDING,))
         self._signal(record, found)

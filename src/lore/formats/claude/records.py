@@ -166,6 +166,7 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     permission_mode: Raw = NULL
     thinking_metadata: Raw = NULL
     plan_content: Raw = NULL  # the accepted plan that a new conversation begins with
+    attachment: Raw = NULL
     message: ClaudeMessage | None = None
 
 
@@ -456,9 +457,9 @@ def signal_of_skill(call: ClaudeToolUse) -> Sign:
     return Sign("skill", bounded_names(names_in(given, "skill") or names_in(given, "command")))
 
 
-def signals_of_attachment(line: bytes) -> Iterator[Sign]:
+def signals_of_attachment(attachment: bytes) -> Iterator[Sign]:
     """Yield the signals of an attachment: tools and instructions that came or went, hooks, a resumed session."""
-    attached = raw_members((raw_members(line) or {}).get("attachment", b"")) or {}
+    attached = raw_members(attachment) or {}
     name = _ATTACHMENTS.get(attached.get("type", b"").strip(b'"').decode("utf-8", "replace"))
     hooks = names_in(attached, "hookName")
     if name is None:
