@@ -15,11 +15,11 @@ FLUE = Format(
 )  # fmt: skip
 KIMI_CLI = Format(
     f"{_HERE}.kimi_cli:KimiCli", "one file of such a session", "reconstructed", "yes", "some", "some", "no", "some",
-    signs=(b'"protocol_version"', b'"payload"', b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'), before="qwen-code",
+    signs=(b'"protocol_version"', b'"payload"', b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'), before="kimi-code",
 )  # fmt: skip
 KIMI_CLI_SESSION = Format(
     f"{_HERE}.kimi_cli:KimiCliSession", "sessions of Kimi CLI, a folder each", "structural", "yes", "yes", "some", "no",
-    "yes", packed=True, before="qwen-code",
+    "yes", packed=True, before="kimi-code",
 )  # fmt: skip
 MINI_SWE_AGENT = Format(
     f"{_HERE}.swe_agent:MiniSweAgent", "mini-swe-agent's trajectories", "structural", "yes", "yes", "yes", "no", "no",
