@@ -90,6 +90,12 @@ def test_session_names_parent_by_path_or_id():
     assert Pages(1, branchedFrom=path).read()[0].parent_session_id == "019dc75a-7dc4-752d-b8f7-b9c759a59c4b"
 
 
+def test_thinking_level_of_header_is_first_one():
+    made = Pages(1, thinkingLevel="off").user("a").answer("b").entry("thinking_level_change", thinkingLevel="high")
+    started = [value for value in made.user("c").answer("d").read() if isinstance(value, e.Observed)]
+    assert [(one.name, one.before, one.after) for one in started] == [("effort", "off", "high")]
+
+
 def test_copied_requests_of_fork_count_once(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     (tmp_path / "b.jsonl").write_bytes(plain().user("more").answer("x").data().replace(b'"s-1"', b'"s-2"'))

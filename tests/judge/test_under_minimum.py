@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.model.differences import BelowMinimum
+from lore.model.turn import Call
 from lore.run.dated import Dated
 
 TEXTS = ("one", "1", "two", "2", "three")
@@ -47,6 +48,7 @@ def test_short_prompt_without_usage_is_estimated():
         talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
         [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
         talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
+        [replace(one, call=Call("api.anthropic.com/v1/messages/count_tokens")) for one in talk(None, None)],
     ]
 )
 def test_long_or_unknown_prompt_is_no_finding(turns):

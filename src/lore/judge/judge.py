@@ -39,6 +39,7 @@ from lore.model.events import Usage
 from lore.model.evidence import ColdCompaction, NothingRead, ProviderSaid, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Turn
+from lore.prefix.purpose import counts_tokens
 
 if TYPE_CHECKING:
     from lore.cache.predictor import Transcripts
@@ -113,6 +114,8 @@ class Judge:
         return transcripts
 
     def _apply_rules(self, turn: Turn, pair: Pair | None) -> None:
+        if counts_tokens(turn.call):
+            return
         if turn.chain not in self._rules:
             rules, beside = self._dated, self._beside
             self._rules[turn.chain] = [Plateaus(rules)]

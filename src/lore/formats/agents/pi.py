@@ -176,7 +176,7 @@ class Pi(LogReader):
         if self.has_header:
             self.session.problem(Code.BAD_HEADER, "a second session in the same file; read as part of the first")
         self.has_header = True
-        self.title = self.title or text_in(entry.title)
+        self.title, self.level = self.title or text_in(entry.title), entry.thinking_level
         parent = entry.parent_session or entry.branched_from
         uuid = _UUID.search(parent) if parent is not None else None
         self._start_session(entry.id or "", parent if uuid is None else uuid[0])
