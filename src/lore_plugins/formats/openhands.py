@@ -147,7 +147,7 @@ class OpenHandsEvent(Struct, frozen=True, gc=False):
 
 
 class OpenHandsUsage(Struct, frozen=True, gc=False):
-    """The usage of one response; the prompt count includes cached tokens."""
+    """The usage or the duration of one response; the prompt count includes cached tokens."""
 
     model: str = ""
     prompt_tokens: int = 0
@@ -155,20 +155,14 @@ class OpenHandsUsage(Struct, frozen=True, gc=False):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     response_id: str = ""
-
-
-class Latency(Struct, frozen=True, gc=False):
-    """The duration of a response."""
-
     latency: float = 0.0  # seconds
-    response_id: str = ""
 
 
 class OpenHandsMetrics(Struct, frozen=True, gc=False):
     """The usage of all requests of one use of a model."""
 
     token_usages: tuple[OpenHandsUsage, ...] = ()
-    response_latencies: tuple[Latency, ...] = ()
+    response_latencies: tuple[OpenHandsUsage, ...] = ()
 
 
 class OpenHandsState(Struct, frozen=True, gc=False):
@@ -260,15 +254,6 @@ _SILENT = frozenset((
 
 
 @dataclass(slots=True)
-class LoggedUsage:
-    """The usage of a response in the state."""
-
-    use: str  # of the model
-    usage: OpenHandsUsage
-    latency: float = 0.0  # seconds
-
-
-@dataclass(slots=True)
 class HistoryEvent:
     """An event in the history."""
 
@@ -292,10 +277,11 @@ class OpenHands(PackReader):
         self._model: str | None = None
         self._dialect = ""
         self._counts_cached = True  # input counts include cached tokens
-        self._usages: dict[str, list[LoggedUsage]] = {}  # of responses without events so far, by id
+        # Of responses without events so far, by id: the use of the model, and the usage.
+        self._usages: dict[str, list[tuple[str, OpenHandsUsage]]] = {}
         self._history: list[HistoryEvent] = []
         # The request whose events arrive: its response, when that began, its usage.
-        self._turn: tuple[str, str | None, LoggedUsage | None] | None = None
+        self._turn: tuple[str, str | None, OpenHandsUsage | None] | None = None
         self._condensations = 0
         self._trigger = "auto"  # of the next condensation
 
@@ -312,8 +298,8 @@ class OpenHands(PackReader):
         session.start_record(session.line)
         session.file = STATE
         self._end_turn()
-        for logged in [logged for usages in self._usages.values() for logged in usages]:
-            self._add_utility(logged)
+        for use, usage in [logged for usages in self._usages.values() for logged in usages]:
+            self._add_utility(use, usage)
         return session.take()
 
     def _handle(self, data: bytes) -> None:
@@ -369,8 +355,8 @@ class OpenHands(PackReader):
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:
-                logged = LoggedUsage(use, usage, latencies.get(usage.response_id, 0.0))
-                self._usages.setdefault(usage.response_id, []).append(logged)
+                logged = replace(usage, latency=latencies.get(usage.response_id, 0.0))
+                self._usages.setdefault(usage.response_id, []).append((use, logged))
 
     def _start_session(self, event: OpenHandsEvent) -> None:
         """Start the session with the system prompt and tools of its first event; later ones change them."""
@@ -447,8 +433,8 @@ class OpenHands(PackReader):
         """Remove events from the history, and insert the summary, after which the others are emitted again."""
         forgotten, session = frozenset(event.forgotten_event_ids), self.session
         self._end_turn()
-        if (logged := self._take_usage(event.llm_response_id or "")) is not None:
-            self._add_utility(logged)
+        for use, usage in self._take_usage(event.llm_response_id or ""):
+            self._add_utility(use, usage)
         remaining = [one for one in self._history if not forgotten & {one.id, one.result}]
         offset = None if is_absent(event.summary) else event.summary_offset
         place = len(remaining) if offset is None else max(0, offset)
@@ -469,33 +455,33 @@ class OpenHands(PackReader):
         """Open the turn of a response with its first event; return the response."""
         if self._turn is None or response != self._turn[0]:
             self._end_turn()
-            session, logged = self.session, self._take_usage(response)
-            self._turn = response, session.at, logged
-            session.counter.asked_at = _before(session.at, 0.0 if logged is None else logged.latency)
-            session.start_turn((logged.usage.model or None) if logged is not None else None)
+            session, usage = self.session, next((usage for _, usage in self._take_usage(response)), None)
+            self._turn = response, session.at, usage
+            session.counter.asked_at = _before(session.at, 0.0 if usage is None else usage.latency)
+            session.start_turn(None if usage is None else usage.model or None)
         return response
 
     def _end_turn(self) -> None:
         session, turn, self._turn = self.session, self._turn, None
         if turn is not None:
             response, at, logged = turn
-            usage, number = None if logged is None else self._usage_of(logged.usage), session.counter.number
+            usage, number = None if logged is None else self._usage_of(logged), session.counter.number
             session.emit(e.TurnCompleted(turn=number, at=at, usage=usage, response_id=response))
 
-    def _take_usage(self, response: str) -> LoggedUsage | None:
-        """Return and remove a response's usage; of several with one id the first of the state."""
+    def _take_usage(self, response: str) -> list[tuple[str, OpenHandsUsage]]:
+        """Remove and return a response's usage, if there is one; of several with one id the first of the state."""
         usages = self._usages.pop(response, [])
         if len(usages) > 1:
             self._usages[response] = usages[1:]
-        return usages[0] if usages else None
+        return usages[:1]
 
-    def _add_utility(self, logged: LoggedUsage) -> None:
+    def _add_utility(self, use: str, usage: OpenHandsUsage) -> None:
         """Emit a request outside the conversation."""
         session = self.session
-        session.chain = UTILITY + logged.use
-        session.counter.asked_at = _before(session.at, logged.latency)
-        session.start_turn(logged.usage.model or None)
-        session.end_turn(self._usage_of(logged.usage), logged.usage.response_id or None)
+        session.chain = UTILITY + use
+        session.counter.asked_at = _before(session.at, usage.latency)
+        session.start_turn(usage.model or None)
+        session.end_turn(self._usage_of(usage), usage.response_id or None)
         session.chain = e.MAIN
 
     def _usage_of(self, usage: OpenHandsUsage) -> e.Usage:
