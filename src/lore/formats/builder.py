@@ -204,11 +204,13 @@ class SessionBuilder:
         self.emit(e.TurnStarted(turn=counter.number, at=at, chain=self.chain, agent_id=self.agent, call=call))
         return counter.number
 
-    def end_turn(self, usage: e.Usage | None, response_id: str | None = None, *, number: int | None = None) -> None:
-        """End a turn of the chain, usually the latest."""
+    def end_turn(
+        self, usage: e.Usage | None, response_id: str | None = None, *, number: int | None = None, **details: Any
+    ) -> None:  # fmt: skip
+        """End a turn of the chain, usually the latest; `details` are other fields of `TurnCompleted`."""
+        details = {"at": self.at, "chain": self.chain, "agent_id": self.agent, **details}
         turn = number or self.counter.number
-        chain, at, agent = self.chain, self.at, self.agent
-        self.emit(e.TurnCompleted(turn=turn, at=at, usage=usage, response_id=response_id, chain=chain, agent_id=agent))
+        self.emit(e.TurnCompleted(turn=turn, usage=usage, response_id=response_id, **details))
 
     def signal(self, *signs: Sign) -> None:
         """Emit signals: events outside the messages that may change a prompt or a cache."""

@@ -146,18 +146,14 @@ class _BlockParts:
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Growing] = {}
-        self._closed: set[int] = set()
+        self._open: dict[int | None, _Growing] = {}  # those that events may still extend
 
     def _begin(self, place: int | None, members: dict[str, bytes]) -> None:
         """Begin a block, if its index is a number that no other block has."""
         if place in self._blocks:
-            self._closed.add(place)  # the following events belong to another message
+            self._open.pop(place, None)  # the following events belong to another message
         elif place is not None:
-            self._blocks[place] = _Growing(members)
-
-    def _block_at(self, place: int | None) -> _Growing | None:
-        """Return the block of an index if it is not closed."""
-        return None if place is None or place in self._closed else self._blocks.get(place)
+            self._blocks[place] = self._open[place] = _Growing(members)
 
     def answer(self) -> bytes:
         blocks = [block for place in sorted(self._blocks) if (block := self._finish(self._blocks[place].members()))]
@@ -192,9 +188,8 @@ class _AnthropicParts(_BlockParts):
             if members:
                 self._begin(place, members)
         elif kind == b'"content_block_stop"':
-            if place in self._blocks:
-                self._closed.add(place)
-        elif kind == b'"content_block_delta"' and (block := self._block_at(place)) is not None:
+            self._open.pop(place, None)
+        elif kind == b'"content_block_delta"' and (block := self._open.get(place)) is not None:
             delta = raw_members(event.get("delta", b"")) or {}
             kind = delta.get("type", b"")
             for key in self._TEXTS.get(kind, ()):
@@ -293,12 +288,11 @@ class _ConverseParts(_BlockParts):
                     self._begin(place, {f"{kind}.{key}": value for key, value in members.items()})
             return
         if "delta" not in event:
-            if place in self._blocks:
-                self._closed.add(place)
+            self._open.pop(place, None)
             return
         if place not in self._blocks:
             self._begin(place, {})
-        if (block := self._block_at(place)) is None:
+        if (block := self._open.get(place)) is None:
             return
         delta = raw_members(event["delta"]) or {}
         block.text("text", delta.get("text", b""))

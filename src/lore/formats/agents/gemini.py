@@ -435,10 +435,7 @@ class GeminiCli(LogReader):
             return
         if response.tokens is not None:
             self._input_tokens = response.tokens.input
-        turn, usage = self.session.counter.number, usage_of(response.tokens)
-        self.session.emit(
-            e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=response.id, chain=self._chain)
-        )
+        self.session.end_turn(usage_of(response.tokens), response.id, at=response.at)
 
     def _add_answer(self, record: GeminiRecord, name: str) -> None:
         """Add to a message of the model: its text if that is new or changed, calls that are new, results."""

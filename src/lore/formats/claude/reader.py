@@ -373,25 +373,17 @@ class ClaudeCode(LogReader):
                 chain.verdict = parse_verdict(bytes(message.diagnostics)) or chain.verdict
         elif not is_absent(message.usage) and chain.turns[response] == session.counter.number - 1:
             usage = self._billed(chain, message.usage)  # its last record came after the next response began
-            self._complete(chain.turns[response], response, usage)
+            session.end_turn(usage, response, number=chain.turns[response], at=None, agent_id=None)
 
     def _billed(self, chain: ClaudeChain, usage: Raw) -> e.Usage | None:
         return records.billed(usage, chain.settings.get("version", NULL))
-
-    def _complete(
-        self, turn: int, response: str, usage: e.Usage | None, verdict: e.Verdict | None = None, at: str | None = None
-    ) -> None:  # fmt: skip
-        chain = self.session.chain
-        self.session.emit(
-            e.TurnCompleted(turn=turn, at=at, chain=chain, usage=usage, verdict=verdict, response_id=response)
-        )
 
     def _end_response(self, chain: ClaudeChain) -> None:
         response = chain.response
         if response is not None:
             raw, usage = chain.billed
             usage = usage if chain.usage == raw else self._billed(chain, chain.usage)
-            self._complete(self.session.counter.number, response, usage, chain.verdict, chain.answered_at)
+            self.session.end_turn(usage, response, verdict=chain.verdict, at=chain.answered_at, agent_id=None)
             chain.response, chain.usage, chain.verdict = None, NULL, None
 
     # compactions

@@ -233,11 +233,8 @@ class CopilotBills:
     def end_turn(self, chain: str, last: Answer) -> None:
         """End the turn of a response; again, if a later source states more of its usage."""
         usage = None if last.usage == e.Usage(client=last.usage.client) else last.usage
-        self.session.emit(
-            e.TurnCompleted(
-                turn=last.turn, at=last.at, chain=chain, usage=usage, response_id=last.id, hashes=last.hashes
-            )
-        )
+        details = {"at": last.at, "chain": chain, "agent_id": None, "hashes": last.hashes}
+        self.session.end_turn(usage, last.id, number=last.turn, **details)
 
     def add_compaction(
         self, compaction: records.CopilotCompaction, used: records.CopilotUsage, asked_at: str | None, *,
