@@ -20,11 +20,11 @@ from msgspec import Raw, Struct, field
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.documents import ElementCutter
-from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, problem, read_records
+from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, problem
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
-from lore.model.jsonslice import is_deep, is_json
+from lore.model.jsonslice import is_json
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -237,18 +237,12 @@ class LogReader(LineReader):
         super().__init__()
         self.session = SessionBuilder()
 
-    def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
-        session, handle = self.session, self.handle
-        for lines in read_records(data, times=self.times):
-            for line in lines:
-                is_usual = 0 < len(line.data) < FEW_BYTES and not self._broken and not is_deep(line.data)
-                if is_usual and session.read_whole(line, handle):
-                    self._latest = line.data
-                else:
-                    yield from session.take()
-                    yield from self.read_line(line)
-            yield from session.take()
-        yield from self.end()
+    def read_line(self, line: Line) -> Sequence[Read]:
+        # Most lines are records within the limits. Decoding refuses what is too deep.
+        if not self._broken and 0 < len(line.data) < FEW_BYTES and self.session.read_whole(line, self.handle):
+            self._latest = line.data
+            return self.session.take()
+        return super().read_line(line)
 
     def _record(self, line: Line) -> list[Read] | None:
         return self.session.read_record(line, self.handle) if line.data else None
