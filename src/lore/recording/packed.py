@@ -206,7 +206,10 @@ def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
         tables = {name: _table(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
         times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
         return [PackHeader(kind, name, place=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]
-    times = {name: _modified(os.path.join(folder, name)) for name in names}
+    times = dict.fromkeys(names, 0.0)  # of a file that is gone, which reading it reports
+    for name in names:
+        with suppress(OSError):
+            times[name] = filesystem.status(os.path.join(folder, name)).written or 0.0
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
@@ -246,13 +249,6 @@ def _table(path: str) -> dict[str, bytes]:
             return raw_members(file.read(RECORD_BYTES)) or {}
     except (OSError, ValueError):
         return {}
-
-
-def _modified(path: str) -> float:
-    try:
-        return filesystem.status(path).written or 0.0
-    except OSError:
-        return 0.0
 
 
 def _request(folder: str, name: str, at: float) -> PairedRequest:

@@ -39,6 +39,7 @@ from lore.formats import (
     first_records,
 )
 from lore.formats import pi_messages as pi
+from lore.formats import result_of as joined
 from lore.model import (
     NULL,
     AssistantMessage,
@@ -47,7 +48,6 @@ from lore.model import (
     Item,
     OpaqueItem,
     Status,
-    TextBlock,
     ToolCall,
     UserMessage,
     array,
@@ -148,9 +148,7 @@ def result_of(members: Members) -> e.PatchToolCall:
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = message.get("content", b'""')
     if content[:1] == b"[":
-        blocks = _blocks(content)
-        alone = blocks[0] if len(blocks) == 1 else None
-        content = bytes(alone.text) if isinstance(alone, TextBlock) else msgspec.json.encode(blocks)
+        content = bytes(joined(_blocks(content)))
     elif content[:1] != b'"':
         content = b'[{"type":"raw","json":' + content + b"}]"
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL

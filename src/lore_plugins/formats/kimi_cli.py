@@ -220,9 +220,7 @@ class ContextLog:
     def _find_usage(self, count: int | None) -> int | None:
         """Return the index of the next usage mark with a given whole input."""
         for place, mark in enumerate(self._wire.marks[self._emitted : self._emitted + _SEARCHED], self._emitted):
-            usage = mark.usage or kimi.KimiUsage()
-            whole = (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
-            if mark.usage is not None and whole == count:
+            if mark.usage is not None and sum(tokens or 0 for tokens in kimi.counts_of(mark.usage)[:3]) == count:
                 return place
         return None
 

@@ -11,7 +11,7 @@ found.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -49,22 +49,7 @@ class KimiCall(Struct, frozen=True, gc=False):
     function: CalledFunction | None = None
 
 
-class KimiUsage(Struct, frozen=True, gc=False):
-    """Usage as Kimi CLI spells it; `input_other` leaves out what the cache read and wrote."""
-
-    input_other: int | None = None
-    input_cache_read: int | None = None
-    input_cache_creation: int | None = None
-    output: int | None = None
-
-
-class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
-    """Usage as Kimi Code spells it."""
-
-    input_other: int | None = None
-    input_cache_read: int | None = None
-    input_cache_creation: int | None = None
-    output: int | None = None
+KimiUsage: TypeAlias = dict[str, int | None]  # counts by name, which Kimi Code writes in camelCase
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -99,10 +84,16 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
     return result_of(blocks)
 
 
-def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Usage:
+def counts_of(usage: KimiUsage) -> tuple[int | None, ...]:
+    """Return the tokens of a request: input without cached tokens, cache reads, cache writes, output."""
+    names = ("input_other", "input_cache_read", "input_cache_creation", "output")
+    return tuple([usage.get(name, usage.get(lenient.camel(name))) for name in names])
+
+
+def billed(usage: KimiUsage, client: str, dialect: str) -> e.Usage:
     """Return usage in lore's counts."""
-    counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
-    return usage_without_cached_input(*counts, client=client, dialect=dialect)
+    uncached, read, write, output = counts_of(usage)
+    return usage_without_cached_input(uncached, read, write, output, client=client, dialect=dialect)
 
 
 class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
@@ -128,7 +119,7 @@ class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     args: Raw = NULL
     result: dict[str, Raw] | None = None  # of a call: `output`, `isError` and a `note` for the model
-    usage: CamelUsage | None = None
+    usage: KimiUsage | None = None
     message_id: str | None = None  # the provider's name for the response
 
 
@@ -149,7 +140,7 @@ class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
     provider: str | None = None
     model: str | None = None
     tools_hash: str | None = None  # of the tools that a request sends
-    usage: CamelUsage | None = None
+    usage: KimiUsage | None = None
     source: str | None = None  # who asked for a compaction
     summary: Raw = NULL
     context_summary: Raw = NULL
@@ -325,7 +316,7 @@ class KimiCode(LogReader):
         self._step = KimiStep(uuid or session.line_id, session.at, session.add_message())
         return self._step
 
-    def _end_step(self, step: KimiStep, usage: CamelUsage | None, response_id: str | None = None) -> None:
+    def _end_step(self, step: KimiStep, usage: KimiUsage | None, response_id: str | None = None) -> None:
         step.has_usage = usage is not None
         bill = billed(usage, _CLIENT, self._dialect) if usage is not None else None
         self.session.end_turn(bill, response_id or step.uuid, number=step.turn)

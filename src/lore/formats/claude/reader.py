@@ -241,12 +241,16 @@ class ClaudeCode(LogReader):
 
     def _restart(self, chain: ClaudeChain) -> None:
         """Remove all items of a chain: a new conversation begins in its place."""
-        items = dict.fromkeys(item for uuid in chain.order for item in self._items_of(chain, uuid))
+        self._remove(chain, chain.order, restart=True)
         chain.order, chain.calls, chain.prompts = {}, {}, {}
         chain.has_answer = chain.has_thought = chain.has_plan = False
+
+    def _remove(self, chain: ClaudeChain, uuids: Iterable[str], *, restart: bool = False) -> None:
+        """Remove the items of these records."""
+        items = dict.fromkeys(item for uuid in uuids for item in self._items_of(chain, uuid))
         if items:
             self._end_response(chain)
-            self.session.emit(e.Remove(uuids=tuple(items), restart=True, chain=self.session.chain))
+            self.session.emit(e.Remove(uuids=tuple(items), restart=restart, chain=self.session.chain))
 
     def _add_silent(self, record: ClaudeRecord, chain: ClaudeChain, items: tuple[str, ...] = ()) -> None:
         """Remember a record that makes no item of its own, but may lead to records that do."""
@@ -295,13 +299,10 @@ class ClaudeCode(LogReader):
                 break
             since.append(uuid)
         branch = self._graph.branch(prompt, new, since[::-1])
-        items = dict.fromkeys(item for uuid in branch for item in self._items_of(chain, uuid))
+        self._remove(chain, branch)
         for uuid in branch:
             del chain.order[uuid]
         self._removed.update(branch)
-        if items:
-            self._end_response(chain)
-            self.session.emit(e.Remove(uuids=tuple(items), chain=self.session.chain))
 
     def _items_of(self, chain: ClaudeChain, uuid: str) -> tuple[str, ...]:
         """Return the items that a record of this chain made."""

@@ -100,21 +100,18 @@ class CodexSession(SessionBuilder):
         self.waiting.append(response)
         return response
 
-    def end_response(self, usage: e.Usage, name: str) -> None:
-        """End the response under way as a request; one that made no item is a request as well."""
+    def end_response(self, usage: e.Usage, name: str, *, is_given_up: bool = False) -> None:
+        """End the response under way as a request; one that made no item is a request as well.
+
+        `is_given_up`: end the response before it, which was given up, but billed.
+        """
         self.has_usage = True
         waiting, self.waiting = self.waiting, []
+        current = [waiting.pop()] if is_given_up else []
         response = waiting.pop() if waiting else CodexResponse(self.line, self.at, self.asked_at, self.model)
         self.release(waiting)
         self._complete(response, usage, name)
-
-    def end_given_up(self, usage: e.Usage, name: str) -> None:
-        """End the response before the one under way as a request: it was given up, but billed."""
-        *earlier, response, current = self.waiting
-        self.waiting = []
-        self.release(earlier)
-        self._complete(response, usage, name)
-        self.waiting = [current]
+        self.waiting = current
 
     def end_responses(self) -> None:
         """End the responses that have no usage: they are requests if the log has none at all."""
@@ -374,7 +371,8 @@ class Codex(LogReader):
         if not (whole or read or output):
             return
         if len(self._session.waiting) > 1 and 0 <= read <= whole and output >= 0:
-            self._session.end_given_up(self._billed(items.CodexUsage(whole, read, None, output)), f"{name}:before")
+            usage = self._billed(items.CodexUsage(whole, read, None, output))
+            self._session.end_response(usage, f"{name}:before", is_given_up=True)
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._session.problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
