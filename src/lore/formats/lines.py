@@ -472,12 +472,11 @@ class RecordReader(LineReader):
 
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(SPACE)
-        if data[:1] != b"{" or not is_json(data):
-            return None
-        return [placed(value, line) for value in self._values(data, line)]
+        values = self._values(data, line) if data[:1] == b"{" else None
+        return None if values is None else [placed(value, line) for value in values]
 
-    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
-        """Return what one JSON object holds; a value without a place gets that of its line."""
+    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read] | None:
+        """Return what a JSON object holds, None if it is not one; a value without a place gets that of its line."""
         raise NotImplementedError
 
 
@@ -491,8 +490,10 @@ class _RecordFinder(RecordReader):
     def read_line(self, line: Line) -> Sequence[Read]:
         return () if line.is_torn and len(line.data) > FEW_BYTES else super().read_line(line)
 
-    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
+    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read] | None:
         del line
+        if not is_json(data):
+            return None
         self.found.append(data.translate(None, b"\r\n") + b"\n")
         return ()
 

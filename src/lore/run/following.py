@@ -26,7 +26,6 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
-from lore.formats.captures.vcr import Vcr
 from lore.formats.folders import PackReader
 from lore.formats.lines import RecordReader
 from lore.model import events as e
@@ -48,7 +47,7 @@ from lore.run.folding import NOTHING, LogFold
 REST = 10
 _NO_TEXT = (b'""', b"null")
 _CURSOR = re.compile(r"(?P<epoch>[0-9a-f]{8}):(?P<number>\d{1,12})", re.ASCII)
-_WHOLE = (Documents, DocumentReader, PackReader, Vcr)
+_WHOLE = (Documents, DocumentReader, PackReader)
 _PACKED = {MAGIC: "compressed", ARCHIVE: "an archive"}
 
 

@@ -213,8 +213,10 @@ class Flue(RecordReader):
         at = array_at(head, (".entries",)) if head.removeprefix(BOM).lstrip(SPACE)[:1] == b"{" else -1
         return at >= 0 and _OPENING.match(head, at) is not None and b'"parentId"' in head
 
-    def _values(self, data: bytes, line: Line) -> Sequence[Read]:
-        record = raw_members(data) or {}
+    def _values(self, data: bytes, line: Line) -> Sequence[Read] | None:
+        record = raw_members(data)
+        if record is None:
+            return None
         self._place = Line(line.number, line.byte, data)
         if record.get("entries", b"")[:1] == b"[":
             self._read_session(data, record, line)

@@ -66,9 +66,8 @@ class SpanRecord(NamedTuple):
         return text_of(self.attributes.first(keys) or b'""')
 
 
-def span_records(data: bytes) -> list[SpanRecord]:
+def span_records(record: dict[str, bytes]) -> list[SpanRecord]:
     """Return the spans and log records in an object; any other object is returned as a record without attributes."""
-    record = raw_members(data) or {}
     found: list[SpanRecord] = []
     for outer, middle, inner in _NESTED:
         for resource in _tables(record.get(outer, b"")):
@@ -158,12 +157,15 @@ class GenAI(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(_is_call(span) for record in first_records(head) for span in span_records(record))
+        records = (raw_members(record) or {} for record in first_records(head))
+        return any(_is_call(span) for record in records for span in span_records(record))
 
-    def _values(self, data: bytes, line: Line) -> list[Judged]:
+    def _values(self, data: bytes, line: Line) -> list[Judged] | None:
         if len(data) < _SMALL and b"gen_ai." not in data and b"\\u" not in data:
-            return []  # most records of a log are not calls
-        return [found for span in span_records(data) if _is_call(span) for found in _judged(span)]
+            return [] if is_json(data) else None  # most records of a log are not calls
+        record = raw_members(data)
+        spans = None if record is None else span_records(record)
+        return None if spans is None else [found for span in spans if _is_call(span) for found in _judged(span)]
 
 
 def _is_call(span: SpanRecord) -> bool:
@@ -341,11 +343,14 @@ class ClaudeEvents(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(_kind(span) for record in first_records(head) for span in span_records(record))
+        records = (raw_members(record) or {} for record in first_records(head))
+        return any(_kind(span) for record in records for span in span_records(record))
 
-    def _values(self, data: bytes, line: Line) -> list[Problem | Read]:
-        found: list[Problem | Read] = []
-        for span in span_records(data):
+    def _values(self, data: bytes, line: Line) -> list[Problem | Read] | None:
+        found, record = list[Problem | Read](), raw_members(data)
+        if record is None:
+            return None
+        for span in span_records(record):
             kind = _kind(span)
             if kind == _REQUEST:
                 found += self._request(span, line)
