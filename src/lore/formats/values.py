@@ -52,10 +52,7 @@ class _TextValue(Struct, frozen=True):
 K = TypeVar("K", bound=Struct)
 
 
-class Other(Struct, frozen=True, gc=False):
-    """A block of content of unknown shape, unchanged."""
-
-    json: Raw
+Other = RawBlock  # a block of content of unknown shape, unchanged
 
 
 class Parts(Generic[K]):

@@ -307,7 +307,7 @@ def response_item(uuid: str, part: Part, stop_reason: str | None, response: str)
 
 def _block_of(part: Part) -> items.Block:
     match part:
-        case TextBlock():
+        case TextBlock() | Other():
             return part
         case Plain(text=text):
             return TextBlock(text)
@@ -315,8 +315,6 @@ def _block_of(part: Part) -> items.Block:
             return items.ThinkingBlock(text, signature)
         case ClaudeImage(source=source):
             return items.ImageBlock(source.media_type, source.data)
-        case Other(json=raw):
-            return items.RawBlock(raw)
         case ClaudeToolUse() | ToolResult():  # in a place where it does not belong
             return items.RawBlock(Raw(msgspec.json.encode(part)))
 
