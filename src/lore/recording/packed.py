@@ -49,8 +49,7 @@ REQUEST, RESPONSE = ".request.json", ".response.json"
 BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
 SHORTEST = 0.2  # seconds: no model answers sooner
 _SUBAGENTS = "subagents"  # the folder in a session of Kimi CLI
-_WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
-_SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)
+_SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)  # formats of folders, whose files may be longer than a record
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
@@ -160,17 +159,12 @@ def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
 
 
 def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
-    """Yield a pack of files in a folder. A file of Kimi CLI is one member for each piece."""
+    """Yield a pack of files in a folder."""
     for header in headers:
-        limit = MEMBER_BYTES if header.lore_pack in _WHOLE else RECORD_BYTES
+        limit = MEMBER_BYTES if header.lore_pack in _SESSIONS else RECORD_BYTES
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with filesystem.opened(os.path.join(folder, header.name)) as file:
-                if header.lore_pack == KIMI_SESSION:
-                    yield from _member(shown, file.read(PIECE))  # an empty file is an empty member
-                    while data := file.read(PIECE):
-                        yield from _member(shown, data)
-                    continue
                 data = _read(file.read, limit)
         except OSError as error:
             yield from _member(shown, fault=reason_of(error))

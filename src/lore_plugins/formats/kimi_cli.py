@@ -322,6 +322,7 @@ class KimiCliSession(PackReader):
 
     name: ClassVar[str] = "kimi-cli-session"
     yields: ClassVar[Yields] = "events"
+    most: ClassVar[int] = 4_000_000  # values of a file
     own_tools: ClassVar[bool] = KimiCli.own_tools
     unseen: ClassVar[str] = KimiCli.unseen
 
@@ -329,19 +330,12 @@ class KimiCliSession(PackReader):
         super().__init__()
         self._file = ""
         self._reader = KimiCli()
-        self._cutter = LineCutter()
 
     def _member(self, member: PackMember) -> list[Read]:
-        name, found = member.header.name, list[Read]()
-        if name != self._file:
-            found = in_file(self._file, [*self._last_line(), *self._reader.begin_file(name)])
-            self._file = name
-        reads = [read for line in self._cutter.feed(member.data) for read in self._reader.read_line(line)]
-        return [*found, *in_file(name, reads)]
-
-    def _last_line(self) -> list[Read]:
-        cutter, self._cutter = self._cutter, LineCutter()
-        return [read for line in cutter.finish() for read in self._reader.read_line(line)]
+        name, cutter = member.header.name, LineCutter()
+        before = in_file(self._file, self._reader.begin_file(name))
+        lines, self._file = [*cutter.feed(member.data), *cutter.finish()], name
+        return [*before, *in_file(name, [read for line in lines for read in self._reader.read_line(line)])]
 
     def _rest(self) -> list[Read]:
-        return in_file(self._file, [*self._last_line(), *self._reader.end()])
+        return in_file(self._file, self._reader.end())

@@ -123,12 +123,11 @@ class KimiSession:
         return {WIRE: lines(self.wire), **aside, CONTEXT: lines(self.context)}
 
     def pack(self, **instead: bytes) -> bytes:
-        """Return the folder as a reader gets it, each file in two pieces."""
+        """Return the folder as a reader gets it."""
         found = b""
         for name, data in {**self.files(), **instead}.items():
-            for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
-                header = {"lore_pack": "kimi-cli-session", "name": name, "size": len(piece), "place": True}
-                found += dumps(header) + b"\n" + piece + b"\n"
+            header = {"lore_pack": "kimi-cli-session", "name": name, "size": len(data), "place": True}
+            found += dumps(header) + b"\n" + data + b"\n"
         return found
 
 
