@@ -36,14 +36,6 @@ class KimiCliRecord(Struct, frozen=True, gc=False):
     message: KimiCliEnvelope | None = None
 
 
-class KimiCliResult(Struct, frozen=True, gc=False):
-    """The result of a tool."""
-
-    is_error: bool = False
-    output: Raw = NULL
-    message: Raw = NULL  # the client's note for the model
-
-
 class KimiCliPayload(Struct, frozen=True, gc=False):
     """The payload of an event; its fields depend on the type. Older clients wrote `task_tool_call_id`."""
 
@@ -52,7 +44,7 @@ class KimiCliPayload(Struct, frozen=True, gc=False):
     message_id: str | None = None
     plan_mode: bool | None = None
     tool_call_id: str = ""
-    return_value: KimiCliResult | None = None
+    return_value: dict[str, Raw] | None = None  # of a tool: `is_error`, `output`, the client's note as `message`
     agent_id: str | None = None
     parent_tool_call_id: str | None = None
     task_tool_call_id: str | None = None
@@ -143,12 +135,12 @@ class WireLog:
                 self._append(chain, kimi.call_of(call, session.line_id, chain.response))
             case "ToolResult" if self._has_messages:
                 payload = lenient.decoded(PAYLOAD, event.payload)
-                value = payload.return_value or KimiCliResult()
-                text = text_in(value.message)  # the client's note, which the model gets before the output
-                note, blocks = f"ERROR: {text}" if value.is_error else text, kimi.blocks_of(value.output)
+                value = payload.return_value or {}
+                text, has_failed = text_in(value.get("message", NULL)), bytes(value.get("is_error", NULL)) == b"true"
+                note, blocks = f"ERROR: {text}" if has_failed else text, kimi.blocks_of(value.get("output", NULL))
                 note = note or ("" if blocks else "Tool output is empty.")
                 said = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
-                session.add_result(payload.tool_call_id, result_of((*said, *blocks)), failed=value.is_error)
+                session.add_result(payload.tool_call_id, result_of((*said, *blocks)), failed=has_failed)
             case "TurnBegin" | "SteerInput":
                 self._read_prompt(chain, event)
             case "StepBegin":

@@ -285,11 +285,7 @@ def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> It
     if place.logs.deep:
         found = corpus.files_below(place.path, failed_on)
     else:
-        try:
-            found = (os.path.join(place.path, name) for name in sorted(os.listdir(place.path)))
-        except OSError as error:
-            failed_on(place.path, corpus.unreadable(place.path, error))
-            return
+        found = sorted(os.path.join(place.path, entry.name) for entry in corpus.list_folder(place.path, failed_on))
     for file in found:
         name = os.path.basename(file)
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names) and os.path.isfile(file):
