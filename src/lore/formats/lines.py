@@ -91,7 +91,7 @@ class LineCutter:
         """Make a cutter for lines that may have `times` as many bytes as usual."""
         self.longest = self.limit * times
         self.number = 0  # lines that begin before `byte`
-        self.byte = 0
+        self.byte: int = 0
         self._is_skipping = False  # the next bytes belong to a line that was too long
         self._pending: list[bytes] = []
         self._size = 0
@@ -471,12 +471,11 @@ class RecordReader(LineReader):
     """A reader of captures. A format implements `_values`."""
 
     def _record(self, line: Line) -> list[Read] | None:
-        data = line.data.strip(SPACE)
-        values = self._values(data, line) if data[:1] == b"{" else None
-        return None if values is None else [placed(value, line) for value in values]
+        members = raw_members(line.data.strip(SPACE))
+        return None if members is None else [placed(value, line) for value in self._values(members, line)]
 
-    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read] | None:
-        """Return what a JSON object holds, None if it is not one; a value without a place gets that of its line."""
+    def _values(self, members: dict[str, bytes], line: Line) -> Sequence[Exchange | Problem | Read]:
+        """Return what a JSON object with these members holds; a value without a place gets that of its line."""
         raise NotImplementedError
 
 
@@ -490,11 +489,9 @@ class _RecordFinder(RecordReader):
     def read_line(self, line: Line) -> Sequence[Read]:
         return () if line.is_torn and len(line.data) > FEW_BYTES else super().read_line(line)
 
-    def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read] | None:
-        del line
-        if not is_json(data):
-            return None
-        self.found.append(data.translate(None, b"\r\n") + b"\n")
+    def _values(self, members: dict[str, bytes], line: Line) -> Sequence[Exchange | Problem | Read]:
+        del members
+        self.found.append(line.data.strip(SPACE).translate(None, b"\r\n") + b"\n")
         return ()
 
 

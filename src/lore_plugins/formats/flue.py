@@ -213,10 +213,8 @@ class Flue(RecordReader):
         at = array_at(head, (".entries",)) if head.removeprefix(BOM).lstrip(SPACE)[:1] == b"{" else -1
         return at >= 0 and _OPENING.match(head, at) is not None and b'"parentId"' in head
 
-    def _values(self, data: bytes, line: Line) -> Sequence[Read] | None:
-        record = raw_members(data)
-        if record is None:
-            return None
+    def _values(self, members: Members, line: Line) -> Sequence[Read]:
+        record, data = members, line.data.strip(SPACE)
         self._place = Line(line.number, line.byte, data)
         if record.get("entries", b"")[:1] == b"[":
             self._read_session(data, record, line)

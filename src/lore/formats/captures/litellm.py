@@ -39,11 +39,8 @@ class LiteLLM(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         return any(is_logged(raw_members(record) or {}) for record in first_records(head))
 
-    def _values(self, data: bytes, line: Line) -> list[Judged] | None:
-        record = raw_members(data)
-        return (
-            None if record is None else _judged(raw_members(record.get("standard_logging_object", b"null")) or record)
-        )
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
+        return _judged(raw_members(members.get("standard_logging_object", b"null")) or members)
 
 
 class Completions(PackReader):

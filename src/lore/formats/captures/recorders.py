@@ -34,7 +34,7 @@ from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, is_deep, is_json, object_of, raw_members
+from lore.model.jsonslice import array, is_deep, object_of, raw_members
 from lore.model.limits import BEGINNING_BYTES, CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES, SHORT_ENTRIES
 from lore.model.turn import Exchange
 
@@ -180,12 +180,8 @@ class ProxyLines(RecordReader):
         lines = islice(nonblank_lines(head), _LOOKED_AT)
         return any(any(b'"%b"' % name in line for name in _REQUESTS) and _holds_call(line) for line in lines)
 
-    def _values(self, data: bytes, line: Line) -> list[Judged] | None:
-        del line
-        if _is_other(data):
-            return [] if is_json(data) else None
-        members = raw_members(data)
-        return None if members is None else exchanges_of(call_in(Record(members)))
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
+        return [] if _is_other(line.data) else exchanges_of(call_in(Record(members)))
 
 
 _REQUESTS = (b"request", b"req", b"reqBody", b"requestBody")  # members that hold a request
@@ -230,10 +226,7 @@ class ProxyHalves(RecordReader):
         begin = b"\n".join(islice(nonblank_lines(head), _LOOKED_AT))
         return any(isinstance(read.value, Exchange) for read in cls().read([begin]))
 
-    def _values(self, data: bytes, line: Line) -> list[Read] | None:
-        members = raw_members(data)
-        if members is None:
-            return None
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Read]:
         names = (*filter(None, (Record(members).text((name,)) for name in _IDS)), "")
         match _side_of(members):
             case "request":

@@ -160,12 +160,10 @@ class GenAI(RecordReader):
         records = (raw_members(record) or {} for record in first_records(head))
         return any(_is_call(span) for record in records for span in span_records(record))
 
-    def _values(self, data: bytes, line: Line) -> list[Judged] | None:
-        if len(data) < _SMALL and b"gen_ai." not in data and b"\\u" not in data:
-            return [] if is_json(data) else None  # most records of a log are not calls
-        record = raw_members(data)
-        spans = None if record is None else span_records(record)
-        return None if spans is None else [found for span in spans if _is_call(span) for found in _judged(span)]
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
+        if len(line.data) < _SMALL and b"gen_ai." not in line.data and b"\\u" not in line.data:
+            return []  # most records of a log are not calls
+        return [found for span in span_records(members) if _is_call(span) for found in _judged(span)]
 
 
 def _is_call(span: SpanRecord) -> bool:
@@ -346,11 +344,9 @@ class ClaudeEvents(RecordReader):
         records = (raw_members(record) or {} for record in first_records(head))
         return any(_kind(span) for record in records for span in span_records(record))
 
-    def _values(self, data: bytes, line: Line) -> list[Problem | Read] | None:
-        found, record = list[Problem | Read](), raw_members(data)
-        if record is None:
-            return None
-        for span in span_records(record):
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Problem | Read]:
+        found: list[Problem | Read] = []
+        for span in span_records(members):
             kind = _kind(span)
             if kind == _REQUEST:
                 found += self._request(span, line)
