@@ -71,22 +71,18 @@ class SessionBuilder:
 
     def read_record(self, line: Line, handle: Callable[[bytes], None]) -> list[Read] | None:
         """Return what a record makes; None if it is not a JSON object. A record that `handle` refuses stays opaque."""
-        return self.take() if self.read_whole(line, handle) else None
-
-    def read_whole(self, line: Line, handle: Callable[[bytes], None]) -> bool:
-        """Read a record, and return whether it is a JSON object; `take` returns what it makes."""
         self.line, self.at, self.chain, self.agent = line, None, e.MAIN, None  # `start_record`, which costs a call
-        data, before = line.data, len(self._reads)
+        data = line.data
         try:
             if not data.isascii():
                 data.decode("utf-8")  # msgspec's Raw does not look inside strings
             handle(data)
         except (ValueError, RecursionError) as error:
             if fault(data):
-                del self._reads[before:]
-                return False
+                self._reads = []
+                return None
             self.keep_malformed(error)
-        return True
+        return self.take()
 
     def take(self) -> list[Read]:
         """Return the reads since the last call."""
@@ -94,11 +90,8 @@ class SessionBuilder:
         return reads
 
     def emit(self, event: e.Event) -> None:
+        """Emit an event at the place of the record."""
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))
-
-    def placed(self, event: e.Event) -> Read:
-        """Return an event with the place of the record."""
-        return Read(event, self.line.number, self.line.byte, self.file)
 
     def problem(self, code: str, message: str) -> None:
         """Report a problem at the record."""
@@ -149,6 +142,7 @@ class SessionBuilder:
         return message
 
     def add_item(self, message: Message, item: Item) -> None:
+        """Emit an item of the timeline that belongs to a message."""
         message.items.append(item.uuid)
         self.append(item)
 
@@ -239,10 +233,12 @@ class LogReader(LineReader):
 
     def read_line(self, line: Line) -> Sequence[Read]:
         # Most lines are records within the limits. Decoding refuses what is too deep.
-        if not self._broken and 0 < len(line.data) < FEW_BYTES and self.session.read_whole(line, self.handle):
-            self._latest = line.data
-            return self.session.take()
-        return super().read_line(line)
+        is_usual = not self._broken and 0 < len(line.data) < FEW_BYTES
+        reads = self.session.read_record(line, self.handle) if is_usual else None
+        if reads is None:
+            return super().read_line(line)
+        self._latest = line.data
+        return reads
 
     def _record(self, line: Line) -> list[Read] | None:
         return self.session.read_record(line, self.handle) if line.data else None

@@ -75,7 +75,7 @@ class CodexSession(SessionBuilder):
         if response is None or response.turn:
             super().emit(event)
             return
-        response.held.append(self.placed(event))
+        response.held.append(Read(event, self.line.number, self.line.byte, self.file))
         response.size += len(self.line.data)
         if len(response.held) > UNBILLED_EVENTS or response.size > UNBILLED_BYTES:
             self.release(self.waiting[:-1])
