@@ -184,13 +184,12 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
         uncached = total if uncached < 0 else uncached  # the total excludes cached tokens after all
     output = output if thought is None else (output or 0) + thought
     split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
-    hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
+    minutes, hour = _by_lifetime(split) if split else (None, None)
     hour = _count(usage, "cacheWrite1h") if family is _PI else hour
-    found = Usage(uncached, read, write, output, write_5m_tokens=minutes, write_1h_tokens=hour)
-    if found == Usage():
+    counts = uncached, read, write, output, minutes, hour
+    if counts.count(None) == len(counts):
         return None
-    found = with_terms(found, usage)
-    odd = _odd(usage)
+    found, odd = with_terms(Usage(*counts), usage), _odd(usage)
     return replace(found, contradiction=odd) if odd else found
 
 
@@ -284,14 +283,18 @@ _REQUESTS = "_requests"
 
 def _pass(entry: dict[str, Any]) -> Usage:
     """Return one pass. By the API's reference missing counts are 0."""
-    split = _object(entry, "cache_creation")
-    hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
+    minutes, hour = _by_lifetime(_object(entry, "cache_creation"))
     read, write = (_count({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
     return Usage(
         _count(entry, "input_tokens"), read, write, _count(entry, "output_tokens"), minutes, hour,
         kind=kind if isinstance(kind, str) else "", model=model if isinstance(model, str) and model else None,
     )  # fmt: skip
+
+
+def _by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return how many written tokens live for five minutes, and for an hour."""
+    return _count(split, "ephemeral_5m_input_tokens"), _count(split, "ephemeral_1h_input_tokens")
 
 
 def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
@@ -335,10 +338,12 @@ def _odd(usage: dict[str, Any]) -> str:
     inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
     for counters in (usage, *inner):
         for name, value in counters.items():
-            if type(value) in (str, bool) and name.lower().endswith("tokens"):
+            kind: object = type(value)
+            if kind is int:
+                if not 0 <= value <= MOST and "token" in name.lower():
+                    return f"{cut_masked(name, 60)} is {value if abs(value) < _SHOWN else 'beyond any count'}"
+            elif kind in (str, bool) and name.lower().endswith("tokens"):
                 return f"{cut_masked(name, 60)} is not a number"
-            if type(value) is int and not 0 <= value <= MOST and "token" in name.lower():
-                return f"{cut_masked(name, 60)} is {value if abs(value) < _SHOWN else 'beyond any count'}"
     return ""
 
 
