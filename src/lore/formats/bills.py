@@ -338,11 +338,10 @@ def _odd(usage: dict[str, Any]) -> str:
     inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
     for counters in (usage, *inner):
         for name, value in counters.items():
-            kind: object = type(value)
-            if kind is int:
+            if type(value) is int:
                 if not 0 <= value <= MOST and "token" in name.lower():
                     return f"{cut_masked(name, 60)} is {value if abs(value) < _SHOWN else 'beyond any count'}"
-            elif kind in (str, bool) and name.lower().endswith("tokens"):
+            elif type(value) in (str, bool) and name.lower().endswith("tokens"):
                 return f"{cut_masked(name, 60)} is not a number"
     return ""
 

@@ -27,7 +27,7 @@ from lore.errors import LoreError
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
 from lore.formats.folders import PackReader
-from lore.formats.lines import RecordReader
+from lore.formats.lines import LineReader
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage
@@ -221,7 +221,7 @@ def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None
     first, _, rest = head.strip().partition(b"\n")
     kind = kind_of(head, format)
     whole = kind is not None and (issubclass(kind, _WHOLE) or first[:1] == b"[")
-    if kind is not None and issubclass(kind, RecordReader):
+    if kind is not None and kind.yields == "exchanges" and issubclass(kind, LineReader):
         whole = first.rstrip().endswith((b"{", b"[", b",")) or (path.endswith(".json") and not rest)
     reason = next((reason for start, reason in _PACKED.items() if head.startswith(start)), "")
     if whole or reason:
