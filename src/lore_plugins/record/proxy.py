@@ -17,7 +17,6 @@ import asyncio
 import hmac
 import json
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
 import httpx
@@ -40,6 +39,7 @@ from lore_plugins.record.forwarding import (
     recorded_url,
 )
 from lore_plugins.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
+from lore_plugins.record.results import RecordedUpstream
 from lore_plugins.record.upstreams import Route, Routes
 
 _NO_TOKEN = "lore signs only requests to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"  # noqa: S105
@@ -51,31 +51,26 @@ class ClientLeftError(Exception):
     """The client closed its connection before its request was whole."""
 
 
-class UpstreamCounts:
-    """The calls to one server."""
-
-    def __init__(self, name: str, server: str) -> None:
-        self.name, self.server = name, server
-        self.calls = self.request_bytes = self.response_bytes = self.unanswered = 0
-        self.statuses = Counter[int]()  # answers by status
-
-    def add(self, call: RecordedCall) -> None:
-        """Count a call that ended."""
-        self.calls += 1
-        self.request_bytes += call.request.size
-        self.response_bytes += call.response.size
-        if call.status is None:
-            self.unanswered += 1
-        else:
-            self.statuses[call.status] += 1
-
-
 class TrafficCounts:
     """The calls of a run: all, those not written whole (`lost`), running ones (`open`); and refused requests."""
 
     def __init__(self) -> None:
         self.calls = self.lost = self.refused = self.open = 0
-        self.upstreams: dict[tuple[str, str], UpstreamCounts] = {}  # by route and server
+        self.upstreams: dict[tuple[str, str], RecordedUpstream] = {}  # by route and server
+
+    def add(self, name: str, call: RecordedCall) -> None:
+        """Count a call by this route that ended."""
+        self.open -= 1
+        self.lost += not call.is_written
+        upstream = self.upstreams.setdefault((name, call.server), RecordedUpstream(
+            name=name, server=call.server, calls=0, request_bytes=0, response_bytes=0, statuses={}, unanswered=0
+        ))  # fmt: skip
+        upstream.calls += 1
+        upstream.request_bytes += call.request.size
+        upstream.response_bytes += call.response.size
+        upstream.unanswered += call.status is None
+        if call.status is not None:
+            upstream.statuses[str(call.status)] = upstream.statuses.get(str(call.status), 0) + 1
 
 
 class _Body(httpx.AsyncByteStream):
@@ -157,10 +152,7 @@ class Proxy:
             await self._pass(call, scope, headers, *found, receive=receive, send=send, may_sign=has_token)
         finally:
             call.close()
-            self.counts.open -= 1
-            self.counts.lost += not call.is_written
-            name = found[0].name
-            self.counts.upstreams.setdefault((name, call.server), UpstreamCounts(name, call.server)).add(call)
+            self.counts.add(found[0].name, call)
 
     def _split_token(self, path: bytes, headers: Headers) -> tuple[bytes, bool]:
         """Return a path without scheme, host and token, and whether it began with the token."""

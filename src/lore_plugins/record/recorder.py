@@ -22,12 +22,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from lore import __version__
 from lore.errors import LoreError, install_hint
 from lore.formats import LoreCapture
-from lore.model import Exchange, copy_fields
+from lore.model import Exchange
 from lore.run import ADDRESS, listening
-from lore_plugins.record.results import RecordedUpstream, RecordResult
+from lore_plugins.record.results import RecordResult
 from lore_plugins.record.upstreams import Routes
 
 if TYPE_CHECKING:
@@ -139,10 +141,7 @@ class CaptureProxy:
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
             refused=counts.refused, exit_code=exit_code,
             upstreams=[
-                copy_fields(
-                    RecordedUpstream, upstream,
-                    statuses={str(status): number for status, number in sorted(upstream.statuses.items())},
-                )
+                replace(upstream, statuses=dict(sorted(upstream.statuses.items())))
                 for upstream in counts.upstreams.values()
             ],
         )  # fmt: skip

@@ -7,8 +7,8 @@ from msgspec import Struct
 from lore.model import CommandResult, Count
 
 
-class RecordedUpstream(Struct, frozen=True, kw_only=True):
-    """The calls to one server."""
+class RecordedUpstream(Struct, kw_only=True):
+    """The calls to one server, counted while the proxy runs."""
 
     name: str  # the first part of its path at the proxy
     server: str
